@@ -17,8 +17,9 @@ format       how a program writes chats, as a value in a registry; its *layouts*
 export       a whole memory as JSON Lines, without derived data; it is *restored* into a memory without messages; both
              are in the room ``transfer``
 judgement    an operator's opinion of an answer
+grade        how well a message answers a query, as an operator sees it: 0 not, 1 partly, 2 well
 golden question    a question with the messages that answer it, or with the statement that none does; an *evaluation*
-             runs a file of them
+             runs a file of them, or a named set that was made in the browser
 
 Changes
 change       a planned edit: topics to retire and topics to put in; its *effect* is what it would do to past runs
@@ -50,7 +51,7 @@ context      what a run hands to the assistant: the user's profile, the selectio
 fallback     what was selected when the model did not choose, and why
 outline      a run's events at a glance: the search, the first turn, the replies, the end
 note         a remark in an event, stored as a code with values; pages put it into words
-trial        a past run tried again with another prompt; everything before that prompt is *replayed*
+fork         a run with a parent, a turn and changes: what comes before the turn is *replayed* from the parent
 journal      the store of the events of runs; an *entry* is what one run stores at a time
 lease        a claim that ends unless it is renewed: of a process on a run, of a command on the embedded database, of a
              person on a suggestion

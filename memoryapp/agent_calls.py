@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from asgiref.sync import async_to_sync
 
-from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.ask import CUT_REASON, Ask
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.events import Event, ModelReplied, raw_message, to_payload
 from memoryapp.models import AgentCall, ChatUser, Topic
@@ -104,8 +104,9 @@ class Agent:
 
 
 def _replies(call: AgentCall) -> list[str]:
-    """Returns the texts of the model's replies."""
-    return [str(event["payload"]["text"]) for event in call.events if event["kind"] == ModelReplied.kind]
+    """Returns the texts of the model's replies, without those that were cut off."""
+    replies = (event["payload"] for event in call.events if event["kind"] == ModelReplied.kind)
+    return [str(reply["text"]) for reply in replies if reply.get("finish_reason") != CUT_REASON]
 
 
 def _stored(event: Event) -> dict[str, Any]:

@@ -1,8 +1,15 @@
 from django.apps import AppConfig
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
+
+from memoryapp.embedded import paths
 
 
 class MemoryConfig(AppConfig):
     name = "memoryapp"
     verbose_name = _("Memory")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Closes the data folder to other accounts, however this process was started."""
+        paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR))

@@ -156,7 +156,9 @@ app.conf.update(
     beat_schedule={
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
+        "evaluate-asked": _every(3.0, "evaluate_asked"),
         "embed-pending": _every(10.0, "embed_pending"),
+        "index-talk": _every(2.0, "index_talk"),
         "read-artifacts": _every(5.0, "read_artifacts"),
         "archive-asked": _every(3.0, "archive_asked"),
         "archive-due": _every(60.0, "archive_due"),

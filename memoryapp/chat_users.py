@@ -6,6 +6,7 @@ checks the mark in its own transaction. ``erased`` lets caches drop what they ke
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.dispatch import Signal
 from django.utils.translation import gettext as _
 
@@ -28,6 +29,12 @@ def check_kept(owner: ChatUser) -> None:
     """Raises BeingErased for a chat user that is marked, or gone."""
     if not ChatUser.objects.filter(pk=owner.pk).exists():
         raise BeingErased(_("This chat user is being erased; nothing can be added for them."))
+
+
+def can_fill(topic_messages: int | None, session_messages: int | None) -> bool:
+    """Whether a session can have as many messages as a topic needs; None stands for the program's setting."""
+    least = topic_messages or settings.TOPIC_LEAST_MESSAGES
+    return least <= (session_messages or settings.MAX_CHUNK_SIZE)
 
 
 def found_or_made(name: str) -> ChatUser:

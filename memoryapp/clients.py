@@ -6,22 +6,25 @@ embedded models are loaded once in each process, and a network client lives as l
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
 
-from memoryapp.engine.chat.capabilities import ChatOptions, Learnt
+from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.cross_encoder import CrossEncoder, HttpCrossEncoder
 from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.chat.request_body import ChatOptions
+from memoryapp.engine.embedding.http_embedder import HttpEmbedder
+from memoryapp.engine.embedding.lessons import Accepted
 from memoryapp.engine.embeddings import Embedder, Profile, UnreachableEmbedder
 from memoryapp.engine.events import SteppedDown
-from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.offline.scorer import OfflineChat
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 
@@ -59,16 +62,22 @@ def profile() -> Profile:
     """Returns the profile that the settings name; creates no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
-    host, threshold = host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_TOPICS_THRESHOLD
-    return known_profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, threshold)
+    identity = {
+        "provider": host_of(settings.EMBEDDING_BASE_URL),
+        "model": settings.EMBEDDING_MODEL,
+        "dimensions": settings.EMBEDDING_DIMENSIONS,
+        "query_prefix": settings.EMBEDDING_QUERY_PREFIX,
+        "passage_prefix": settings.EMBEDDING_PASSAGE_PREFIX,
+    }
+    return known_profile(identity, settings.EMBEDDING_TOPICS_THRESHOLD)
 
 
-def known_profile(provider: str, model: str, dimensions: int, threshold: float) -> Profile:
-    """Returns the profile with this name, with what is known about its model."""
+def known_profile(identity: Mapping[str, Any], threshold: float) -> Profile:
+    """Returns the profile of this identity, with what is known about its model."""
     embedded = offline_embedder().profile
-    if (provider, model, dimensions) == (embedded.provider, embedded.model, embedded.dimensions):
+    if identity == embedded.identity:
         return embedded
-    return Profile(provider, model, dimensions, threshold, related=threshold)
+    return Profile(**identity, threshold=threshold, related=threshold)
 
 
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
@@ -86,7 +95,8 @@ def embedder_of(of: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
     for address, key in _embedding_endpoints():
         if host_of(address) == of.provider:
             http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
-            return HttpEmbedder(http, address, key, of)
+            accepted = _accepted().setdefault((address, of.model), Accepted())
+            return HttpEmbedder(http, address, key, of, accepted)
     return UnreachableEmbedder(of)
 
 
@@ -102,6 +112,12 @@ def _embedding_endpoints() -> list[tuple[str, str]]:
         (settings.EMBEDDING_PREVIOUS_BASE_URL, settings.EMBEDDING_PREVIOUS_API_KEY),
     )
     return [(address, key) for address, key in named if address]
+
+
+@cache
+def _accepted() -> dict[tuple[str, str], Accepted]:
+    """Returns what embedding endpoints were found to accept, by address and model."""
+    return {}
 
 
 @cache
@@ -135,6 +151,12 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
         return offline_chat()
     learnt = _learnt().setdefault((settings.LLM_BASE_URL, model), Learnt())
     return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model, _options(), learnt)
+
+
+def unlearnt_chat(http: httpx.AsyncClient, model: str, *, stream: bool) -> Chat:
+    """Returns a chat model behind the endpoint of the settings that knows of no limitation, and remembers none."""
+    options = replace(_options(), stream=stream)
+    return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model, options, Learnt())
 
 
 def cross_encoder(http: httpx.AsyncClient) -> CrossEncoder | None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,6 +17,14 @@ Number = TypeVar("Number", int, float)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*+(ms|s|m|h|d|)")
 _RATE = re.compile(r"(\d{1,9})\s*+/\s*+(s|m|h|d)")
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# Whether this program was installed as a package, and how it is called in a terminal.
+IS_INSTALLED = not (Path(__file__).resolve().parents[1] / "manage.py").exists()
+PROGRAM = "mnemoscope" if IS_INSTALLED else "python3 manage.py"
+# What the words of a switch mean, here and in headers of requests.
+SWITCHED = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 _WORD = re.compile(r"[^\s'\"<>]+")
 _PASSWORD = re.compile(r"(?i)(?<=password=)[^\s&'\"]+")
 
@@ -31,6 +40,15 @@ def cores() -> int:
 
 def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
+
+
+def prefix(name: str, *, most: int = 300) -> str:
+    """Returns words that stand before a text. A space follows a colon, because shells and files lose it; ``\\n`` is a
+    line break."""
+    value = text(name).replace("\\n", "\n")
+    if len(value) >= most:
+        raise SettingError(f"{name} must be shorter than {most} characters, not {len(value)}.")
+    return f"{value} " if value.endswith(":") else value
 
 
 def secret(name: str, *, least: int) -> str:
@@ -62,13 +80,21 @@ def _within(
     return value
 
 
+def folder(name: str) -> None:
+    """Makes the folder that is named, if there is one and it is missing, closed to other accounts."""
+    path = text(name)
+    try:
+        if path:
+            Path(path).mkdir(0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError(f"{name} must be a folder, and {path} can't be made: {error.strerror}.") from None
+
+
 def switch(name: str, default: bool) -> bool:
     raw = text(name, "true" if default else "false").lower()
-    if raw in {"1", "true", "yes", "on"}:
-        return True
-    if raw in {"0", "false", "no", "off"}:
-        return False
-    raise SettingError(f"{name} must be true or false, not {raw!r}.")
+    if raw not in SWITCHED:
+        raise SettingError(f"{name} must be true or false, not {raw!r}.")
+    return SWITCHED[raw]
 
 
 def choice(name: str, default: str, options: Sequence[str]) -> str:

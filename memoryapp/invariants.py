@@ -18,6 +18,7 @@ from django.apps import apps
 from django.db import connection, models
 from django.db.models import QuerySet
 
+from memoryapp import knowledge
 from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Run, RunEvent, Topic, TopicVector
 from memoryapp.models.user import Owned
@@ -58,6 +59,40 @@ class Invariant:
     subject: str
     sentence: str
     query: str
+
+
+def _sides_of(noun: str) -> str:
+    """Selects the numbers and values on both sides of the changes of a noun, as ``x`` with ``key`` and ``value``."""
+    return f"""memoryapp_knowledgeedit x
+           CROSS JOIN LATERAL (SELECT * FROM jsonb_each(x.before) UNION ALL SELECT * FROM jsonb_each(x.after)) side
+           WHERE x.noun = '{noun}' AND jsonb_typeof(x.before) = 'object' AND jsonb_typeof(x.after) = 'object'"""
+
+
+def _rows_of(side: str) -> str:
+    """Computes which rows one side of a change names, and whether they exist on it."""
+    return f"(SELECT jsonb_object_agg(key, jsonb_typeof(value)) FROM jsonb_each({side}))"
+
+
+def _of_history(noun: str, table: str, names: Iterable[str]) -> Iterator[Invariant]:
+    """What every change of a noun keeps to: the rows of its memory, and the values that the history stores."""
+    listed = ", ".join(f"'{name}'" for name in sorted(names))
+    yield Invariant(
+        f"history_of_own_{noun}",
+        "KnowledgeEdit",
+        f"it changes {noun} {{row}}, which is chat user {{whose}}'s",
+        f"""SELECT DISTINCT side.id, r.id AS row, r.owner_id AS whose
+           FROM (SELECT x.id, x.owner_id, side.key FROM {_sides_of(noun)} AND {{mine}}) side
+           JOIN {table} r ON r.id::text = side.key AND r.owner_id <> side.owner_id""",
+    )
+    yield Invariant(
+        f"history_of_{noun}_values",
+        "KnowledgeEdit",
+        "it would write {name}, which no change can",
+        f"""SELECT DISTINCT side.id, name
+           FROM (SELECT x.id, side.value FROM {_sides_of(noun)} AND jsonb_typeof(side.value) = 'object'
+                 AND {{mine}}) side
+           CROSS JOIN LATERAL jsonb_object_keys(side.value) name WHERE name NOT IN ({listed})""",
+    )
 
 
 INVARIANTS = (
@@ -202,6 +237,20 @@ INVARIANTS = (
         "it is {state}, and gave no sign of life since {since}",
         f"""SELECT x.id, x.state, x.heartbeat_at AS since FROM memoryapp_run x
            WHERE x.state <> 'finished' AND x.heartbeat_at < now() - interval '{SILENCE} seconds' AND {{mine}}""",
+    ),
+    Invariant(
+        "undo_of_the_same_rows",
+        "KnowledgeEdit",
+        "it takes back change {undone}, which is about other rows",
+        f"""SELECT x.id, u.id AS undone
+           FROM memoryapp_knowledgeedit x JOIN memoryapp_knowledgeedit u ON u.id = x.undoes_id
+           WHERE {{mine}} AND (x.noun <> u.noun OR {_rows_of("x.before")} IS DISTINCT FROM {_rows_of("u.after")}
+                               OR {_rows_of("x.after")} IS DISTINCT FROM {_rows_of("u.before")})""",
+    ),
+    *(
+        invariant
+        for noun, model in knowledge.MODELS.items()
+        for invariant in _of_history(noun, model._meta.db_table, knowledge.recorded_fields(noun))
     ),
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
+from memoryapp.engine.events import Event
+from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptFault, PromptText, faults
 from memoryapp.models import AgentCall, ChatUser, Prompt, Run, RunEvent
 from memoryapp.operations import advisory_locks
@@ -235,3 +237,51 @@ def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
     asked = AgentCall.objects.filter(owner__in=owners).order_by("-at")[:LOOKED_AT]
     by_agents = asked.values_list("prompt_version", flat=True)
     return Counter(label for label in (*used.values(), *labels, *by_agents) if label)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedPrompt:
+    """A prompt that a past run sent to a model, with the variables that filled it.
+
+    ``messages`` are the rendered texts by role; empty when the run did not store them.
+    """
+
+    key: Key
+    version: int
+    variables: Mapping[str, str]
+    messages: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """``rerank-en-3``."""
+        return "{}-{}-{}".format(*self.key, self.version)
+
+
+def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:
+    """The prompts, by name, whose text can be replaced in a fork of the run with these events.
+
+    Empty while the run goes on. A prompt is left out when its variables are unknown: the model was not asked, or the
+    run is older than the versions of prompts.
+    """
+    outline = Outline.of(events)
+    if outline.finished is None:
+        return {}
+    query, turn = outline.enriched, outline.turn
+    used = []
+    if turn and outline.found:
+        messages = {message.role: message.content for message in turn.prompt}
+        used.append(_used(turn.prompt_version, turn.variables, messages))
+    if query:
+        used.append(_used(query.prompt_version, query.variables, {}))
+    return {each.key[0]: each for each in used if each}
+
+
+def _used(label: str, variables: Mapping[str, str], messages: Mapping[str, str]) -> UsedPrompt | None:
+    """None for a label that names no built-in prompt, and when the variables are not known."""
+    name, _dash, rest = label.partition("-")
+    language, _dash, version = rest.partition("-")
+    if name not in ("rerank", "enrich") or (name, language) not in BUILT_IN:
+        return None
+    if not version.isdecimal() or not variables:
+        return None
+    return UsedPrompt((name, language), int(version), variables, messages)

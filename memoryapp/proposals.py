@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -21,11 +22,12 @@ from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.browsing.neighbours import Neighbour, nearest
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.merger import MergeVerdict, judge_merge, propose_summary
-from memoryapp.engine.agents.splitter import propose_topics
+from memoryapp.engine.agents.splitter import fitted, propose_topics
 from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
-from memoryapp.engine.memory import MessageContent, TopicContent, TopicDraft
+from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicContent, TopicDraft
 from memoryapp.engine.notes import Note
+from memoryapp.engine.text.json_answers import clipped
 from memoryapp.models import AgentCall, ChatUser, Message, Topic
 from memoryapp.operations import metrics
 from memoryapp.reading import content
@@ -76,14 +78,20 @@ def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicD
         seconds=settings.PROPOSAL_TIMEOUT,
         prompts=prompt_versions.in_force_now(),
         profile=reading.profile(owner),
-        least=owner.topic_messages or settings.TOPIC_LEAST_MESSAGES,
+        least=owner.topic_messages or 1,
     )
     with metrics.splitting(owner.pk):
-        return _answer(agent, [topic], lambda chat: question(chat=chat)).drafts
+        division = _answer(agent, [topic], lambda chat: question(chat=chat))
+    if division.is_scant:
+        counts = {"left": division.left_out, "all": division.messages}
+        sentence = _("The model left out %(left)d of %(all)d messages. It may do better when asked again.")
+        raise ProposalError(sentence % counts)
+    return async_to_sync(fitted)(division, messages, curation.extracted(_embedder()))
 
 
 def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> str:
-    """Returns the model's summary of ``topics`` merged into one, at most 500 characters.
+    """Returns the model's summary of ``topics`` merged into one, at most 500 characters; the most telling sentences if
+    the model wrote none that can be used.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
@@ -92,7 +100,9 @@ def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) ->
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, clients.open_chat, asked_by)
     with metrics.merging(owner.pk):
-        return _answer(agent, topics, lambda chat: propose_summary(merged, chat=chat, seconds=seconds, prompts=prompts))
+        question = partial(propose_summary, merged, seconds=seconds, prompts=prompts)
+        summary = _answer(agent, topics, lambda chat: question(chat=chat))
+    return summary or _extract_of(merged)
 
 
 def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> AnsweredCall[MergeVerdict]:
@@ -110,13 +120,25 @@ def merge_judged_by(
 ) -> AnsweredCall[MergeVerdict]:
     """``merge_judged`` with a model that the caller opens. Without a person who asks, a stored answer may be used.
 
-    Raises LLMError, UnreadableAnswer.
+    A summary that cannot be used is replaced by the most telling sentences; the verdict's ``fault`` says so. Raises
+    LLMError, UnreadableAnswer.
     """
     judged = _contents(owner, topics)
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, open_chat, asked_by)
     with metrics.merging(owner.pk):
-        return agent.ask(lambda chat: judge_merge(judged, chat=chat, seconds=seconds, prompts=prompts), topics)
+        answered = agent.ask(lambda chat: judge_merge(judged, chat=chat, seconds=seconds, prompts=prompts), topics)
+    if not answered.answer.fault:
+        return answered
+    return AnsweredCall(replace(answered.answer, summary=_extract_of(judged)), answered.call)
+
+
+def _extract_of(topics: Sequence[TopicContent]) -> str:
+    """The most telling sentences of all topics together, as long as a model's summary may be."""
+    messages = sorted(
+        (m for topic in topics for m in topic.messages), key=lambda message: (message.sent_at, message.id)
+    )
+    return clipped(summary_extracted(messages), LONGEST_SUMMARY)
 
 
 def summariser() -> Callable[[Sequence[MessageContent]], str]:

@@ -6,63 +6,115 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
 from django.db import connection
+from django.db.models import QuerySet
 
 from memoryapp.engine.context import ContextItem
-from memoryapp.engine.memory import Background, MessageContent, TopicContent, item_id
+from memoryapp.engine.memory import ANYWHERE, Background, Decided, MessageContent, TopicContent, Where, item_id
 from memoryapp.engine.prompts import CURRENT_MESSAGES
-from memoryapp.engine.text.lines import person_label, plain, size_text, texts_of
-from memoryapp.models import ChatUser, Message
-from memoryapp.operations.database import array, together
+from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, plain, size_text, texts_of
+from memoryapp.models import ChatUser, Message, TopicMessage
+from memoryapp.operations.database import SqlStatement, array, together
 
 MOST_TOPICS = 200
+NO_SESSIONS: Mapping[int, Sequence[int]] = MappingProxyType({})
 MOST_MESSAGES = 1_000
 RECENT_TOPICS = 3
 # The most important facts; every query is sent with them.
 MOST_FACTS = 50
 IMPORTANT = 80
 MOST_OF_CIRCLE = 20
+# What people pinned, or want never recalled: as much as ``knowledge.recalling`` permits.
+MOST_DECIDED = 2_000
 # The circles of people that every query is sent with; other people are found by search.
 INNER_CIRCLE = ("Family", "Work_Inner")
 _BIO_CHARS = 200
-_SUMMARY_CHARS = 200
+SUMMARY_CHARS = 200
 
 TOPICS = """
-SELECT id, summary, started_at, size_chars FROM memoryapp_topic
+SELECT id, summary, started_at, message_count, size_chars FROM memoryapp_topic
 WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
 """
+# Whole topics, without those that are never recalled, also under an earlier number.
+RECALLED_TOPICS = f"""{TOPICS} AND EXISTS (
+    SELECT FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
+    WHERE tm.owner_id = %(owner)s AND tm.topic_id = memoryapp_topic.id AND {{permitted}}
+)"""
+# A topic as far as it is permitted. Its summary speaks of all its messages, so the first words stand in for it.
+PERMITTED_PARTS = """
+SELECT tm.topic_id AS id, (array_agg(left(m.text, %(summary_chars)s) ORDER BY m.role <> 'user', m.sent_at, m.id))[1]
+       AS summary, min(m.sent_at) AS started_at, count(*) AS message_count, sum(length(m.text)) AS size_chars
+FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
+WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[]) AND {permitted}
+GROUP BY tm.topic_id
+"""
+# Earlier imports stored the name of a chat under "chat".
+_CONDITIONS = {
+    "since": "m.sent_at >= %(since)s::date::timestamp AT TIME ZONE 'UTC'",
+    "until": "m.sent_at < (%(until)s::date + 1)::timestamp AT TIME ZONE 'UTC'",
+    "channels": """ARRAY[
+        lower(coalesce(m.metadata->>'channel', m.metadata->>'chat')), m.metadata->>'channel_id'
+    ] && ARRAY(SELECT lower(unnest(%(channels)s::text[])))""",
+    "authors": "lower(m.author) = ANY(ARRAY(SELECT lower(unnest(%(authors)s::text[]))))",
+    "never_topics": "(m.topic_id IS NULL OR m.topic_id <> ALL(%(never_topics)s::bigint[]))",
+}
 MESSAGES = """
 SELECT tm.topic_id, m.id, m.role, m.author, m.sent_at, m.text, m.forwarded_from,
        coalesce(m.metadata ->> 'username', '') AS username, m.session
 FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
-WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[])
+WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[]) AND {permitted}
 ORDER BY m.sent_at, m.id
+"""
+IN_SESSIONS = """
+SELECT m.id, m.role, m.author, m.sent_at, m.text, m.forwarded_from, coalesce(m.metadata ->> 'username', ''), m.session
+FROM memoryapp_message m WHERE m.owner_id = %(owner)s AND m.id = ANY(%(ids)s::bigint[]) AND {permitted}
+ORDER BY m.sent_at, m.id
+"""
+PERMITTED = """
+SELECT m.id FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
+WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[]) AND {permitted}
 """
 ONE_BY_ONE = """
 SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', ''), session
 FROM memoryapp_message WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
+"""
+PASSAGES = """
+SELECT passage_id, array_agg(message_id) FROM memoryapp_passagemessage
+WHERE owner_id = %(owner)s AND passage_id = ANY(%(ids)s::bigint[]) GROUP BY passage_id
 """
 # For a row ``asked`` with its owner_id, and the running conversation if messages are given.
 BACKGROUND = """
 json_build_object(
     'facts', (SELECT json_agg(fact) FROM (
         SELECT category, relation, content FROM memoryapp_fact
-        WHERE owner_id = asked.owner_id AND superseded_at IS NULL
-        AND (type = 'identity' OR importance >= %(important)s)
-        ORDER BY importance DESC, id LIMIT %(most_facts)s
+        WHERE owner_id = asked.owner_id AND superseded_at IS NULL AND recall <> 'never'
+        AND (type = 'identity' OR importance >= %(important)s OR recall = 'pinned')
+        ORDER BY recall <> 'pinned', importance DESC, id LIMIT %(most_facts)s
     ) AS fact),
     'circle', (SELECT json_agg(person) FROM (
         SELECT display_name, username, aliases, circle, left(bio, %(bio_chars)s) AS bio FROM memoryapp_person
-        WHERE owner_id = asked.owner_id AND circle = ANY(%(circles)s)
-        ORDER BY mention_count DESC, id LIMIT %(most_of_circle)s
+        WHERE owner_id = asked.owner_id AND recall <> 'never' AND (circle = ANY(%(circles)s) OR recall = 'pinned')
+        ORDER BY recall <> 'pinned', mention_count DESC, id LIMIT %(most_of_circle)s
     ) AS person),
     'recent', (SELECT json_agg(topic) FROM (
         SELECT ended_at, left(summary, %(summary_chars)s) AS summary, message_count, size_chars FROM memoryapp_topic
-        WHERE owner_id = asked.owner_id AND is_live ORDER BY ended_at DESC, id DESC LIMIT %(recent_topics)s
+        WHERE owner_id = asked.owner_id AND is_live AND recall <> 'never'
+        ORDER BY ended_at DESC, id DESC LIMIT %(recent_topics)s
     ) AS topic),
+    'decided', (SELECT json_agg(decided) FROM (
+        SELECT 'Topic' AS kind, id, recall FROM memoryapp_topic
+        WHERE owner_id = asked.owner_id AND is_live AND recall <> ''
+        UNION ALL
+        SELECT 'Person', id, recall FROM memoryapp_person WHERE owner_id = asked.owner_id AND recall <> ''
+        UNION ALL
+        SELECT 'Fact', id, recall FROM memoryapp_fact
+        WHERE owner_id = asked.owner_id AND recall <> '' AND superseded_at IS NULL
+        ORDER BY kind, id LIMIT %(most_decided)s
+    ) AS decided),
     'last', (SELECT json_agg(message) FROM (
         SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', '') AS username,
                session
@@ -80,8 +132,9 @@ HOW_MUCH: Mapping[str, Any] = {
     "most_of_circle": MOST_OF_CIRCLE,
     "bio_chars": _BIO_CHARS,
     "recent_topics": RECENT_TOPICS,
-    "summary_chars": _SUMMARY_CHARS,
+    "summary_chars": SUMMARY_CHARS,
     "last_messages": CURRENT_MESSAGES,
+    "most_decided": MOST_DECIDED,
 }
 PEOPLE = """
 SELECT id, display_name, username, aliases, circle, mention_count, last_seen, bio FROM memoryapp_person
@@ -109,6 +162,7 @@ def background(
         inner_circle=tuple(_of_circle(**row) for row in circle),
         recent_topics=tuple(_recent(**row) for row in recent),
         messages=running[-CURRENT_MESSAGES:],
+        decided=tuple(Decided(row["kind"], row["id"], row["recall"]) for row in found["decided"] or ()),
     )
 
 
@@ -150,15 +204,78 @@ def content(row: Message) -> MessageContent:
     )
 
 
-async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[TopicContent]:
-    """Returns the owner's topics among ``ids``, in that order, with their messages oldest first."""
+def permitted(where: Where) -> SqlStatement:
+    """The condition that rows ``m`` of messages meet each restriction that is set, with its values."""
+    values = {name: value for name in _CONDITIONS if (value := getattr(where, name))}
+    conditions = " AND ".join(_CONDITIONS[name] for name in values) or "true"
+    return conditions, {name: _column(value) for name, value in values.items()}
+
+
+def in_topics(owner_id: int, topics: Iterable[int], where: Where) -> QuerySet[TopicMessage]:
+    """The messages of these topics that ``where`` permits, each as a row with its message, oldest first."""
+    numbers = list(topics)
+    rows = TopicMessage.objects.filter(owner=owner_id, topic__in=numbers)
+    if where:
+        conditions, values = permitted(where)
+        with connection.cursor() as cursor:
+            cursor.execute(PERMITTED.format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values})
+            rows = rows.filter(message__in=[number for (number,) in cursor.fetchall()])
+    return rows.select_related("message").order_by("message__sent_at", "message_id")
+
+
+def in_sessions(owner_id: int, messages: Iterable[int], where: Where) -> list[Message]:
+    """Those of these messages that ``where`` permits, oldest first."""
+    numbers = list(messages)
+    if where and numbers:
+        conditions, values = permitted(where)
+        with connection.cursor() as cursor:
+            cursor.execute(IN_SESSIONS.format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values})
+            numbers = [row[0] for row in cursor.fetchall()]
+    return list(Message.objects.of(owner_id).filter(pk__in=numbers).in_order()) if numbers else []
+
+
+def _column(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def topics_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> SqlStatement:
+    """The statement that reads of each topic its number, summary, first time, count of messages and size, all of them
+    those of the messages that ``where`` permits; topics without such a message are left out."""
+    asked = {"owner": owner_id, "ids": array(ids)}
+    if not where:
+        return TOPICS, asked
+    conditions, values = permitted(where)
+    rows = PERMITTED_PARTS if where.has_filters else RECALLED_TOPICS
+    return rows.format(permitted=conditions), {**asked, "summary_chars": SUMMARY_CHARS, **values}
+
+
+async def read_topics(
+    connection: Connection,
+    owner_id: int,
+    ids: Sequence[int],
+    where: Where = ANYWHERE,
+    sessions: Mapping[int, Sequence[int]] = NO_SESSIONS,
+) -> list[TopicContent]:
+    """Returns the owner's topics among ``ids``, in that order, with those of their messages that ``where`` permits,
+    oldest first. ``sessions`` are the messages of those ``ids`` that name active sessions."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
-    asked = {"owner": owner_id, "ids": array(wanted)}
-    rows, message_rows = await together(connection, (TOPICS, asked), (MESSAGES, asked))
+    topics_wanted = [number for number in wanted if number > 0]
+    conditions, values = permitted(where)
+    in_topics = MESSAGES.format(permitted=conditions), {"owner": owner_id, "ids": array(topics_wanted), **values}
+    of_session = {message: number for number, listed in sessions.items() for message in listed}
+    talk = {"owner": owner_id, "ids": array(of_session), **values}
+    of_sessions = (IN_SESSIONS.format(permitted=conditions), talk) if of_session else None
+    asked = topics_sql(owner_id, topics_wanted, where), in_topics, of_sessions
+    rows, message_rows, session_rows = await together(connection, *asked)
     messages: dict[int, list[MessageContent]] = defaultdict(list)
     for topic, *message in message_rows:
         messages[topic].append(MessageContent(*message))
-    topics = {id: (summary, started_at, size) for id, summary, started_at, size in rows}
+    for row in session_rows:
+        messages[of_session[row[0]]].append(MessageContent(*row))
+    topics = {id: (summary, started_at, size) for id, summary, started_at, _count, size in rows}
+    for number in sessions.keys() & messages.keys():
+        spoken = messages[number]
+        topics[number] = CURRENT_TALK, spoken[0].sent_at, sum(len(message.text) for message in spoken)
     return [TopicContent(id, *topics[id], tuple(messages[id])) for id in wanted if id in topics]
 
 
@@ -168,6 +285,12 @@ async def read_messages(connection: Connection, owner_id: int, ids: Sequence[int
     rows = await (await connection.execute(ONE_BY_ONE, {"owner": owner_id, "ids": wanted})).fetchall()
     messages = {message.id: message for message in (MessageContent(*row) for row in rows)}
     return [messages[number] for number in wanted if number in messages]
+
+
+async def read_passages(connection: Connection, owner_id: int, ids: Sequence[int]) -> dict[int, list[int]]:
+    """Returns the numbers of the messages of each of the owner's passages among ``ids``."""
+    rows = await (await connection.execute(PASSAGES, {"owner": owner_id, "ids": list(ids)})).fetchall()
+    return dict(rows)
 
 
 async def read_items(
@@ -196,9 +319,9 @@ def _person(row: Sequence[Any]) -> tuple[int, ContextItem]:
 
 def _artifact(row: Sequence[Any]) -> tuple[int, ContextItem]:
     number, file_type, name, created_at, summary, *lists = row
-    keywords, entities, hints = (", ".join(texts_of(listed)) for listed in lists)
+    keywords, entities, hints = (one_line(", ".join(texts_of(listed))) for listed in lists)
     lines = (
-        summary or "(not analysed yet)",
+        one_line(summary) or "(not analysed yet)",
         keywords and f"Keywords: {keywords}",
         entities and f"Entities: {entities}",
     )

@@ -19,6 +19,8 @@ from memoryapp.engine.strategies.react.parameters import ReactParameters
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = paths.data_dir()
+# The library of metrics reads this from the environment itself, and needs the folder.
+env.folder("PROMETHEUS_MULTIPROC_DIR")
 
 DEBUG = env.switch("DEBUG", False)
 SECRET_KEY = env.secret("SECRET_KEY", least=32) or paths.secret_key(DATA_DIR)
@@ -26,6 +28,7 @@ ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # Web processes that `up` starts. Each has an embedded model (250 MB) and up to fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
 # A child process of `up` that sends no watchdog byte for this time hangs, and is restarted.
+DRAIN_SECONDS = env.seconds("DRAIN_SECONDS", "30s", least=0, most=3600)
 HANG_TIMEOUT = env.seconds("HANG_TIMEOUT", "30s", least=2, most=3600)
 
 INSTALLED_APPS = [
@@ -49,6 +52,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "rerankui.web.compression.CompressedPages",
     "csp.middleware.CSPMiddleware",
+    "rerankui.web.private.private_pages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "rerankui.web.local_time.local_time",
@@ -64,11 +68,13 @@ MIDDLEWARE = [
     "rerankui.web.malformed.MalformedMiddleware",
 ]
 ROOT_URLCONF = "rerankui.urls"
+# Makes the HTML of a run in one file; the interface for programs answers it too.
+CAPSULE_PAGE = "rerankui.capsules.rendering.page"
 ASGI_APPLICATION = "rerankui.asgi.application"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [paths.files_of_pages("templates")],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -189,12 +195,16 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [paths.files_of_pages("static")]
 # Files that were sent with queries. No address serves them.
 MEDIA_ROOT = DATA_DIR / "files"
 # Uploaded files that wait for their import, and how large one may be.
 IMPORT_DIR = DATA_DIR / "imports"
 IMPORT_MAX_BYTES = env.whole("IMPORT_MAX_BYTES", 300_000_000, least=1_000, most=1_000_000_000)
+# Bytes of the disk that uploads and imports leave free: a full disk would stop the database as well.
+DISK_RESERVE_BYTES = env.whole("DISK_RESERVE_BYTES", 500_000_000, least=0, most=10**15)
+# Whether `up` makes a backup before it changes the tables of an earlier version.
+UPGRADE_BACKUP = env.switch("UPGRADE_BACKUP", True)
 # How long a file waits for a person's decision before it is removed.
 IMPORT_KEEP = timedelta(seconds=env.seconds("IMPORT_KEEP", "7d", least=60, most=31_536_000))
 STORAGES = {
@@ -284,6 +294,13 @@ LLM_RESPONSE_HEALING = env.switch("LLM_RESPONSE_HEALING", False)
 LLM_PROVIDER = env.mapping("LLM_PROVIDER")
 LLM_FALLBACK_MODELS = env.names("LLM_FALLBACK_MODELS")
 
+# The chat endpoint of /v1: what is kept where a request does not say it, and who pays where it brings no key.
+CHAT_STORE = env.switch("CHAT_STORE", False)
+CHAT_REPORT = env.switch("CHAT_REPORT", False)
+CHAT_SHARED_KEY = env.switch("CHAT_SHARED_KEY", False)
+# Seconds for which the provider may send nothing.
+CHAT_TIMEOUT = env.seconds("CHAT_TIMEOUT", "10m", least=0.05, most=3600)
+
 EMBEDDING_BASE_URL = env.address("EMBEDDING_BASE_URL")
 # A key is sent only to the host it was given for.
 _SAME_HOST = env.host(EMBEDDING_BASE_URL) == env.host(LLM_BASE_URL)
@@ -291,6 +308,9 @@ EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY if _SAME_HOST else
 EMBEDDING_MODEL = env.text("EMBEDDING_MODEL", "google/gemini-embedding-001")
 # Below this cosine a topic that shares no word with the query is not shown; a new profile starts with it.
 EMBEDDING_TOPICS_THRESHOLD = env.number("EMBEDDING_TOPICS_THRESHOLD", 0.3, least=0, most=1)
+# Words that some models expect before each text: e5 "query:" and "passage:".
+EMBEDDING_QUERY_PREFIX = env.prefix("EMBEDDING_QUERY_PREFIX")
+EMBEDDING_PASSAGE_PREFIX = env.prefix("EMBEDDING_PASSAGE_PREFIX")
 EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=4000)
 # The endpoint of the serving embeddings, until those of a new address are made.
 EMBEDDING_PREVIOUS_BASE_URL = env.address("EMBEDDING_PREVIOUS_BASE_URL")
@@ -338,6 +358,7 @@ RERANKER_TURN_TIMEOUT = _parameter(replace(_RUN["turn_seconds"], default=RERANKE
 RERANKER_MAX_TOOL_CALLS = _parameter(_RUN["max_tool_calls"])
 RERANKER_TOOL_MODE = _parameter(_RUN["tool_mode"])
 RERANKER_READ_CHARS = _parameter(_RUN["read_chars"])
+RERANKER_CONTEXT = _parameter(_RUN["context"])
 
 _AGENT = declarations(ReactParameters)
 AGENT_MAX_STEPS = _parameter(_AGENT["max_steps"])
@@ -352,6 +373,7 @@ RERANK_ENABLE = _parameter(_AGENT["rerank"])
 RERANK_TOP_N = _parameter(_AGENT["rerank_hits"])
 
 CHUNK_INTERVAL = env.seconds("CHUNK_INTERVAL", "1h", least=1)
+CHUNK_INTERVAL_PEOPLE = env.seconds("CHUNK_INTERVAL_PEOPLE", "6h", least=1)
 MAX_CHUNK_SIZE = env.whole("MAX_CHUNK_SIZE", 400, least=2, most=10_000)
 # A smaller topic is joined to a neighbour of the same session.
 TOPIC_LEAST_MESSAGES = env.whole("TOPIC_LEAST_MESSAGES", 6, least=1, most=1_000)

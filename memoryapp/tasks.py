@@ -24,17 +24,21 @@ from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.erasure import scanner
+from memoryapp.evaluation import passes
+from memoryapp.evaluation.questions import QuestionsError
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
-from memoryapp.models import ChatUser, Erasure, ImportFile, Work
+from memoryapp.models import ChatUser, EmbeddingProfile, Erasure, Evaluation, ImportFile, Work
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import is_outage
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.runs import closing, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.search import profiles, vectors
+from memoryapp.search import missing, profiles, vectors
+from memoryapp.sessions import passages
+from memoryapp.sessions.active import limits
 
 FAILURES_KEPT = timedelta(days=90)
 EXTRACTION_SECONDS = 60.0
@@ -68,6 +72,23 @@ async def _execute(late: list[UUID]) -> None:
 
 
 @app.task
+def evaluate_asked() -> None:
+    """Asks the questions of evaluations that a page started."""
+    with _lane("evaluate_asked", 1) as is_free:
+        for row in list(passes.waiting()) if is_free else ():
+            try:
+                async_to_sync(_carry_on)(row)
+            except QuestionsError as error:
+                logger.warning("Evaluation %s cannot go on: %s", row.pk, error)
+                passes.stop(row)
+
+
+async def _carry_on(row: Evaluation) -> None:
+    async with open_clients() as opened:
+        await passes.carry_on(row, opened)
+
+
+@app.task
 def clear_login_sessions() -> None:
     SessionStore.clear_expired()
     AccessFailureLog.objects.filter(attempt_time__lt=timezone.now() - FAILURES_KEPT).delete()
@@ -82,15 +103,41 @@ def embed_pending() -> None:
     if work.is_paused(Work.Kind.EMBED):
         return
     for row in profiles.to_make():
-        if profiles.is_resting(row):
-            continue
-        try:
-            async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)))
-        except EmbeddingError as error:
-            profiles.postpone(row, cause(str(error)), error.note)
-            logger.warning("Vectors are missing and will be requested again: %s", cause(error))
+        _embed(row)
     if changed := profiles.change_over():
         logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)
+
+
+def _embed(row: EmbeddingProfile, owner: ChatUser | None = None) -> None:
+    """Makes the missing vectors of a profile, of one chat user or of all."""
+    if profiles.is_resting(row):
+        return
+    try:
+        async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)), owner)
+    except EmbeddingError as error:
+        profiles.postpone(row, cause(str(error)), error.note)
+        logger.warning("Vectors are missing and will be requested again: %s", cause(error))
+
+
+@app.task
+def index_talk() -> None:
+    """Makes the passages of messages that came with a file, and the vectors of what was just said."""
+    for owner in passages.with_bare().iterator():
+        _renew(owner)
+    row = profiles.serving()
+    fresh = ChatUser.objects.filter(pk__in=missing.fresh(row).values("owner"))
+    for owner in list(work.unpaused(fresh, Work.Kind.EMBED)):
+        _embed(row, owner)
+
+
+def _renew(owner: ChatUser) -> None:
+    """Makes one chat user's passages. A fault is logged, so that the others get their turn."""
+    try:
+        passages.renew(owner)
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
+        _log_fault("Messages of chat user %s have no passages yet.", owner.pk)
 
 
 @app.task
@@ -144,7 +191,7 @@ def _archive(owner: ChatUser, embedder: Embedder) -> None:
     """Archives one chat user's sessions. A fault is logged, so that the others get their turn."""
     try:
         open_chat = clients.open_chat if settings.LLM_BASE_URL else None
-        archiving.archive(owner, cutter(owner, embedder, open_chat), archiving.limits(owner))
+        archiving.archive(owner, cutter(owner, embedder, open_chat), limits(owner))
     except (EmbeddingError, IngestionError) as error:
         logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
     except DatabaseError as error:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -35,6 +35,8 @@ SILENT = timedelta(seconds=60)
 REMEMBERED = timedelta(days=1)
 
 WORKER = "worker"
+# Before the label of a session whose archiving alone was asked for; the whole is within the length of a source.
+_OF_SESSION = "session:"
 UNBEGUN: Mapping[str, Any] = MappingProxyType({"done": 0, "share": 0.0, "fault": "", "fault_note": None})
 
 
@@ -192,11 +194,13 @@ class ProgressLines:
         return True
 
 
-def ask_to_archive(owner: ChatUser, asked_by: str) -> None:
-    """Asks the worker to archive the owner's sessions soon, including active ones; a second call changes nothing."""
+def ask_to_archive(owner: ChatUser, asked_by: str, session: str | None = None) -> None:
+    """Asks the worker to archive the owner's sessions soon, including active ones, or only those with the label
+    ``session``; a second call changes nothing."""
     asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
     waits = {**asked, "state": Work.State.WAITING, **UNBEGUN}
-    row, made = Work.objects.get_or_create(owner=owner, kind=Work.Kind.ARCHIVE, source="", defaults=waits)
+    source = "" if session is None else _OF_SESSION + session
+    row, made = Work.objects.get_or_create(owner=owner, kind=Work.Kind.ARCHIVE, source=source, defaults=waits)
     if not made:
         is_at_it = _going_on()
         Work.objects.filter(is_at_it, pk=row.pk).update(**asked)
@@ -209,8 +213,29 @@ def asked_to_archive() -> QuerySet[ChatUser]:
     return ChatUser.objects.filter(pk__in=asked.values("owner")).order_by("pk")
 
 
-def is_asked(owner: ChatUser) -> bool:
-    return asked_to_archive().filter(pk=owner.pk).exists()
+@dataclass(frozen=True, slots=True)
+class AskedSessions:
+    """The sessions whose archiving was asked for: ``everything``, or those with one of the ``labels``, each with the
+    time of the request."""
+
+    everything: bool
+    labels: Mapping[str, datetime | None]
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.labels)
+
+    @classmethod
+    def of(cls, owner: ChatUser) -> AskedSessions:
+        rows = Work.objects.filter(owner=owner, kind=Work.Kind.ARCHIVE, asked_at__isnull=False)
+        asked = dict(rows.values_list("source", "asked_at"))
+        of_labels = {source.removeprefix(_OF_SESSION): at for source, at in asked.items() if source}
+        return cls("" in asked, of_labels)
+
+    def end(self, owner: ChatUser) -> None:
+        """Removes the requests for single sessions, which were carried out or have failed."""
+        for label, at in self.labels.items():
+            # A later request is for more than was done here.
+            Work.objects.filter(owner=owner, source=_OF_SESSION + label, asked_at=at).delete()
 
 
 def pause(kind: Work.Kind, by: str, owner: ChatUser | None = None) -> None:

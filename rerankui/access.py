@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django_htmx.middleware import HtmxDetails
 
 from memoryapp.accounts import login_sessions
-from memoryapp.models import AgentCall, ChatUser, Operator, Role, Run, Topic
+from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
 
 View = Callable[..., Any]
 
@@ -97,6 +97,12 @@ def visible_owners(request: HttpRequest) -> QuerySet[ChatUser]:
 def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
     """The chat user, who becomes the one that the frame shows."""
     return _remember(request, get_object_or_404(visible_owners(request), pk=pk))
+
+
+def message_or_404(request: HttpRequest, pk: int) -> Message:
+    """A message of a visible memory, with its owner."""
+    found = Message.objects.filter(owner__in=visible_owners(request)).select_related("owner")
+    return get_object_or_404(found, pk=pk)
 
 
 def topic_or_404(request: HttpRequest, pk: int) -> Topic:

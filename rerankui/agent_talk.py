@@ -22,6 +22,7 @@ from rerankui.run.waterfall import axis
 UNANSWERED: dict[str, Promise] = {
     **SENTENCES,
     "parse_error": _("The model answered, and its answer could not be read."),
+    "cut": _("The model's answer was cut off before its end, so it does not count."),
     "timeout": _("The time for the question was over before the model had answered."),
 }
 

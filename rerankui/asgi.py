@@ -21,6 +21,7 @@ from memoryapp.operations.database import in_thread  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui.routing import sockets  # noqa: E402
 from rerankui.web import server_limits, socket_closes, uploads  # noqa: E402
+from rerankui.web.draining import draining  # noqa: E402
 from rerankui.web.origins import OwnOrigin  # noqa: E402
 from rerankui.web.socket_limits import SocketLimit  # noqa: E402
 from rerankui.web.unreachable import RefusedWithoutDatabase  # noqa: E402
@@ -39,11 +40,12 @@ def _warm_up() -> None:
     """Once the loop of the server that imports this runs, have the models loaded before somebody asks for a run."""
     reactor = sys.modules.get("twisted.internet.reactor")
     if reactor:
-        reactor.callWhenRunning(reactor.callLater, 0, _begin)
+        reactor.callWhenRunning(reactor.callLater, 0, _begin, reactor)
 
 
-def _begin() -> None:
+def _begin(reactor: Any) -> None:
     runner.bind()
+    draining.listen(runner, reactor.stop, reactor.callFromThread)
     watchdog.ping_from_loop()
     _beginning.append(asyncio.get_running_loop().create_task(_refuse_unusable_database()))
 
@@ -62,4 +64,4 @@ socket_closes.allow()
 async def application(scope: Any, receive: Any, send: Any) -> None:
     """Answers every request and socket, in the loop that also executes runs."""
     runner.bind()
-    await protocols(scope, receive, send)
+    await draining.over(protocols)(scope, receive, send)

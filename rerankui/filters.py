@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
@@ -18,17 +19,17 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
 from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
-from rerankui.curation.change_form import NumbersField
+from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
 from rerankui.run.outcomes import NAMES, NO_ANSWER
 
 LONGEST_SEARCH = 200
 MOST_OWNERS = 200
-Choices = list[tuple[str, Any]]
+Options = list[tuple[str, Any]]
 _NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifacts"))]
 
 
-def _choice(label: Any, first: Any, choices: Choices) -> forms.ChoiceField:
+def _choice(label: Any, first: Any, choices: Options) -> forms.ChoiceField:
     field = forms.ChoiceField(label=label, required=False, choices=[("", first), *choices])
     field.widget.attrs.update({"class": "field", "aria-label": label})
     return field
@@ -59,8 +60,21 @@ def _moment(label: Any, later: timedelta = timedelta(0)) -> forms.DateTimeField:
     return forms.DateTimeField(label=label, required=False, widget=_MomentInput(later, attrs=words))
 
 
-class Filter(forms.Form):
+class Choices(forms.Form):
     """``chosen`` contains the values that could be read; others count as not given."""
+
+    @cached_property
+    def chosen(self) -> dict[str, Any]:
+        self.is_valid()
+        return {name: self.cleaned_data.get(name) for name in self.fields}
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(self.chosen.values())
+
+
+class Filter(Choices):
+    """Choices with a search and an order."""
 
     SORTS: dict[str, tuple[str, str]] = {}
     placeholder: Any = _("Search")
@@ -70,12 +84,8 @@ class Filter(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         words = {"type": "search", "class": "field", "placeholder": self.placeholder, "aria-label": self.placeholder}
-        self.fields["q"].widget = forms.TextInput(attrs={**words, "autocomplete": "off", "data-search": ""})
-
-    @cached_property
-    def chosen(self) -> dict[str, Any]:
-        self.is_valid()
-        return {name: self.cleaned_data.get(name) for name in self.fields}
+        typed = {"autocomplete": "off", "data-search": "", "dir": "auto"}
+        self.fields["q"].widget = forms.TextInput(attrs={**words, **typed})
 
     @property
     def sort(self) -> str:
@@ -86,10 +96,6 @@ class Filter(forms.Form):
     @property
     def order(self) -> tuple[str, str]:
         return self.SORTS[self.sort]
-
-    @property
-    def is_narrowed(self) -> bool:
-        return any(self.chosen.values())
 
 
 class OwnerFilter(Filter):
@@ -263,3 +269,20 @@ class HistoryFilter(Filter):
             words="" if about else chosen["q"] or "",
             by_people=self.is_of_people,
         )
+
+
+class ReviewFilter(Choices):
+    """The findings of one topic, of one noun, or of both. The archivist finds facts and people, and no artifacts."""
+
+    noun = _choice(_("What"), _("everything"), [choice for choice in _NOUNS if choice[0] != "artifact"])
+    topic = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_NUMBER, widget=forms.HiddenInput)
+
+    @property
+    def wanted(self) -> Q:
+        return Q(**{name: value for name, value in self.chosen.items() if value})
+
+    @property
+    def query(self) -> str:
+        """The query of an address that keeps this narrowing; empty for everything."""
+        chosen = {name: value for name, value in self.chosen.items() if value}
+        return f"?{urlencode(chosen)}" if chosen else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -15,9 +15,13 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
 from memoryapp.engine.prompts import BUILT_IN, PromptText
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
+from memoryapp.filter_lab import presets
+from memoryapp.filter_lab.presets import Preset
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.runs.lifecycle import LONGEST_QUERY
-from memoryapp.runs.parameters import ParameterError, all_declarations, validate
+from memoryapp.runs.parameters import ParameterError, all_declarations, strategy_named, validate
+from memoryapp.search.profiles import serving_profile
+from rerankui.run.filter_words import LABELS
 
 SHOWN = {
     "candidates": _("Candidates shown"),
@@ -25,18 +29,28 @@ SHOWN = {
     "max_tool_calls": _("Tool turns at most"),
     "seconds": _("Seconds at most"),
 }
-_CONTEXTS = [*zip(CONTEXTS, (_("whole topics"), _("passages only")), strict=True)]
+_CONTEXTS = [
+    ("", _("as usual")),
+    *zip(CONTEXTS, (_("passages"), _("whole topics")), strict=True),
+]
 # what a scope opens, in the order one reads them
 ALLOWS: Mapping[str, Promise] = {
     ApiToken.Scope.RECALL: _("Ask a memory, and read the resulting runs."),
     ApiToken.Scope.INGEST: _("Add messages to a memory."),
     ApiToken.Scope.READ: _("Read topics with their messages, and all runs."),
-    ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, and undo any change."),
+    ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, write facts, and undo any change."),
+    ApiToken.Scope.FORGET: _("Erase single messages of these memories, for good."),
 }
 
 
 def _strategies() -> list[tuple[str, str]]:
     return [(name, name) for name in STRATEGIES if settings.ENABLE_AGENT or name not in PLANNING]
+
+
+def _presets() -> Mapping[str, Preset]:
+    """The presets of the filter for the embedding model in use, built-in ones first, by name."""
+    serving = serving_profile().name
+    return {preset.name: preset for preset in presets.of_profile(serving, presets.profile_named(serving))}
 
 
 class RecallForm(forms.Form):
@@ -47,11 +61,12 @@ class RecallForm(forms.Form):
     query = forms.CharField(
         label=_("Query"),
         max_length=LONGEST_QUERY,
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "type": "search"}),
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "type": "search", "dir": "auto"}),
         error_messages={"required": _("Type what the assistant should remember.")},
     )
     strategy = forms.ChoiceField(label=_("Strategy"), choices=_strategies, initial=DEFAULT.name)
-    context = forms.ChoiceField(label=_("What is handed over"), choices=_CONTEXTS, required=False)
+    context = forms.ChoiceField(label=_("Context for the assistant"), choices=_CONTEXTS, required=False)
+    preset = forms.ChoiceField(label=_("Cuts of the filter"), required=False)
     since = forms.DateField(label=_("Only since"), required=False)
     until = forms.DateField(label=_("Only until"), required=False)
     channel = forms.CharField(label=_("Only in this chat"), max_length=LONGEST_NAME, required=False)
@@ -60,22 +75,36 @@ class RecallForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         known = all_declarations()
-        for name, label in SHOWN.items():
+        for name, label in {**SHOWN, **LABELS}.items():
             least, most = known[name].least, known[name].most
-            self.fields[name] = forms.FloatField(label=label, required=False, min_value=least, max_value=most)
+            self.fields[name] = forms.FloatField(
+                label=cast(str, label), required=False, min_value=least, max_value=most
+            )
+        self._presets = _presets()
+        preset = self.fields["preset"]
+        assert isinstance(preset, forms.ChoiceField)
+        preset.choices = [("", _("default")), *((name, each.title) for name, each in self._presets.items())]
 
     def clean(self) -> dict[str, Any]:
+        if "strategy" not in self.cleaned_data:
+            return self.cleaned_data
         try:
-            validate(self.parameters())
+            validate(self.parameters(), strategy_named(self.cleaned_data["strategy"]))
         except ParameterError as error:
             raise forms.ValidationError(str(error)) from error
         return self.cleaned_data
 
+    @property
+    def strategies(self) -> list[str]:
+        return [name for name, _label in _strategies()]
+
     def parameters(self) -> dict[str, Any]:
-        """The parameters that a person set, as ``runs.start`` takes them."""
+        """The parameters that a person set, as ``runs.start`` takes them: a cut that is set goes before its preset."""
         known = all_declarations()
         given = {name: self.cleaned_data.get(name) for name in known}
-        return {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
+        typed = {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
+        preset = self._presets.get(self.cleaned_data.get("preset", ""))
+        return {**preset.values, **typed} if preset else typed
 
 
 class AskForm(forms.Form):
@@ -205,6 +234,16 @@ class TokenForm(forms.Form):
         if not wanted:
             self.add_error("owners", _("Choose at least one chat user, or give access to every memory."))
         return list(found.values())
+
+
+class MemoryForm(forms.Form):
+    """The name of a new memory."""
+
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"class": "field", "autocomplete": "off"}),
+        error_messages={"required": _("Type whose memory it is.")},
+    )
 
 
 class ThresholdsForm(forms.Form):

@@ -16,20 +16,23 @@ from uuid import UUID
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
+from memoryapp.compare.marks import marks
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, TurnStarted
 from memoryapp.engine.outline import Outline
-from memoryapp.models import Run, RunEvent, RunProgress
+from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.engine.strategies.strategy import NEAREST
+from memoryapp.models import Message, Run, RunEvent, RunProgress
 from memoryapp.runs import following
 from memoryapp.runs.following import StoredEvent
+from memoryapp.runs.recall_document import handed_over
 from memoryapp.runs.recording import totals_of
-from memoryapp.runs.trials import prompts_used
 from rerankui.run.context_parts import context_parts
-from rerankui.run.marks import marks
+from rerankui.run.delivered import delivered_view
+from rerankui.run.fork import NO_FORKS, forks_of
 from rerankui.run.outcomes import outcome
 from rerankui.run.result import result_of
 from rerankui.run.stages import RunStage, stage_after, turn_of
-from rerankui.run.trial import trial_of
 from rerankui.run.waterfall import axis, milliseconds
 
 LANES = {"candidates_found": "candidates", "answered": "result", "run_finished": "result"}
@@ -134,6 +137,17 @@ def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[
     return views
 
 
+def by_similarity(run: Run) -> bool:
+    """Whether similarity alone decides in a run of this strategy, so that its candidates are shown by it."""
+    strategy = STRATEGIES.get(run.strategy)
+    return strategy is not None and strategy.ranking is NEAREST
+
+
+def step_of(given: str) -> int | None:
+    """The step that an address names, or None."""
+    return int(given) if given.isdecimal() and len(given) < 9 else None
+
+
 def states(views: Iterable[EventView]) -> dict[str, str]:
     """Every topic's state after these events: the last mark wins."""
     folded: dict[str, str] = {}
@@ -143,11 +157,18 @@ def states(views: Iterable[EventView]) -> dict[str, str]:
 
 
 def run_context(
-    run: Run, stored: Sequence[StoredEvent], *, step: int | None = None, progress: RunProgress | None = None
+    run: Run,
+    stored: Sequence[StoredEvent],
+    *,
+    step: int | None = None,
+    progress: RunProgress | None = None,
+    talk: Mapping[int, Message] | None = None,
 ) -> dict[str, Any]:
     """Everything the run's partials need, in the reader's language.
 
-    ``step`` shows the run as it was after that event; ``progress`` is what the model has said since the last one.
+    ``step`` shows the run as it was after that event, and ``at`` or ``and_at`` ends the addresses of its parts;
+    ``progress`` is what the model has said since the last one.
+    A run of a file has its messages in ``talk``; then nothing is read from the database.
     ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of.
     """
     last = stored[-1].seq if stored else 0
@@ -165,16 +186,19 @@ def run_context(
         "lanes": {lane: [view for view in views if view.lane == lane] for lane in ("candidates", "turns", "result")},
         "last": last,
         "step": step,
+        "at": f"?step={step}" if step < last else "",
+        "by_similarity": by_similarity(run),
+        "and_at": f"&step={step}" if step < last else "",
         "states": states(view for view in views if not view.is_ahead),
         "candidates": candidates,
         "found": found,
         "finished": finished,
-        "result": result_of(run, finished, candidates, _items(found)),
+        "result": result_of(run, finished, candidates, _items(found), talk),
         "outcome": outcome(events),
-        "context_parts": context_parts(finished),
+        "context_parts": context_parts(finished, handed_over(run)),
+        "delivered": delivered_view(run, finished) if talk is None else None,
         "progress": progress if progress and _is_going_on(progress, events) else None,
-        "can_try_again": bool(prompts_used(events)),
-        "trial": trial_of(run, events),
+        "forks": forks_of(run) if talk is None else NO_FORKS,
         "totals": totals,
         "has_asked": totals.input_tokens > 0 or any(isinstance(event, TurnStarted | ModelReplied) for event in events),
         "model": outline.started.model if outline.started else "",

@@ -5,106 +5,27 @@ Everything is looked up when a template asks for it, so a fragment, which shows 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
-from memoryapp.models import ChatUser, Finding, Operator, Role, Suggestion
+from memoryapp import demo
+from memoryapp.inbox import Waiting, waiting_in
+from memoryapp.models import ChatUser, Operator, Role
 from rerankui import toasts
 from rerankui.access import operator_for
+from rerankui.navigation import GROUPS, ON_A_PHONE, OVERVIEW, SECTIONS, TABS, Destination, section_of, tab_of
 from rerankui.toasts import Toast
 
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
+DENSITIES = {"roomy": pgettext_lazy("density", "comfortable"), "dense": pgettext_lazy("density", "compact")}
 THEMES = {"auto": pgettext_lazy("theme", "system"), "light": _("light"), "dark": _("dark")}
 MOST_OWNERS = 30
-MOST_WAITING = 1_000
-
-# name of the route, what the rail says, icon, whether the route is one chat user's
-_SECTIONS = (
-    ("overview", _("Overview"), "layout-dashboard", False),
-    ("ask", pgettext_lazy("section", "Ask"), "message-question", True),
-    ("recall", pgettext_lazy("section", "Recall"), "radar-2", True),
-    ("runs", _("Runs"), "history", False),
-    ("topics", _("Topics"), "stack-2", True),
-    ("messages", _("Messages"), "messages", True),
-    ("people", _("People"), "users", True),
-    ("artifacts", _("Artifacts"), "paperclip", True),
-    ("facts", _("Facts"), "bulb", True),
-    ("review", pgettext_lazy("section", "Review"), "check", True),
-    ("queue", _("Curate"), "checklist", True),
-    ("history", _("History"), "clock", True),
-    ("pipeline", _("Pipeline"), "hourglass", False),
-    ("agents", pgettext_lazy("section", "Agents"), "robot", False),
-    ("prompts", _("Prompts"), "terminal-2", False),
-    ("embedding", pgettext_lazy("section", "Embedding"), "chart-dots", False),
-    ("tokens", pgettext_lazy("section", "API tokens"), "lock", False),
-)
-_FOR_ADMINS = {"embedding", "tokens"}
-# A phone's bar has room for five; the others are behind its last entry.
-_ON_A_PHONE = {"overview", "recall", "runs", "topics", "queue"}
-_SECTION_OF = {
-    "memory": "overview",
-    "memory_settings": "overview",
-    "memory_work": "pipeline",
-    "topic": "topics",
-    "topic_pick": "topics",
-    "resplit": "topics",
-    "change": "topics",
-    "change_effect": "topics",
-    "topic_map": "topics",
-    "merge": "topics",
-    "suggestion": "queue",
-    "finding": "review",
-    "extraction": "facts",
-    "undo": "history",
-    "undo_preview": "history",
-    "undo_change": "history",
-    "undo_range": "history",
-    "imports": "history",
-    "import_file": "history",
-    "withdraw": "history",
-    "person": "people",
-    "person_edit": "people",
-    "person_add": "people",
-    "person_delete": "people",
-    "people_merge": "people",
-    "fact": "facts",
-    "fact_edit": "facts",
-    "fact_add": "facts",
-    "fact_delete": "facts",
-    "artifact": "artifacts",
-    "artifact_edit": "artifacts",
-    "artifact_retry": "artifacts",
-    "artifact_upload": "artifacts",
-    "artifact_delete": "artifacts",
-    "run": "runs",
-    "answer": "ask",
-    "source": "ask",
-    "judge": "ask",
-    "filter_lab": "runs",
-    "filter_effect": "runs",
-    "filter_preset": "runs",
-    "evaluations": "runs",
-    "evaluation": "runs",
-    "memory_pipeline": "pipeline",
-    "work": "pipeline",
-    "agent_call": "agents",
-    "prompt": "prompts",
-    "prompt_version": "prompts",
-    "prompt_diff": "prompts",
-    "prompt_try": "runs",
-    "embedding_change": "embedding",
-    "embedding_similarities": "embedding",
-    "token_make": "tokens",
-    "token_revoke": "tokens",
-}
+CLOSED_COOKIE = "closed_groups"
 
 
 @dataclass(frozen=True)
@@ -118,9 +39,13 @@ class Section:
     is_current: bool
     waiting: int = 0
 
-    @property
-    def is_on_a_phone(self) -> bool:
-        return self.name in _ON_A_PHONE
+
+@dataclass(frozen=True)
+class SectionGroup:
+    name: str
+    label: str
+    sections: list[Section]
+    is_open: bool
 
 
 class PageFrame:
@@ -135,6 +60,21 @@ class PageFrame:
     @property
     def themes(self) -> list[tuple[str, str]]:
         return [(key, str(label)) for key, label in THEMES.items()]
+
+    @property
+    def density(self) -> str:
+        """How closely the rows of lists stand."""
+        chosen = self._request.COOKIES.get("density", "")
+        return chosen if chosen in DENSITIES else "roomy"
+
+    @property
+    def zone(self) -> str:
+        """The time zone of all times on the page, as its browser named it."""
+        return timezone.get_current_timezone_name()
+
+    @property
+    def densities(self) -> list[tuple[str, str]]:
+        return [(key, str(label)) for key, label in DENSITIES.items()]
 
     @cached_property
     def operator(self) -> Operator | None:
@@ -161,66 +101,112 @@ class PageFrame:
         if here is not None or self.operator is None:
             return here
         last = ChatUser.objects.seen_by(self.operator).filter(pk=self._request.session.get("owner", 0)).first()
-        return last or next(iter(self.owners), None)
+        return last or self._of_the_readers_language or next(iter(self.owners), None)
+
+    @property
+    def _of_the_readers_language(self) -> ChatUser | None:
+        """The demo memory in the language of the page."""
+        name = demo.FIRST.get(get_language() or "")
+        return next((owner for owner in self.owners if owner.name == name), None)
+
+    @cached_property
+    def _route(self) -> str:
+        match = self._request.resolver_match
+        return (match.url_name or "") if match else ""
 
     @property
     def current(self) -> str:
-        match = self._request.resolver_match
-        name = (match.url_name or "") if match else ""
-        return _SECTION_OF.get(name, name)
+        return section_of(self._route)
 
     @property
     def owner_route(self) -> str:
         """The target of the switcher: the same section of the other chat user."""
-        of_one = {name for name, _label, _icon, is_owned in _SECTIONS if is_owned}
-        return self.current if self.current in of_one else "memory"
+        place = SECTIONS.get(self.current)
+        return place.name if place and place.of_memory else "memory"
 
     @property
     def section(self) -> Section | None:
         """The section this page belongs to."""
         return next((section for section in self.sections if section.is_current), None)
 
+    @cached_property
+    def groups(self) -> list[SectionGroup]:
+        """The sections below the overview; a group is open unless the browser remembers that it was closed."""
+        closed = self._request.COOKIES.get(CLOSED_COOKIE, "").split(".")
+        groups = [
+            SectionGroup(group.name, str(group.label), self._sections(*group.sections), group.name not in closed)
+            for group in GROUPS
+        ]
+        return [group for group in groups if group.sections]
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        return [*self._sections("overview"), *(section for group in self.groups for section in group.sections)]
+
+    @property
+    def on_a_phone(self) -> list[Section]:
+        return [section for section in self.sections if section.name in ON_A_PHONE]
+
     @property
     def behind_more(self) -> list[Section]:
         """The sections that a phone's bar has no room for."""
-        return [section for section in self.sections if not section.is_on_a_phone]
+        return [section for section in self.sections if section.name not in ON_A_PHONE]
 
     @property
     def is_behind_more(self) -> bool:
         return any(section.is_current for section in self.behind_more)
 
     @cached_property
-    def sections(self) -> list[Section]:
-        shown = [self._section(*section) for section in _SECTIONS] if self.operator else []
-        return [section for section in shown if section]
-
-    def _section(self, name: str, label: StrOrPromise, icon: str, is_owned: bool) -> Section | None:
-        if is_owned and self.owner is None or name in _FOR_ADMINS and not self._is_admin:
-            return None
-        href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
-        place = "#latest" if name == "messages" else ""
-        waiting = self.suggestions if name == "queue" else self._findings if name == "review" else 0
-        return Section(name, str(label), icon, href + place, name == self.current, waiting)
+    def tabs(self) -> list[Section]:
+        """The tabs of this page's section, if it has several for this operator."""
+        if self.section is None:
+            return []
+        tabs = [self.shown(place, is_current=place.name == tab_of(self._route)) for place in TABS.get(self.current, ())]
+        found = [tab for tab in tabs if tab]
+        return found if len(found) > 1 else []
 
     @property
-    def _is_admin(self) -> bool:
-        return self.operator is not None and self.operator.may(Role.ADMIN)
+    def tab(self) -> Section | None:
+        """The tab on which this page is, unless it is the first."""
+        return next((tab for tab in self.tabs[1:] if tab.is_current), None)
+
+    def _sections(self, *names: str) -> list[Section]:
+        found = [self._section(name, OVERVIEW if name == "overview" else SECTIONS[name]) for name in names]
+        return [section for section in found if section]
+
+    def _section(self, name: str, place: Destination) -> Section | None:
+        section = self.shown(place, is_current=name == self.current)
+        return replace(section, name=name) if section else None
+
+    def shown(self, place: Destination, *, is_current: bool = False) -> Section | None:
+        """A place with its address; None where the operator may not go, or where there is no chat user yet."""
+        if self.operator is None or not self.operator.may(place.role) or (place.of_memory and self.owner is None):
+            return None
+        href = reverse(place.name, args=[self.owner.pk] if place.of_memory and self.owner else [])
+        href += "#latest" if place.name == "messages" else ""
+        return Section(place.name, str(place.label), place.icon, href, is_current, self._waiting(place.name))
+
+    def _waiting(self, name: str) -> int:
+        counts = {
+            "inbox": lambda: self.waiting.total,
+            "queue": lambda: self.waiting.suggestions,
+            "review": lambda: self.waiting.findings,
+            "failures": lambda: self.waiting.failures,
+        }
+        return counts[name]() if name in counts else 0
+
+    @property
+    def may_make_memory(self) -> bool:
+        return self.operator is not None and self.operator.may(Role.CURATOR)
 
     @cached_property
     def toasts(self) -> list[Toast]:
         return toasts.take(self._request)
 
     @cached_property
-    def _findings(self) -> int:
-        """How many findings of this chat user wait for a decision."""
-        rows = Finding.objects.filter(owner=self.owner, state=Finding.State.WAITING)
-        return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
-
-    @cached_property
-    def suggestions(self) -> int:
-        """How many suggestions of this chat user wait for a decision."""
-        rows = Suggestion.objects.filter(owner=self.owner, state=Suggestion.State.OPEN)
-        return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
+    def waiting(self) -> Waiting:
+        """What waits for a decision in this memory."""
+        return waiting_in(self.owner) if self.owner else Waiting()
 
 
 def frame(request: HttpRequest) -> dict[str, PageFrame]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -12,14 +11,13 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memoryapp import chat_users
 from memoryapp.models import ChatUser
+from memoryapp.models.user import SESSION_MESSAGES, SILENCE_SECONDS, TOPIC_MESSAGES
 
 _DURATION = re.compile(r"\s*+(\d{1,7})\s*+([mhdмчд])\s*+", re.IGNORECASE)
 _SECONDS = {"m": 60, "м": 60, "h": 3600, "ч": 3600, "d": 86_400, "д": 86_400}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
-LONGEST_SILENCE = 30 * 86_400
-MOST_SESSION = 10_000
-MOST_TOPIC = 1_000
 
 
 def duration(seconds: float) -> str:
@@ -47,7 +45,8 @@ class DurationField(forms.CharField):
         if not match:
             raise forms.ValidationError(_("Write a number and a unit: 45m, 6h or 2d."))
         seconds = int(match[1]) * _SECONDS[match[2].lower()]
-        if not 60 <= seconds <= LONGEST_SILENCE:
+        least, most = SILENCE_SECONDS
+        if not least <= seconds <= most:
             raise forms.ValidationError(_("It must be between 1m and 30d."))
         return seconds
 
@@ -80,14 +79,12 @@ class MemorySettingsForm(forms.Form):
     session_messages = _number(
         gettext_lazy("Maximum of messages in a session"),
         gettext_lazy("A talk without a pause is archived when it has this many."),
-        2,
-        MOST_SESSION,
+        *SESSION_MESSAGES,
     )
     topic_messages = _number(
         gettext_lazy("Minimum of messages in a topic"),
         gettext_lazy("A smaller one is joined to a neighbour of the same session. 1 joins nothing."),
-        1,
-        MOST_TOPIC,
+        *TOPIC_MESSAGES,
     )
     consolidation = forms.ChoiceField(
         label=gettext_lazy("Similar topics"),
@@ -104,11 +101,11 @@ class MemorySettingsForm(forms.Form):
         widget=forms.RadioSelect,
     )
 
-    def __init__(self, data: QueryDict | None, owner: ChatUser, proposed: Mapping[str, str]) -> None:
-        """``proposed`` are values to fill in that nobody has chosen yet."""
-        super().__init__(data, initial={name: getattr(owner, name) for name in self.base_fields} | dict(proposed))
+    def __init__(self, data: QueryDict | None, owner: ChatUser) -> None:
+        super().__init__(data, initial={name: getattr(owner, name) for name in self.base_fields})
+        silence = {"value": duration(settings.CHUNK_INTERVAL), "people": duration(settings.CHUNK_INTERVAL_PEOPLE)}
         defaults = {
-            "silence_seconds": duration(settings.CHUNK_INTERVAL),
+            "silence_seconds": _("%(value)s, between people %(people)s") % silence,
             "session_messages": str(settings.MAX_CHUNK_SIZE),
             "topic_messages": str(settings.TOPIC_LEAST_MESSAGES),
         }
@@ -117,9 +114,8 @@ class MemorySettingsForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = self.cleaned_data
-        least = given.get("topic_messages") or settings.TOPIC_LEAST_MESSAGES
-        most = given.get("session_messages") or settings.MAX_CHUNK_SIZE
-        if not self.errors and least > most:
+        can_fill = chat_users.can_fill(given.get("topic_messages"), given.get("session_messages"))
+        if not self.errors and not can_fill:
             self.add_error("topic_messages", _("A topic cannot need more messages than a session has."))
         return given
 

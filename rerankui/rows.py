@@ -17,8 +17,9 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.curation.change import MOST_REASON_CHARS
 from memoryapp.knowledge import EDITABLE, LISTS, Row
 from memoryapp.models import Fact, Person
+from memoryapp.models.knowledge import MOST_FACT_CHARS
 
-LISTS_OF = {"person": "people", "fact": "facts", "artifact": "artifacts"}
+LISTS_OF = {"person": "people", "fact": "facts", "artifact": "artifacts", "topic": "topics"}
 LONGEST_TEXT = 20_000
 
 
@@ -28,7 +29,7 @@ def row_id(noun: str, number: int | str) -> str:
 
 
 def page_address(noun: str, owner: int, pk: int) -> str:
-    return reverse(noun, args=[owner, pk])
+    return reverse(noun, args=[pk] if noun == "topic" else [owner, pk])
 
 
 def list_address(noun: str, owner: int) -> str:
@@ -59,8 +60,8 @@ def _line(label: Any, most: int, *, required: bool = True) -> forms.CharField:
     return forms.CharField(label=label, max_length=most, required=required)
 
 
-def _text(label: Any, *, required: bool = False) -> forms.CharField:
-    return forms.CharField(label=label, max_length=LONGEST_TEXT, required=required, widget=forms.Textarea)
+def _text(label: Any, most: int = LONGEST_TEXT, *, required: bool = False) -> forms.CharField:
+    return forms.CharField(label=label, max_length=most, required=required, widget=forms.Textarea)
 
 
 class RowForm(forms.Form):
@@ -79,6 +80,7 @@ class RowForm(forms.Form):
         for field in self.fields.values():
             field.widget.attrs.setdefault("class", "field")
             field.widget.attrs.setdefault("autocomplete", "off")
+            field.widget.attrs.setdefault("dir", "auto")
             if isinstance(field.widget, forms.Textarea):
                 field.widget.attrs |= {"rows": 3, "cols": False}
 
@@ -118,7 +120,7 @@ class PersonForm(RowForm):
 class FactForm(RowForm):
     noun = "fact"
 
-    content = _text(_("Fact"), required=True)
+    content = _text(_("Fact"), MOST_FACT_CHARS, required=True)
     relation = _line(_("Relation"), 100)
     category = _line(_("Category"), 100)
     type = forms.ChoiceField(label=_("Type"), choices=Fact.Type.choices)

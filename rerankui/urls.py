@@ -2,18 +2,19 @@
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from rerankui.views import (
     agents,
-    ask,
     embedding,
     erasure,
-    evaluations,
     filter_lab,
     find,
     health,
+    inbox,
     memory_settings,
     messages,
+    operators,
     overview,
     pipeline,
     review,
@@ -21,20 +22,25 @@ from rerankui.views import (
     work,
 )
 from rerankui.views.account import account, session
+from rerankui.views.ask import ask, recall
+from rerankui.views.compare import compare, lab, several
 from rerankui.views.curation import change, merge, queue, resplit
+from rerankui.views.evaluations import evaluations, golden, start
 from rerankui.views.history import history, undo
-from rerankui.views.imports import import_file, imports
+from rerankui.views.imports import import_file, imports, memory_make
 from rerankui.views.knowledge import artifacts, extraction, facts, people, people_merge, row
 from rerankui.views.prompts import prompt_try, prompts
-from rerankui.views.runs import recall, run, run_parts, runs
+from rerankui.views.runs import run, run_capsule, run_delivered, run_fork, run_grades, run_parts, run_why_not, runs
 from rerankui.views.topics import topic, topic_map, topic_pick, topics
 
+handler400 = "rerankui.web.malformed.bad_request"
 handler500 = "rerankui.web.unreachable.server_error"
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),
     path("find/", find.find, name="find"),
     path("memory/<int:owner>/", overview.memory, name="memory"),
+    path("memory/new/", memory_make.memory_make, name="memory_make"),
     path("work/", work.all_work, name="work"),
     path("memory/<int:owner>/work/", work.memory_work, name="memory_work"),
     path("pipeline/", pipeline.pipeline, name="pipeline"),
@@ -42,6 +48,7 @@ urlpatterns = [
     path("memory/<int:owner>/settings/", memory_settings.memory_settings, name="memory_settings"),
     path("memory/<int:owner>/topics/", topics.topics, name="topics"),
     path("memory/<int:owner>/messages/", messages.messages, name="messages"),
+    path("sessions/<int:message>/", messages.session, name="session"),
     path("memory/<int:owner>/people/", people.people, name="people"),
     path("memory/<int:owner>/artifacts/", artifacts.artifacts, name="artifacts"),
     path("memory/<int:owner>/facts/", facts.facts, name="facts"),
@@ -50,6 +57,10 @@ urlpatterns = [
     path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
     path("memory/<int:owner>/map/", topic_map.topic_map, name="topic_map"),
+    # what waits for a person
+    path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
+    path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
+    path("memory/<int:owner>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner>/queue/", queue.queue, name="queue"),
     path("memory/<int:owner>/queue/<int:suggestion>/", queue.suggestion, name="suggestion"),
@@ -62,6 +73,7 @@ urlpatterns = [
     path("memory/<int:owner>/change/effect/", change.change_effect, name="change_effect"),
     path("edits/<int:pk>/undo/", undo.undo, name="undo"),
     # people, facts and artifacts changed by hand
+    path("memory/<int:owner>/how/<str:noun>/<int:pk>/", row.recall, name="row_recall"),
     path("memory/<int:owner>/people/add/", row.add, {"noun": "person"}, name="person_add"),
     path("memory/<int:owner>/people/merge/", people_merge.people_merge, name="people_merge"),
     path("memory/<int:owner>/people/<int:person>/", row.page, {"noun": "person"}, name="person"),
@@ -112,28 +124,46 @@ urlpatterns = [
     path("memory/<int:owner>/recall/", recall.recall, name="recall"),
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", run.run, name="run"),
+    path("runs/<uuid:pk>/compare/", compare.run_compare, name="run_compare"),
+    path("runs/<uuid:pk>/grades/", run_grades.run_grades, name="run_grades"),
+    path("runs/<uuid:pk>/golden/", run_grades.run_golden, name="run_golden"),
+    path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
+    path("compare/", compare.compared, name="compare"),
+    path("memory/<int:owner>/several/", several.several, name="several"),
     path("runs/<uuid:pk>/frame/", run.run_frame, name="run_frame"),
     path("runs/<uuid:pk>/below/", run_parts.run_below, name="run_below"),
     path("runs/<uuid:pk>/filter/", filter_lab.filter_lab, name="filter_lab"),
     path("runs/<uuid:pk>/filter/effect/", filter_lab.filter_effect, name="filter_effect"),
     path("runs/<uuid:pk>/filter/preset/", filter_lab.filter_preset, name="filter_preset"),
     path("runs/<uuid:pk>/json/", run.run_json, name="run_json"),
+    path("runs/<uuid:pk>/capsule/", run_capsule.run_capsule, name="run_capsule"),
+    path("runs/open/", run_capsule.run_open, name="run_open"),
     path("runs/<uuid:pk>/stop/", run.run_stop, name="run_stop"),
     path("runs/<uuid:pk>/topics/<int:topic>/", run_parts.run_topic, name="run_topic"),
+    path("runs/<uuid:pk>/sessions/<int:session>/", run_parts.run_session, name="run_session"),
     path("runs/<uuid:pk>/items/<str:item>/", run_parts.run_item, name="run_item"),
     path("runs/<uuid:pk>/context/<str:part>/", run_parts.run_part, name="run_part"),
     path("runs/<uuid:pk>/media/<str:sha256>/", run_parts.run_media, name="run_media"),
     # labelled questions through strategies
     path("evaluations/", evaluations.evaluations, name="evaluations"),
+    path("evaluations/new/", start.evaluation_new, name="evaluation_new"),
+    path("golden/", golden.golden_sets, name="golden_sets"),
+    path("golden/<str:collection>/", golden.golden_set, name="golden_set"),
+    path("golden/questions/<int:pk>/", golden.golden_question, name="golden_question"),
+    path("evaluations/<int:pk>/stop/", start.evaluation_stop, name="evaluation_stop"),
     path("evaluations/<int:pk>/", evaluations.evaluation, name="evaluation"),
     # what agents asked the models
     path("agents/", agents.agents, name="agents"),
+    path("agents/endpoint/", agents.endpoint_trial, name="endpoint_trial"),
     path("agents/<int:pk>/", agents.agent_call, name="agent_call"),
     # the prompts
     path("prompts/", prompts.prompts, name="prompts"),
     path("prompts/<str:name>/<str:language>/", prompts.prompt, name="prompt"),
     path("prompts/<str:name>/<str:language>/diff/", prompts.prompt_diff, name="prompt_diff"),
     path("prompts/<str:name>/<str:language>/<int:version>/", prompts.prompt_version, name="prompt_version"),
+    path("runs/<uuid:pk>/fork/", run_fork.run_fork, name="run_fork"),
+    path("runs/<uuid:pk>/delivered/", run_delivered.run_delivered, name="run_delivered"),
+    path("runs/<uuid:pk>/why-not/", run_why_not.run_why_not, name="run_why_not"),
     path("runs/<uuid:pk>/prompt/", prompt_try.prompt_try, name="prompt_try"),
     # what memories are compared by
     path("embedding/", embedding.embedding, name="embedding"),
@@ -147,6 +177,10 @@ urlpatterns = [
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/make/", tokens.token_make, name="token_make"),
     path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
+    # who may look
+    path("operators/", operators.operator_list, name="operators"),
+    path("operators/new/", operators.operator_make, name="operator_make"),
+    path("operators/<int:pk>/", operators.operator, name="operator"),
     # who looks, and how
     path("login/", session.login, name="login"),
     path("logout/", session.logout, name="logout"),
@@ -154,9 +188,12 @@ urlpatterns = [
     path("account/password/", account.password, name="password"),
     path("i18n/", session.language, name="language"),
     path("theme/", session.theme, name="theme"),
+    # Its own page would let a password be guessed without a limit.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
     # for programs
     path("v1/", include("memoryapp.api.urls")),
+    path("", include("memoryapp.mcp_server.endpoint")),
     # whether it works
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

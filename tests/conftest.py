@@ -83,8 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(without_browser)
     # Those mostly wait for processes, so that a worker with nothing else would leave its core alone at the end.
     items.sort(key=lambda item: item.path.parent.name != "embedded")
+    long = [item for item in items if item.get_closest_marker("thorough")]
+    for item in long:
+        item.add_marker(pytest.mark.timeout(0))
     if "thorough" not in config.option.markexpr:
-        long = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
 

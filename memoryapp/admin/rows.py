@@ -71,7 +71,16 @@ class PassageMessageAdmin(ReadOnlyAdmin):
 @admin.register(models.EmbeddingProfile)
 class EmbeddingProfileAdmin(ModelAdmin):
     list_display = ("provider", "model", "dimensions", "threshold", "consolidation_threshold", "is_serving")
-    readonly_fields = ("provider", "model", "dimensions", "is_serving", "asked_at", "asked_by")
+    readonly_fields = (
+        "provider",
+        "model",
+        "dimensions",
+        "query_prefix",
+        "passage_prefix",
+        "is_serving",
+        "asked_at",
+        "asked_by",
+    )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Returns False, because the program creates profiles."""
@@ -137,6 +146,22 @@ class JudgementAdmin(ReadOnlyAdmin):
     list_filter = ("is_good", *OwnedAdmin.list_filter)
     search_fields = ("=run__id",)
     raw_id_fields = ("owner", "run", "operator")
+
+
+@admin.register(models.Grade)
+class GradeAdmin(ReadOnlyAdmin):
+    list_display = ("run_id", "owner", "message_id", "value", "operator", "at")
+    list_filter = ("value", *OwnedAdmin.list_filter)
+    search_fields = ("=run__id", "=message__id")
+    raw_id_fields = ("owner", "run", "message", "operator")
+
+
+@admin.register(models.GoldenQuestion)
+class GoldenQuestionAdmin(ReadOnlyAdmin):
+    list_display = ("collection", "owner", "question", "category", "made_by", "at")
+    list_filter = ("collection", *OwnedAdmin.list_filter)
+    search_fields = ("question", "category")
+    raw_id_fields = ("owner",)
 
 
 @admin.register(models.RawReply)
@@ -225,6 +250,12 @@ class FindingAdmin(ReadOnlyAdmin):
     list_filter = ("noun", "state", *OwnedAdmin.list_filter)
     search_fields = ("decided_by",)
     raw_id_fields = ("owner", "topic", "call", "follows", "edit")
+
+
+@admin.register(models.ForgetRequest)
+class ForgetRequestAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "message_id", "asked_by", "at")
+    raw_id_fields = ("owner", "message")
 
 
 @admin.register(models.FindingMessage)

@@ -1,21 +1,20 @@
 """Access to the API: a token needs the right scope, and opens the memories of its chat users.
 
-Anything that a token may not see is answered as if it did not exist. Each process counts the requests of a token
-against ``API_RATE`` on its own; that is enough to keep one program from crowding out the others.
+Anything that a token may not see is answered as if it did not exist. All processes together count the requests of a
+token against ``API_RATE``.
 """
 
 from __future__ import annotations
 
-import time
 from typing import Any, cast
 
 from django.conf import settings
-from django.core.cache import cache
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from memoryapp import chat_users
 from memoryapp.accounts import tokens
+from memoryapp.accounts.rates import Allowances
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.importers.record import clean
@@ -23,12 +22,17 @@ from memoryapp.models import ApiToken, ChatUser
 from memoryapp.operations.database import in_thread
 
 Scope = ApiToken.Scope
+# For programs that need Authorization for the key of a provider.
+TOKEN_HEADER = "X-Mnemoscope-Token"
+
+_allowances = Allowances()
 
 
 class Token(HttpBearer):
     """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``.
 
-    If ``of_all`` is given, a token with that scope is also admitted if it opens every memory.
+    If ``of_all`` is given, a token with that scope is also admitted if it opens every memory. The header
+    ``X-Mnemoscope-Token`` takes the place of ``Authorization``, where that one holds the key of a provider.
     """
 
     def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None) -> None:
@@ -36,10 +40,13 @@ class Token(HttpBearer):
         self.scopes = scopes
         self.of_all = of_all
 
+    def __call__(self, request: HttpRequest) -> Any:
+        named = request.headers.get(TOKEN_HEADER)
+        return self.authenticate(request, named.strip()) if named else super().__call__(request)
+
     async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
-        grant = await in_thread(tokens.check, token)
+        grant = await in_thread(_counted, token)
         if grant:
-            _count(grant)
             self._check_scope(grant)
         return grant
 
@@ -55,15 +62,13 @@ def grant_of(request: HttpRequest) -> Grant:
     return cast(Grant, cast(Any, request).auth)
 
 
-def _count(grant: Grant) -> None:
-    most, seconds = settings.API_RATE
-    now = time.time()
-    key = f"api-rate-{grant.token.pk}-{int(now // seconds)}"
-    cache.add(key, 0, timeout=2 * seconds)
-    if cache.incr(key) > most:
-        raise RequestRefused(
-            429, f"More than {most} requests in {seconds:g} s; slow down.", wait=seconds - now % seconds
-        )
+def _counted(text: str) -> Grant | None:
+    """Returns what a token opens. Raises RequestRefused if too many requests came with it."""
+    grant = tokens.check(text)
+    if grant and (wait := _allowances.wait(grant.token.pk)):
+        most, seconds = settings.API_RATE
+        raise RequestRefused(429, f"More than {most} requests in {seconds:g} s; slow down.", wait=wait)
+    return grant
 
 
 def owner_named(grant: Grant, name: str) -> ChatUser | None:

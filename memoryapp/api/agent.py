@@ -20,6 +20,7 @@ from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
 from memoryapp.api.asking import start_run, wait_for_end
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
+from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
 from memoryapp.engine.kinds.react import StepStarted, ToolUsed
@@ -28,6 +29,7 @@ from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answer_document
 from memoryapp.runs.following import EventText, follow
+from memoryapp.runs.parameters import own, validate
 from memoryapp.runs.runner import runner
 
 OFF = "The agent is switched off (ENABLE_AGENT), so the plain path answers."
@@ -56,9 +58,9 @@ _STEPS = {QueryEnriched.kind: "search", CandidatesFound.kind: "compose", TurnSta
 router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 
 
-@router.post("/qa", response=described(WordsAnswer, 400, 404, 409, 413, 422))
+@router.post("/qa", operation_id="answerQuestion", response=described(WordsAnswer, 400, 404, 409, 413, 422))
 async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
-    """Ask a memory a question, and get an answer that quotes its messages: one search, no chat model."""
+    """Ask a memory a question, and get an answer that quotes its messages: one search, one question to a model."""
     run = await in_thread(start_run, grant_of(request), body.recall(PLAIN.name))
     await wait_for_end(run)
     return document(request, await in_thread(answer_document.document, run))
@@ -66,6 +68,7 @@ async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
 
 @router.post(
     "/agent/stream",
+    operation_id="streamAnswer",
     response=described(None, 400, 404, 409, 413, 422),
     openapi_extra={"responses": {200: PROGRESS}},
 )
@@ -76,12 +79,23 @@ async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHtt
     without the client.
     """
     grant = grant_of(request)
-    strategy = REACT if settings.ENABLE_AGENT else PLAIN
-    run = await in_thread(start_run, grant, body.recall(strategy.name))
+    run = await in_thread(start_run, grant, _in_force(body))
     runner.launch(run.pk)
     response = unbuffered(_stream(request, run, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run.pk}"
     return response
+
+
+def _in_force(body: QuestionBody) -> RecallBody:
+    """The question to *react*; to *plain* while that is switched off, without the parameters that *plain* lacks.
+
+    Raises ParameterError for one that *react* lacks.
+    """
+    asked = body.recall(REACT.name)
+    if settings.ENABLE_AGENT:
+        return asked
+    validate(asked.parameters, REACT)
+    return asked.model_copy(update={"strategy": PLAIN.name, "parameters": own(asked.parameters, PLAIN)})
 
 
 async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[str]:

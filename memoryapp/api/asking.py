@@ -1,4 +1,4 @@
-"""Makes a run from the body of a question; everything is checked before anything is written."""
+"""Makes a run from the body of a question or of a fork; everything is checked before anything is written."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from django.conf import settings
 
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
-from memoryapp.api.conversation import conversation
+from memoryapp.api.shapes.conversation import conversation
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.recall import RecallBody
+from memoryapp.api.shapes.runs import ForkBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.importers.record import quote
 from memoryapp.models import Run
-from memoryapp.runs import lifecycle, waiting
+from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import all_declarations, strategy_for_new_run, validate
+from memoryapp.runs.replaying import ForkError
 from memoryapp.runs.runner import runner
 
 RUNS_WAIT = 2
@@ -28,8 +30,7 @@ _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 def start_run(grant: Grant, body: RecallBody) -> Run:
     """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
     owner = owner_or_404(grant, body.user)
-    strategy_for_new_run(body.strategy)
-    validate(_numbers(body.parameters))
+    validate(_numbers(body.parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
     sent = _sent(body.media)
     try:
@@ -43,15 +44,32 @@ def start_run(grant: Grant, body: RecallBody) -> Run:
             media=sent,
         )
     except TooManyRuns as error:
-        sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
-        raise RequestRefused(429, sentence, wait=RUNS_WAIT) from None
+        raise _busy(error) from None
+
+
+def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
+    """Returns a fork of the run that waits to be executed. Raises RequestRefused and ParameterError."""
+    changes = body.changes.model_dump(exclude_none=True)
+    _numbers(changes.get("parameters", {}))
+    try:
+        lifecycle.check_room(grant.token)
+        return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
+    except TooManyRuns as error:
+        raise _busy(error) from None
+    except ForkError as error:
+        raise RequestRefused(422, str(error)) from None
+
+
+def _busy(error: TooManyRuns) -> RequestRefused:
+    sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
+    return RequestRefused(429, sentence, wait=RUNS_WAIT)
 
 
 async def wait_for_end(run: Run) -> None:
     """Executes the run and waits until it has ended in any process. Raises RequestRefused when that takes too long."""
     await runner.complete(run.pk)
     try:
-        await waiting.wait_for_end(run)
+        await lifecycle.wait_for_end(run)
     except TimeoutError:
         raise RequestRefused(
             503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5

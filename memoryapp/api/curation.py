@@ -16,7 +16,7 @@ from django.db.models.functions import Length
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
-from memoryapp import curation, proposals
+from memoryapp import curation
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api import topics
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
@@ -55,59 +55,61 @@ class PlannedChange:
     kind: TopicEdit.Kind
 
 
-@router.post("/topics/merge", response=CHANGED)
+@router.post("/topics/merge", operation_id="mergeTopics", response=CHANGED)
 async def merge(request: HttpRequest, body: MergeBody, dry_run: bool = False) -> JsonResponse:
     """Merge two or more topics into one. Topics that lie between them in time are not touched."""
-    return await _change(request, lambda grant: _merged(grant, body), "topics", body.reason, is_dry=dry_run)
+    return await _change(request, lambda grant: merge_planned(grant, body), "topics", body.reason, is_dry=dry_run)
 
 
-@router.post("/topics/{id}/split", response=CHANGED)
+@router.post("/topics/{id}/split", operation_id="splitTopic", response=CHANGED)
 async def split(request: HttpRequest, id: str, body: SplitBody, dry_run: bool = False) -> JsonResponse:
     """Split a topic before each of the named messages. If a part has no summary, one is made from its messages."""
-    return await _change(request, lambda grant: _split(grant, id, body), "at", body.reason, is_dry=dry_run)
+    return await _change(request, lambda grant: split_planned(grant, id, body), "at", body.reason, is_dry=dry_run)
 
 
 # On the router of topics, because an address belongs to one router, which already has GET of this one.
-@topics.router.patch("/topics/{id}", auth=CURATOR, response=CHANGED, tags=["curation"])
+@topics.router.patch("/topics/{id}", operation_id="rewriteTopic", auth=CURATOR, response=CHANGED, tags=["curation"])
 async def rewrite(request: HttpRequest, id: str, body: SummaryBody, dry_run: bool = False) -> JsonResponse:
     """Give a topic another summary. The result is a new topic over the same messages, with a new id."""
-    return await _change(request, lambda grant: _rewritten(grant, id, body), "summary", body.reason, is_dry=dry_run)
+    return await _change(
+        request, lambda grant: rewrite_planned(grant, id, body), "summary", body.reason, is_dry=dry_run
+    )
 
 
-@router.post("/messages/move", response=CHANGED)
+@router.post("/messages/move", operation_id="moveMessages", response=CHANGED)
 async def move(request: HttpRequest, body: MoveBody, dry_run: bool = False) -> JsonResponse:
     """Move messages to another topic, or with ``"to": null`` to a new one. A topic left without messages is retired."""
-    return await _change(request, lambda grant: _moved(grant, body), "messages", body.reason, is_dry=dry_run)
+    return await _change(request, lambda grant: move_planned(grant, body), "messages", body.reason, is_dry=dry_run)
 
 
-def _merged(grant: Grant, body: MergeBody) -> PlannedChange:
+def merge_planned(grant: Grant, body: MergeBody) -> PlannedChange:
     owner = owner_or_404(grant, body.user)
     _check_known(owner, body.topics)
     return PlannedChange(owner, curation.plan_merge(owner, body.topics, body.summary), Kind.MERGE)
 
 
-def _split(grant: Grant, id: str, body: SplitBody) -> PlannedChange:
+def split_planned(grant: Grant, id: str, body: SplitBody) -> PlannedChange:
     topic = topic_or_404(grant, parse_topic_id(id))
     at = _beginnings(topic, body.at)
     if body.summaries and len(body.summaries) != len(set(at)) + 1:
         raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(body.summaries)}.")
-    change = curation.plan_split(topic.owner, topic.pk, at, body.summaries, summarise=proposals.summary_extracted)
+    change = curation.plan_split(topic.owner, topic.pk, at, body.summaries)
     return PlannedChange(topic.owner, change, Kind.SPLIT)
 
 
-def _rewritten(grant: Grant, id: str, body: SummaryBody) -> PlannedChange:
+def rewrite_planned(grant: Grant, id: str, body: SummaryBody) -> PlannedChange:
     topic = topic_or_404(grant, parse_topic_id(id))
     return PlannedChange(topic.owner, curation.plan_edit(topic.owner, topic.pk, body.summary), Kind.EDIT)
 
 
-def _moved(grant: Grant, body: MoveBody) -> PlannedChange:
+def move_planned(grant: Grant, body: MoveBody) -> PlannedChange:
     owner = owner_or_404(grant, body.user)
     if body.to is not None:
         _check_known(owner, [body.to])
         if body.summary:
             raise RequestRefused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
     moved = _movable(owner, body.messages)
-    change = curation.plan_move(owner, moved, body.to, body.summary, summarise=proposals.summary_extracted)
+    change = curation.plan_move(owner, moved, body.to, body.summary)
     return PlannedChange(owner, change, Kind.MOVE)
 
 
@@ -115,7 +117,7 @@ async def _change(
     request: HttpRequest, stage: Callable[[Grant], PlannedChange], field: str, reason: str, *, is_dry: bool
 ) -> JsonResponse:
     check_parameters(request)
-    return document(request, await in_thread(_change_or_plan, grant_of(request), stage, field, reason, is_dry=is_dry))
+    return document(request, await in_thread(change_or_plan, grant_of(request), stage, field, reason, is_dry=is_dry))
 
 
 def check_parameters(request: HttpRequest) -> None:
@@ -125,7 +127,7 @@ def check_parameters(request: HttpRequest) -> None:
         raise RequestRefused(422, f"{unknown[0][:100]}: there is no such parameter; did you mean dry_run?")
 
 
-def _change_or_plan(
+def change_or_plan(
     grant: Grant, stage: Callable[[Grant], PlannedChange], field: str, reason: str, *, is_dry: bool
 ) -> dict[str, Any]:
     with _refusals_of(field):

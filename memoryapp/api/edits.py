@@ -47,22 +47,26 @@ class EditSide(NamedTuple):
     size: int = 0
 
 
-@router.get("/edits", response=described(EditsAnswer, 400, 404, 409, 422))
+@router.get("/edits", operation_id="listEdits", response=described(EditsAnswer, 400, 404, 409, 422))
 async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
     """List the edits by people, programs and archiving, earliest first, starting after the edit ``after``."""
-    return document(request, await in_thread(_listed, grant_of(request), user, _after(after), limit))
+    return document(request, await in_thread(page_of_edits, grant_of(request), user, _after(after), limit))
 
 
-@router.post("/edits/{id}/undo", response=CHANGED)
+@router.post("/edits/{id}/undo", operation_id="undoEdit", response=CHANGED)
 async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, dry_run: bool = False) -> JsonResponse:
     """Undo an edit of any age. To make the edit again, undo the undo."""
     check_parameters(request)
-    return document(request, await in_thread(_undone, grant_of(request), _number(id), body.reason, is_dry=dry_run))
+    return document(request, await in_thread(undone, grant_of(request), _number(id), body.reason, is_dry=dry_run))
 
 
-@router.post("/edits/undo-night", response={**described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer})
+@router.post(
+    "/edits/undo-night",
+    operation_id="undoNight",
+    response={**described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer},
+)
 async def undo_night(request: HttpRequest, body: NightBody, dry_run: bool = False) -> JsonResponse:
     """Undo all merges that the program made by itself in one night, from noon to noon: all of them or none."""
     check_parameters(request)
@@ -82,7 +86,7 @@ def _after(after: str) -> int:
     return number
 
 
-def _undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> dict[str, Any]:
+def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> dict[str, Any]:
     edit = _edit(grant, number)
     try:
         if is_dry:
@@ -121,7 +125,7 @@ def _edit(grant: Grant, number: int | None) -> TopicEdit:
     return edit
 
 
-def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
+def page_of_edits(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
     owner = owner_or_404(grant, name)
     rows = TopicEdit.objects.filter(owner=owner, pk__gt=after).select_related("topicedit").order_by("pk")
     page, last = page_of(rows, limit)

@@ -1,4 +1,5 @@
-"""Exports and erases memories, for a token with the scope ``curate`` that opens every memory."""
+"""Exports and erases memories, for a token with the scope ``curate`` that opens every memory; single messages also for
+one with the scope ``forget``."""
 
 from __future__ import annotations
 
@@ -26,22 +27,33 @@ from memoryapp.operations.database import in_thread
 router = Router(tags=["users"], auth=Token(Scope.CURATE))
 
 
-@router.delete("/messages/{path:id}", response=described(ErasedAnswer, 404, 409, 422))
+@router.delete(
+    "/messages/{path:id}",
+    operation_id="eraseMessage",
+    auth=Token(Scope.FORGET, of_all=Scope.CURATE),
+    response=described(ErasedAnswer, 404, 409, 422),
+)
 async def erase_message(request: HttpRequest, id: str, user: KnownName) -> JsonResponse:
     """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
 
-    If the request is repeated, the answer is 404, because the message is gone. The token must open every memory.
+    If the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
+    `curate` if it opens every memory.
     """
     return document(request, await in_thread(_erased_message, grant_of(request), user, id))
 
 
-@router.delete("/users/{path:name}/people/{id}", response=described(ErasedAnswer, 404, 409))
+@router.delete("/users/{path:name}/people/{id}", operation_id="erasePerson", response=described(ErasedAnswer, 404, 409))
 async def erase_person(request: HttpRequest, name: str, id: str) -> JsonResponse:
     """Erase what is known about a person. Messages that mention them stay. The token must open every memory."""
     return document(request, await in_thread(_erased_person, grant_of(request), name, id))
 
 
-@router.get("/users/{path:name}/export", response=described(None, 404, 409), openapi_extra={"responses": {200: EXPORT}})
+@router.get(
+    "/users/{path:name}/export",
+    operation_id="exportUser",
+    response=described(None, 404, 409),
+    openapi_extra={"responses": {200: EXPORT}},
+)
 async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
     """Export a whole memory as JSON Lines, which `import_chat` can restore. The token must open every memory."""
     owner = await in_thread(_opened, grant_of(request), name)
@@ -50,7 +62,7 @@ async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
 
 
 # Declared last: a name may contain slashes, so this address also matches those above.
-@router.delete("/users/{path:name}", response=described(ErasedAnswer, 404))
+@router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 404))
 async def erase(request: HttpRequest, name: str) -> JsonResponse:
     """Erase a chat user with all their data, for good. The answer is sent when nothing is left.
 
@@ -61,7 +73,13 @@ async def erase(request: HttpRequest, name: str) -> JsonResponse:
 
 
 # A path with both methods belongs to one router.
-@users.delete("/users", auth=Token(Scope.CURATE), tags=["users"], response=described(ErasedAnswer, 404, 422))
+@users.delete(
+    "/users",
+    operation_id="eraseNamedUser",
+    auth=Token(Scope.CURATE),
+    tags=["users"],
+    response=described(ErasedAnswer, 404, 422),
+)
 async def erase_user(request: HttpRequest, user: KnownName) -> JsonResponse:
     """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
 
@@ -79,7 +97,7 @@ def _opened(grant: Grant, name: str) -> ChatUser:
 
 
 def _erased_message(grant: Grant, user: str, id: str) -> dict[str, Any]:
-    owner = _opened(grant, user)
+    owner = owner_or_404(grant, user)
     found = Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True).first()
     if found is None:
         raise RequestRefused(404, "There is no message of that id in this memory.")

@@ -57,37 +57,47 @@ class Listing:
     row_fields: RowFields
 
 
-@router.get("/users", response=described(UsersAnswer, 422))
+@router.get("/users", operation_id="listUsers", response=described(UsersAnswer, 422))
 async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> JsonResponse:
     """List the chat users whose memories the token opens, by name."""
     return document(request, await in_thread(_users, grant_of(request), after, limit))
 
 
-@router.get("/users/{path:name}/messages", response=described(MessagesAnswer, 400, 404, 409, 422))
+@router.get(
+    "/users/{path:name}/messages", operation_id="listMessages", response=described(MessagesAnswer, 400, 404, 409, 422)
+)
 async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
     """List the messages by time, each with the topic that contains it. ``after`` is the id of a message."""
     return document(request, await in_thread(_messages, grant_of(request), name, after, limit))
 
 
-@router.get("/users/{path:name}/people", response=described(PeopleAnswer, 400, 404, 409, 422))
+@router.get(
+    "/users/{path:name}/people", operation_id="listPeople", response=described(PeopleAnswer, 400, 404, 409, 422)
+)
 async def people(request: HttpRequest, name: str, after: AfterPerson = "", limit: Limit = 50) -> JsonResponse:
     """List the people in a memory."""
     return await _listed(request, PEOPLE, name, after, limit)
 
 
-@router.get("/users/{path:name}/artifacts", response=described(ArtifactsAnswer, 400, 404, 409, 422))
+@router.get(
+    "/users/{path:name}/artifacts",
+    operation_id="listArtifacts",
+    response=described(ArtifactsAnswer, 400, 404, 409, 422),
+)
 async def artifacts(request: HttpRequest, name: str, after: AfterArtifact = "", limit: Limit = 50) -> JsonResponse:
     """List the files in a memory."""
     return await _listed(request, ARTIFACTS, name, after, limit)
 
 
-@router.get("/users/{path:name}/facts", response=described(FactsAnswer, 400, 404, 409, 422))
+@router.get("/users/{path:name}/facts", operation_id="listFacts", response=described(FactsAnswer, 400, 404, 409, 422))
 async def facts(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
     """List the facts in a memory about its chat user."""
     return await _listed(request, FACTS, name, after, limit)
 
 
-@router.get("/users/{path:name}/imports", response=described(ImportsAnswer, 400, 404, 409, 422))
+@router.get(
+    "/users/{path:name}/imports", operation_id="listImports", response=described(ImportsAnswer, 400, 404, 409, 422)
+)
 async def imports(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
     """List the imported files, earliest first."""
     return await _listed(request, IMPORTS, name, after, limit)
@@ -183,7 +193,7 @@ def _artifact(row: Artifact) -> dict[str, Any]:
     }
 
 
-def _fact(row: Fact) -> dict[str, Any]:
+def fact_fields(row: Fact) -> dict[str, Any]:
     return {
         "id": row.pk,
         "type": row.type,
@@ -207,10 +217,11 @@ def _import(row: ImportBatch) -> dict[str, Any]:
         "added": row.added,
         "skipped": row.skipped,
         "rejected": len(row.rejected),
+        "left_out": row.left_out,
     }
 
 
 PEOPLE = Listing("people", Person, "Person", _person)
 ARTIFACTS = Listing("artifacts", Artifact, "Artifact", _artifact)
-FACTS = Listing("facts", Fact, "Fact", _fact)
+FACTS = Listing("facts", Fact, "Fact", fact_fields)
 IMPORTS = Listing("imports", ImportBatch, "Import", _import)

@@ -5,13 +5,14 @@ If a client disconnects, the run continues to its end and can be read by its id.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
-from memoryapp.api.answers import described, document
+from memoryapp.api.answers import described, document, message_fields
 from memoryapp.api.asking import start_run, wait_for_end
 from memoryapp.api.shapes.recall import RecallAnswer, RecallBody
 from memoryapp.api.streams import STREAM, event_stream
@@ -23,21 +24,32 @@ from memoryapp.runs.runner import runner
 router = Router(tags=["recall"])
 
 
-@router.post("/recall", auth=Token(Scope.RECALL), response=described(RecallAnswer, 400, 404, 409, 413, 422))
+@router.post(
+    "/recall",
+    operation_id="recall",
+    auth=Token(Scope.RECALL),
+    response=described(RecallAnswer, 400, 404, 409, 413, 422),
+)
 async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
     """Ask a memory a question, and wait for what is chosen."""
     run = await in_thread(start_run, grant_of(request), body)
-    return document(request, await _document_at_end(run))
+    return document(request, await _document_at_end(run, body.include))
 
 
-async def _document_at_end(run: Run) -> dict[str, Any]:
+async def _document_at_end(run: Run, include: Sequence[str]) -> dict[str, Any]:
     """Waits for the end of the run; returns its document."""
     await wait_for_end(run)
-    return await in_thread(recall_document.document, run)
+    return await in_thread(answer_of, run, include)
+
+
+def answer_of(run: Run, include: Sequence[str]) -> dict[str, Any]:
+    """The document of a run that has ended, with what it shall ``include``."""
+    return recall_document.document(run, message_fields if "messages" in include else None)
 
 
 @router.post(
     "/recall/stream",
+    operation_id="streamRecall",
     auth=Token(Scope.RECALL),
     response=described(None, 400, 404, 409, 413, 422),
     openapi_extra={"responses": {200: STREAM}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import IO, Any, cast
 from uuid import UUID
@@ -100,10 +100,14 @@ async def _json_lines(run_id: UUID) -> AsyncIterator[str]:
             yield f'{{"seq": {text.seq}, "kind": "{text.kind}", "at": "{at}", "payload": {unbroken(text.payload)}}}\n'
 
 
-def unbuffered(content: AsyncIterator[str], content_type: str) -> StreamingHttpResponse:
-    """Returns a response that sends each piece as it comes."""
+def unbuffered(
+    content: AsyncIterator[str] | AsyncIterator[bytes], content_type: str, closer: Callable[[], object] | None = None
+) -> StreamingHttpResponse:
+    """Returns a response that sends each piece as it comes. ``closer`` is called at its end, read or not."""
     # The charset is stated because events contain unescaped Cyrillic. The headers ask proxies not to buffer the stream.
     response = StreamingHttpResponse(content, content_type=f"{content_type}; charset=utf-8")
+    if closer:
+        response._resource_closers.append(closer)  # type: ignore[attr-defined]
     response["Cache-Control"] = "no-cache"
     response["X-Accel-Buffering"] = "no"
     return response

@@ -20,9 +20,12 @@ from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
-from memoryapp.engine.memory import parse_topic_id, topic_id
-from memoryapp.models import Message, Topic, TopicMessage
+from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id, topic_id
+from memoryapp.engine.text.lines import CURRENT_TALK
+from memoryapp.models import Message, Topic
 from memoryapp.operations.database import in_thread
+from memoryapp.reading import in_topics
+from memoryapp.sessions.active import archived_as, session_with, title
 
 MOST_SUCCESSORS = 50
 
@@ -31,7 +34,9 @@ AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
 router = Router(tags=["topics"], auth=Token(Scope.READ))
 
 
-@router.get("/users/{path:name}/topics", response=described(TopicsAnswer, 400, 404, 409, 422))
+@router.get(
+    "/users/{path:name}/topics", operation_id="listTopics", response=described(TopicsAnswer, 400, 404, 409, 422)
+)
 async def topics(
     request: HttpRequest, name: str, after: AfterTopic = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
@@ -39,10 +44,14 @@ async def topics(
     return document(request, await in_thread(_listed, grant_of(request), name, _after(after), limit))
 
 
-@router.get("/topics/{id}", response=described(TopicAnswer, 404))
+@router.get("/topics/{id}", operation_id="getTopic", response=described(TopicAnswer, 404))
 async def topic(request: HttpRequest, id: str) -> JsonResponse:
-    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``."""
-    return document(request, await in_thread(_shown, grant_of(request), parse_topic_id(id)))
+    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``.
+
+    ``Session:17`` is an active session, which is in no topic yet; once it was archived, the answer contains the topics
+    that its messages are in.
+    """
+    return document(request, await in_thread(shown, grant_of(request), parse_topic_id(id)))
 
 
 def _after(after: str) -> int:
@@ -58,21 +67,54 @@ def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
     return {"topics": [topic_head(row) for row in page], "next": topic_id(last.pk) if last else None}
 
 
-def _shown(grant: Grant, number: int | None) -> dict[str, Any]:
+def shown(grant: Grant, number: int | None) -> dict[str, Any]:
+    if number is not None and number < 0:
+        return _session_shown(grant, -number)
     row = topic_or_404(grant, number)
-    holding = [row] if row.is_live else _holding_now(row)
-    messages = _messages(row.owner_id, holding)
+    return {"id": topic_id(row.pk), **_live([row] if row.is_live else _holding_now(row.owner_id, [row.pk]), row)}
+
+
+def _session_shown(grant: Grant, number: int) -> dict[str, Any]:
+    """The active session that begins with the message of this number, or the topics that it was archived as."""
+    seen = Message.objects.present().filter(owner__in=grant.visible_owners()).select_related("owner")
+    first = seen.filter(pk=number).first() if number <= LARGEST_ID else None
+    if first is None:
+        raise RequestRefused(404, "There is no such session.")
+    id = topic_id(-number)
+    if first.topic_id is None:
+        return {"id": id, "retired": False, "topics": [_session(id, first)]}
+    return {"id": id, **_live(_holding_now(first.owner_id, archived_as(first)), first), "retired": True}
+
+
+def _session(id: str, first: Message) -> dict[str, Any]:
+    messages = session_with(first)
+    return {
+        "id": id,
+        "summary": f"{CURRENT_TALK}: {title(messages[0].text)}",
+        "started_at": messages[0].sent_at.isoformat(),
+        "ended_at": messages[-1].sent_at.isoformat(),
+        "message_count": len(messages),
+        "size_chars": sum(len(message.text) for message in messages),
+        "user": first.owner.name,
+        "messages": [message_fields(message) for message in messages],
+    }
+
+
+def _live(holding: Sequence[Topic], row: Topic | Message) -> dict[str, Any]:
+    """These topics with their messages; ``row`` is what they were asked for as."""
+    messages = messages_of(row.owner_id, [found.pk for found in holding])
     topics = [
         {**topic_head(found), "user": row.owner.name, "messages": [message_fields(item) for item in messages[found.pk]]}
         for found in holding
     ]
-    return {"id": topic_id(row.pk), "retired": not row.is_live, "topics": topics}
+    return {"retired": isinstance(row, Topic) and not row.is_live, "topics": topics}
 
 
-def _holding_now(retired: Topic) -> list[Topic]:
-    """Returns the live topics with its messages, the one with most of them first."""
-    numbers = curation.successors(retired.owner_id, [retired.pk]).get(retired.pk, ())[:MOST_SUCCESSORS]
-    rows = Topic.objects.of(retired.owner_id).in_bulk(numbers)
+def _holding_now(owner_id: int, asked: Sequence[int]) -> list[Topic]:
+    """Returns the live topics with the messages of these, in their order, the one with most of a topic's first."""
+    found = curation.successors(owner_id, asked)
+    numbers = list(dict.fromkeys(live for number in asked for live in found.get(number, ())))[:MOST_SUCCESSORS]
+    rows = Topic.objects.of(owner_id).in_bulk(numbers)
     return [rows[number] for number in numbers if number in rows]
 
 
@@ -84,10 +126,10 @@ def topic_or_404(grant: Grant, number: int | None) -> Topic:
     return row
 
 
-def _messages(owner_id: int, holding: Iterable[Topic]) -> Mapping[int, Sequence[Message]]:
-    rows = TopicMessage.objects.filter(owner=owner_id, topic__in=[found.pk for found in holding])
+def messages_of(owner_id: int, numbers: Iterable[int], where: Where = ANYWHERE) -> Mapping[int, Sequence[Message]]:
+    """Returns the messages of these topics that ``where`` permits, oldest first, by the number of their topic."""
     messages: dict[int, list[Message]] = defaultdict(list)
-    for row in rows.select_related("message").order_by("message__sent_at", "message_id"):
+    for row in in_topics(owner_id, numbers, where):
         messages[row.topic_id].append(row.message)
     return messages
 

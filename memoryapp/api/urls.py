@@ -5,6 +5,8 @@ Login sessions are ignored here, so neither the login page nor the CSRF check co
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -13,9 +15,24 @@ from django.urls import re_path
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema, get_schema
 
-from memoryapp.api import agent, curation, edits, erasure, lists, messages, recall, runs, topics
+from memoryapp.api import (
+    agent,
+    chat,
+    curation,
+    decisions,
+    edits,
+    erasure,
+    facts,
+    lists,
+    messages,
+    recall,
+    runs,
+    sessions,
+    topics,
+)
 from memoryapp.api.refusals import add_handlers, refusal
 
+_SENTENCE = re.compile(r"[.;]\s|\.$")
 RETRY_AFTER = {
     "Retry-After": {
         "description": "seconds after which the same request may be sent again",
@@ -35,13 +52,32 @@ class DescribedAPI(NinjaAPI):
 
 @cache
 def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
-    """The description with the headers of refusals, which the statuses of an endpoint cannot declare."""
+    """The description with the headers of refusals, which the statuses of an endpoint cannot declare.
+
+    The summary of an endpoint is the first sentence of its docstring, instead of the name of its function.
+    """
     schema = get_schema(api=api, path_prefix=path_prefix)
+    for shape in schema["components"]["schemas"].values():
+        _forget_defaults_of_objects(shape.get("properties", {}).values())
     for endpoints in schema["paths"].values():
         for endpoint in endpoints.values():
+            _forget_defaults_of_objects(media["schema"] for media in _body_of(endpoint))
+            endpoint["summary"] = _SENTENCE.split(endpoint["description"].replace("``", "`"), maxsplit=1)[0]
             for status in (429, 503):
                 endpoint["responses"][status]["headers"] = RETRY_AFTER
     return schema
+
+
+def _body_of(endpoint: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    content: dict[str, Any] = endpoint.get("requestBody", {}).get("content", {})
+    return content.values()
+
+
+def _forget_defaults_of_objects(schemas: Iterable[dict[str, Any]]) -> None:
+    """What has a shape of its own stays optional where it is; generators of clients refuse a default for it."""
+    for schema in schemas:
+        if "$ref" in schema or "allOf" in schema:
+            schema.pop("default", None)
 
 
 api = DescribedAPI(
@@ -57,7 +93,21 @@ api = DescribedAPI(
 )
 add_handlers(api)
 # Curation comes before topics, which would read the address topics/merge as a topic with that id.
-for module in (messages, recall, agent, runs, curation, edits, topics, lists, erasure):
+for module in (
+    messages,
+    sessions,
+    recall,
+    agent,
+    chat,
+    runs,
+    curation,
+    decisions,
+    edits,
+    topics,
+    facts,
+    lists,
+    erasure,
+):
     api.add_router("", module.router)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memoryapp import prompt_versions
 from memoryapp.agent_calls import Agent, OpenChat
 from memoryapp.documents.reading import Unreadable
-from memoryapp.engine.agents.describer import Description, describe
+from memoryapp.engine.agents.describer import Description, describe, described_so_far
 from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
 from memoryapp.engine.notes import Note
@@ -55,4 +55,5 @@ def described(row: Artifact, media: MediaContent, describer: Describer) -> Descr
     failure = asked.ask.failure
     if failure and failure.is_final and names_media(failure.words):
         raise Unreadable(Note(f"takes_no_{media.item.type}", {"model": describer.model}))
-    return Described(asked.ask.result(), asked.call.model)
+    so_far = described_so_far(failure.words) if failure and failure.cause == "cut" else None
+    return Described(so_far or asked.ask.result(), asked.call.model)

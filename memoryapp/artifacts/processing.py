@@ -22,7 +22,7 @@ from memoryapp.artifacts import describing
 from memoryapp.artifacts.describing import Describer
 from memoryapp.documents import reading
 from memoryapp.documents.reading import Unreadable
-from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.agents.ask import CutAnswer, UnreadableAnswer
 from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem
@@ -103,8 +103,8 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
     except (MediaError, OSError, LLMError) as error:
         _put_off(row, error)
         return False
-    except UnreadableAnswer:
-        _put_off(row, NotedError(Note("answer_unreadable")))
+    except UnreadableAnswer as error:
+        _put_off(row, NotedError(Note("answer_cut" if isinstance(error, CutAnswer) else "answer_unreadable")))
         return False
     return True
 
@@ -135,7 +135,7 @@ def _described(row: Artifact, found: MediaContent, describer: Describer) -> _Con
     found_in = answer.description
     lists = {"keywords": found_in.keywords, "entities": found_in.entities, "rag_hints": found_in.answers}
     values = {"summary": found_in.summary, **{name: list(entries) for name, entries in lists.items()}}
-    return _Contents(found_in.text, False, answer.model, values)
+    return _Contents(found_in.text, found_in.is_cut, answer.model, values)
 
 
 @transaction.atomic

@@ -143,10 +143,9 @@ def _words_by_topic(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Word
 def _people(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
     """The people mentioned in each topic, in any grammatical case of their names."""
     known = Person.objects.filter(owner=owner).order_by("-mention_count", "pk")
-    names = {
-        name: [spellings(form) for form in (name, *aliases)]
-        for name, aliases in known.values_list("display_name", "aliases")[:_PEOPLE_KNOWN]
-    }
+    names: dict[str, list[Sequence[frozenset[str]]]] = {}
+    for name, aliases in known.values_list("display_name", "aliases")[:_PEOPLE_KNOWN]:
+        names.setdefault(name, []).extend(spellings(form) for form in (name, *aliases))
     named = {
         pk: [name for name, forms in names.items() if any(_is_named(form, counted.spelled) for form in forms)]
         for pk, counted in texts.items()

@@ -25,12 +25,8 @@ def passages_without_vector(owners: QuerySet[ChatUser], *profiles: Profile) -> i
 
 def _vectors(profile: Profile) -> QuerySet[PassageVector]:
     """The vector of a passage in this profile, for a query of passages."""
-    return PassageVector.objects.filter(
-        passage=OuterRef("pk"),
-        profile__provider=profile.provider,
-        profile__model=profile.model,
-        profile__dimensions=profile.dimensions,
-    )
+    named = {f"profile__{name}": value for name, value in profile.identity.items()}
+    return PassageVector.objects.filter(passage=OuterRef("pk"), **named)
 
 
 def has_vector(topic: Topic, profile: Profile) -> bool:

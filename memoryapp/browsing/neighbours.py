@@ -16,7 +16,8 @@ from memoryapp.models import ChatUser, Topic, TopicVector
 # A passage with several messages of a part counts once.
 NEAREST_TO_PARTS = """
 WITH profile AS (
-    SELECT id FROM memoryapp_embeddingprofile WHERE provider = %s AND model = %s AND dimensions = %s
+    SELECT id FROM memoryapp_embeddingprofile
+    WHERE (provider, model, dimensions, query_prefix, passage_prefix) = (%s, %s, %s, %s, %s)
 ), part_passage AS (
     SELECT DISTINCT part_message.place, pm.passage_id
     FROM unnest(%s::bigint[], %s::int[]) AS part_message (message_id, place)
@@ -63,8 +64,8 @@ def neighbours(topic: Topic, most: int = 6) -> list[Neighbour]:
 
 
 def vectors_of_profile(owner: ChatUser | int, profile: Profile) -> QuerySet[TopicVector]:
-    named = {"provider": profile.provider, "model": profile.model, "dimensions": profile.dimensions}
-    return TopicVector.objects.filter(owner=owner, **{f"profile__{name}": value for name, value in named.items()})
+    named = {f"profile__{name}": value for name, value in profile.identity.items()}
+    return TopicVector.objects.filter(owner=owner, **named)
 
 
 def nearest(owner: ChatUser, vector: Sequence[float], profile: Profile, most: int = 12) -> list[Neighbour]:
@@ -84,7 +85,7 @@ def nearest_to_parts(
     """
     messages = [number for part in parts for number in part]
     places = [place for place, part in enumerate(parts) for _number in part]
-    named = (profile.provider, profile.model, profile.dimensions)
+    named = profile.identity.values()
     with connection.cursor() as cursor:
         cursor.execute(NEAREST_TO_PARTS, (*named, messages, places, topic.owner_id, topic.owner_id, topic.pk, most))
         rows = [row for row in cursor.fetchall() if isfinite(row[2])]

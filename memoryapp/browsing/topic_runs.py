@@ -1,4 +1,4 @@
-"""Recent runs that concern one topic: how many read it, how many selected it, and which they are."""
+"""Recent runs that concern one topic: how many read it, selected it and used it, and which they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNS_LOOKED_AT = 300
 
 @dataclass(frozen=True, slots=True)
 class TopicRuns:
-    """How many recent runs showed a topic to the model, read it and selected it.
+    """How many recent runs showed a topic to the model, read it and selected it, and how many answers used it.
 
     ``runs`` are the latest that read or selected it. ``former`` are earlier topics with some of its messages, latest
     first.
@@ -24,6 +24,7 @@ class TopicRuns:
     candidate: int
     read: int
     chosen: int
+    used: int
     looked_at: int
     runs: Sequence[tuple[Run, bool]]
     former: Sequence[int] = ()
@@ -32,7 +33,8 @@ class TopicRuns:
 def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> TopicRuns:
     """Counts for the topic, including the ``former`` ones, in the last few hundred runs by hand.
 
-    Two events of each run are searched, its candidates and its last one, by containment in the database.
+    Two events of each run are searched, its candidates and its last one, by containment in the database, and what was
+    sent of the assistant's answers. Four statements.
     """
     names = [topic_id(number) for number in (topic.pk, *former)]
     recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}
@@ -44,4 +46,6 @@ def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> Topic
     searches = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="candidates_found")
     offered = Q(*(Q(payload__candidates__contains=[{"id": name}]) for name in names), _connector=Q.OR)
     candidate = searches.filter(offered).count()
-    return TopicRuns(candidate, len(found), sum(map(bool, found.values())), len(recent), shown[:most], former)
+    named = Q(*(Q(delivered__uses__contains=[{"id": name}]) for name in names), _connector=Q.OR)
+    used = Run.objects.of(topic.owner_id).filter(named, pk__in=list(recent)).count()
+    return TopicRuns(candidate, len(found), sum(map(bool, found.values())), used, len(recent), shown[:most], former)

@@ -36,7 +36,8 @@ def carry_out(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> T
     """Stores the verdict and carries it out; returns the edit if the topics were merged.
 
     A suggestion that the merger declines leaves the queue. One that it accepts is carried out if consolidation is
-    automatic, unless a person made one of the topics, keeps their messages apart, or works on the suggestion now.
+    automatic, unless a person made one of the topics, keeps their messages apart, or works on the suggestion now, or
+    the merger wrote a summary that cannot be used.
     """
     lock_owner(suggestion.owner)
     keep_verdict(suggestion, answered)
@@ -66,7 +67,7 @@ def _merge(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> Topi
     """Raises CurationError: ByHand if a person must decide, Stale or SuggestionDecided if somebody was faster."""
     owner, verdict = suggestion.owner, answered.answer
     automatic = ChatUser.objects.filter(pk=owner.pk, consolidation=ChatUser.Consolidation.AUTOMATIC)
-    if not automatic.exists() or leave_apart(suggestion):
+    if verdict.fault or not automatic.exists() or leave_apart(suggestion):
         return None
     return suggestions.accept(
         suggestion,

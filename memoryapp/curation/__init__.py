@@ -10,7 +10,9 @@ metrics and the engine; it builds no client.
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
 from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved_counts, successor_topics, successors
 from memoryapp.curation.plans import (
+    extracted,
     extractive,
+    opening,
     plan_edit,
     plan_merge,
     plan_move,
@@ -41,7 +43,9 @@ __all__ = [
     "Lineage",
     "Stale",
     "dependents",
+    "extracted",
     "extractive",
+    "opening",
     "first_taken_out",
     "former",
     "heirs",

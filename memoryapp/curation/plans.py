@@ -8,10 +8,11 @@ transactions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.bounds import too_many_messages, too_many_topics
@@ -29,29 +30,43 @@ from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import segment
 from memoryapp.engine.text import summaries as extracts
 from memoryapp.engine.text.lines import shortened
+from memoryapp.engine.text.titles import plain
 from memoryapp.models import ChatUser, Message, Topic, TopicMessage
 from memoryapp.reading import content
 
 OPENING_CHARS = 90
+_MARKS = re.compile(r"[|*`#>]|-{3,}")
 
 Summarise = Callable[[Sequence[MessageContent]], str]
 
 
 def opening(messages: Sequence[MessageContent]) -> str:
-    """The first words of the messages."""
-    text = next((" ".join(message.text.split()) for message in messages if message.text.strip()), "")
+    """The first words that the user says in the messages, without markup; if the user says nothing, of anybody."""
+    by_user = sorted(messages, key=lambda message: message.role != "user")
+    text = next((words for message in by_user if (words := _unmarked(message.text))), "")
     if len(text) <= OPENING_CHARS:
         return text or "…"
     return text[:OPENING_CHARS].rsplit(" ", 1)[0] + "…"
+
+
+def _unmarked(text: str) -> str:
+    """Returns the text without the marks of tables, headings, emphasis and code."""
+    return plain(_MARKS.sub(" ", text))
 
 
 def extractive(embedder: Embedder) -> Summarise:
     """Summaries of the most telling sentences; without vectors, of the first words. Do not call them in an
     event loop."""
 
-    def telling(messages: Sequence[MessageContent]) -> str:
+    return async_to_sync(extracted(embedder))
+
+
+def extracted(embedder: Embedder, words: Callable[[], extracts.StemFrequencies] | None = None) -> extracts.Summarise:
+    """``extractive`` for an event loop. ``words`` are those of the memory, read when they are needed first."""
+
+    async def telling(messages: Sequence[MessageContent]) -> str:
         try:
-            return async_to_sync(extracts.summary)(messages, embedder)
+            return await extracts.summary(messages, embedder, await sync_to_async(words)() if words else None)
         except EmbeddingError:
             return opening(messages)
 
@@ -79,7 +94,7 @@ def plan_merge(owner: ChatUser, topic_ids: Iterable[int], summary: str = "") -> 
     topics = sorted(_topics(owner, ids), key=lambda topic: (topic.started_at, topic.pk))
     listed = _listed(topics)
     messages = tuple(number for topic in topics for number in listed[topic.pk])
-    written = summary.strip() or _composed([topic.summary for topic in topics])
+    written = summary.strip() or composed_summary([topic.summary for topic in topics])
     check_summary(written)
     return Change(tuple(topic.pk for topic in topics), (TopicDraft(written, messages),))
 
@@ -92,7 +107,9 @@ def plan_split(
     *,
     summarise: Summarise = opening,
 ) -> Change:
-    """The topic in parts, each of which begins at one of the messages ``at``. Empty summaries are generated.
+    """The topic in parts, each of which begins at one of the messages ``at``.
+
+    Without ``summaries`` the first part keeps the topic's; empty ones are generated.
 
     Raises CurationError or Stale, and whatever ``summarise`` raises.
     """
@@ -101,7 +118,8 @@ def plan_split(
     if summaries and len(summaries) != len(parts):
         counts = {"parts": len(parts), "summaries": len(summaries)}
         raise CurationError(_("There are %(parts)d parts and %(summaries)d summaries.") % counts)
-    return Change((topic.pk,), tuple(_summarised(owner, parts, summaries or [""] * len(parts), summarise)))
+    written = summaries or [topic.summary, *[""] * (len(parts) - 1)]
+    return Change((topic.pk,), tuple(_summarised(owner, parts, written, summarise)))
 
 
 def plan_move(
@@ -185,7 +203,8 @@ def _listed(topics: Iterable[Topic]) -> dict[int, list[int]]:
     return listed
 
 
-def _composed(summaries: Sequence[str]) -> str:
+def composed_summary(summaries: Sequence[str]) -> str:
+    """All summaries in one, each once."""
     text = "; ".join(dict.fromkeys(summary.strip().rstrip(".") for summary in summaries if summary.strip()))
     return shortened(text, MOST_SUMMARY_CHARS)
 

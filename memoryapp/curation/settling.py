@@ -14,25 +14,33 @@ from django.db import connection
 from memoryapp.curation.change import MERGER
 from memoryapp.models import ChatUser, Suggestion
 
-# Whether the merge ``s`` would join what a person decided to keep apart: messages of both topics of a merge that was
-# declined for good. Messages outlive every edit, so this also holds for later versions of the two topics.
-KEPT_APART = """
-s.kind = 'merge' AND EXISTS (
-    SELECT FROM memoryapp_suggestion no
-    CROSS JOIN LATERAL (VALUES (0, 1), (1, 0)) AS way (one, other)
-    WHERE no.owner_id = s.owner_id AND no.kind = 'merge' AND no.state = 'never' AND no.id <> s.id
-      AND EXISTS (
-        SELECT FROM memoryapp_topicmessage was JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
-        WHERE was.topic_id = (no.topics ->> way.one)::bigint AND now.topic_id = (s.topics ->> 0)::bigint
-      ) AND EXISTS (
-        SELECT FROM memoryapp_topicmessage was JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
-        WHERE was.topic_id = (no.topics ->> way.other)::bigint AND now.topic_id = (s.topics ->> 1)::bigint
-      )
+# The merges of live topics that would join what a person decided to keep apart: messages of both topics of a merge that
+# was declined for good. Messages outlive every edit, so this also holds for later versions of the two topics.
+_APART = """
+declined AS (
+    SELECT id, (topics ->> 0)::bigint AS one, (topics ->> 1)::bigint AS other FROM memoryapp_suggestion
+    WHERE owner_id = %(owner)s AND kind = 'merge' AND state = 'never'
+), shared AS (
+    SELECT DISTINCT s.id, side.at, was.topic_id
+    FROM memoryapp_suggestion s
+    JOIN memoryapp_topic first ON first.id = (s.topics ->> 0)::bigint AND first.is_live
+    JOIN memoryapp_topic second ON second.id = (s.topics ->> 1)::bigint AND second.is_live
+    CROSS JOIN LATERAL (VALUES (0, first.id), (1, second.id)) AS side (at, topic)
+    JOIN memoryapp_topicmessage now ON now.topic_id = side.topic
+    JOIN memoryapp_topicmessage was ON was.message_id = now.message_id
+    WHERE s.owner_id = %(owner)s AND s.kind = 'merge' AND s.state <> 'never'
+      AND was.topic_id IN (SELECT one FROM declined UNION SELECT other FROM declined)
+), apart AS (
+    SELECT DISTINCT one.id FROM shared one JOIN shared other ON other.id = one.id AND other.at = 1
+    JOIN declined d ON d.id <> one.id AND (d.one, d.other) IN (
+        (one.topic_id, other.topic_id), (other.topic_id, one.topic_id)
+    )
+    WHERE one.at = 0
 )
 """
 # Whether an edit that accepted a suggestion is in effect: the number of later edits in its chain is even. Only edits
 # that were undone at some time need this check.
-SETTLE = f"""
+_UNDONE = """
 WITH RECURSIVE later AS (
     SELECT s.id AS suggestion, e.id AS edit FROM memoryapp_suggestion s
     JOIN memoryapp_topicedit e ON e.undoes_id = s.edit_id WHERE s.owner_id = %(owner)s
@@ -40,7 +48,17 @@ WITH RECURSIVE later AS (
     SELECT later.suggestion, e.id FROM later JOIN memoryapp_topicedit e ON e.undoes_id = later.edit
 ), undone AS (
     SELECT suggestion, count(*) %% 2 = 0 AS stands FROM later GROUP BY suggestion
-), settled AS (
+)
+"""
+# A statement of its own, before the other: what a person undid keeps other merges apart at once.
+DECLINE = f"""
+{_UNDONE}
+UPDATE memoryapp_suggestion s SET state = 'never', held_by_id = NULL, held_at = NULL
+FROM undone
+WHERE s.id = undone.suggestion AND NOT undone.stands AND s.decided_by = %(merger)s AND s.state <> 'never'
+"""
+SETTLE = f"""
+{_UNDONE}, {_APART}, settled AS (
     SELECT s.id, CASE
         WHEN NOT undone.stands AND s.decided_by = %(merger)s THEN 'never'
         WHEN EXISTS (
@@ -48,7 +66,7 @@ WITH RECURSIVE later AS (
             LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
             WHERE t.id IS NULL
         ) THEN CASE WHEN undone.stands THEN 'accepted' ELSE 'outdated' END
-        WHEN s.state <> 'open' AND {KEPT_APART} THEN 'outdated'
+        WHEN s.id IN (SELECT id FROM apart) THEN 'outdated'
         ELSE 'open'
     END AS state
     FROM memoryapp_suggestion s LEFT JOIN undone ON undone.suggestion = s.id
@@ -57,16 +75,19 @@ WITH RECURSIVE later AS (
 UPDATE memoryapp_suggestion SET state = settled.state, held_by_id = NULL, held_at = NULL
 FROM settled WHERE memoryapp_suggestion.id = settled.id AND memoryapp_suggestion.state <> settled.state
 """
+KEPT_APART = f"WITH {_APART} SELECT EXISTS (SELECT FROM apart WHERE id = %(suggestion)s)"
 
 
 def settle(owner: ChatUser) -> None:
     """Updates the owner's suggestions to the state of their topics; call it after a change and before proposing."""
+    values: dict[str, int | str] = {"owner": owner.pk, "merger": MERGER}
     with connection.cursor() as cursor:
-        cursor.execute(SETTLE, {"owner": owner.pk, "merger": MERGER})
+        cursor.execute(DECLINE, values)
+        cursor.execute(SETTLE, values)
 
 
 def is_kept_apart(suggestion: Suggestion) -> bool:
     """Whether the merge would join what a person decided to keep apart, even if the topics have other numbers today."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {KEPT_APART} FROM memoryapp_suggestion s WHERE s.id = %s", [suggestion.pk])
+        cursor.execute(KEPT_APART, {"owner": suggestion.owner_id, "suggestion": suggestion.pk})
         return bool(cursor.fetchone()[0])

@@ -7,6 +7,7 @@ error. Triggers in the database check once more that every message stays in one 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from memoryapp.curation.change import (
 )
 from memoryapp.curation.lineage import successors
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.models import AgentCall, ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit
+from memoryapp.models import AgentCall, ChatUser, EditedTopic, ImportBatch, Message, RecallMode, Topic, TopicEdit
 from memoryapp.operations import advisory_locks, metrics
 
 TURN = """
@@ -48,24 +49,26 @@ WITH listed AS MATERIALIZED (
 UPDATE memoryapp_message SET topic_id = listed.topic_id, is_withdrawn = false
 FROM listed WHERE memoryapp_message.id = listed.message_id
 """
-# A topic that was brought back by hand counts as decided by a person, although its own row does not say so.
+# A topic that was brought back by hand counts as decided by a person, although its own row does not say so; one that is
+# pinned or never recalled would lose that in a larger topic.
 SETTLED = """
 SELECT t.id FROM memoryapp_topic t
 LEFT JOIN LATERAL (
     SELECT e.kind FROM memoryapp_editedtopic side JOIN memoryapp_topicedit e ON e.id = side.edit_id
     WHERE side.topic_id = t.id AND side.side = 'in' ORDER BY e.id DESC LIMIT 1
 ) last ON true
-WHERE t.owner_id = %s AND t.id = ANY(%s) AND (t.locked_by_hand OR last.kind = 'undo')
+WHERE t.owner_id = %s AND t.id = ANY(%s) AND (t.locked_by_hand OR t.recall <> '' OR last.kind = 'undo')
 ORDER BY t.id
 """
 
 
 class _SwappedMessage(NamedTuple):
-    """The columns of a message that its topic needs; ``size`` is in characters."""
+    """The columns of a message that a topic needs; ``size`` is in characters, ``topic`` the one that it leaves."""
 
     id: int
     sent_at: datetime
     size: int
+    topic: int | None
 
 
 @transaction.atomic
@@ -97,12 +100,15 @@ def swap(
     messages = _locked_messages(owner, change, kind)
     spare = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch)
     _check_partition(change, messages, kind, spare)
+    replaced = Topic.objects.of(owner).only("recall", "facts_extracted").in_bulk(list(change.out))
     marks = {
         "locked_by_hand": by_hand,
         "is_consolidated": kind == TopicEdit.Kind.MERGE,
-        "facts_extracted": _were_read(owner, change.out),
+        # Facts and people were extracted from all these topics, so their messages need not be read again.
+        "facts_extracted": bool(replaced) and all(topic.facts_extracted for topic in replaced.values()),
     }
-    topics = _insert(owner, change.put, messages, marks)
+    recalls = {number: topic.recall for number, topic in replaced.items()}
+    topics = _insert(owner, change.put, messages, marks, recalls)
     if kind == TopicEdit.Kind.MERGE:
         transaction.on_commit(lambda: metrics.merged(len(change.out), owner.pk))
     edit = TopicEdit(owner=owner, kind=kind, actor=actor, reason=reason, batch=batch, call=call)
@@ -227,7 +233,7 @@ def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> d
         rows = rows.filter(Q(topic__in=change.out) | Q(pk__in=_ids(change), topic__isnull=True, is_withdrawn=False))
     else:
         rows = rows.filter(topic__in=change.out)
-    locked = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"))
+    locked = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"), "topic_id")
     return {row[0]: _SwappedMessage(*row) for row in locked}
 
 
@@ -254,21 +260,19 @@ def _check_partition(
         raise CurationError(_("A message of the replaced topics would be in no topic."))
 
 
-def _were_read(owner: ChatUser, ids: Sequence[int]) -> bool:
-    """Whether facts and people were extracted from all these topics; then their messages need not be read again."""
-    return bool(ids) and not Topic.objects.of(owner).filter(pk__in=ids, facts_extracted=False).exists()
-
-
 def _insert(
     owner: ChatUser,
     drafts: Sequence[TopicDraft],
     messages: Mapping[int, _SwappedMessage],
     marks: Mapping[str, bool],
+    recalls: Mapping[int, str],
 ) -> list[Topic]:
-    """Inserts the drafts as topics; ``marks`` are column values of all of them."""
+    """Inserts the drafts as topics; ``marks`` are column values of all of them, ``recalls`` how each topic that is
+    taken out was recalled."""
     parts = [[messages[number] for number in draft.messages] for draft in drafts]
     topics = Topic.objects.bulk_create(
-        _topic(owner, draft.summary.strip(), part, marks) for draft, part in zip(drafts, parts, strict=True)
+        _topic(owner, draft.summary.strip(), part, {**marks, "recall": _inherited(recalls, part)})
+        for draft, part in zip(drafts, parts, strict=True)
     )
     listed = [(topic.pk, row.id) for topic, part in zip(topics, parts, strict=True) for row in part]
     with connection.cursor() as cursor:
@@ -276,7 +280,14 @@ def _insert(
     return topics
 
 
-def _topic(owner: ChatUser, summary: str, part: Sequence[_SwappedMessage], marks: Mapping[str, bool]) -> Topic:
+def _inherited(recalls: Mapping[int, str], part: Sequence[_SwappedMessage]) -> str:
+    """How a new topic is recalled: as most of its messages were, which came from replaced topics. Of two equally many,
+    those that are never recalled decide."""
+    counts = Counter(recalls[row.topic] for row in part if row.topic is not None and row.topic in recalls)
+    return max(counts, key=lambda recall: (counts[recall], recall == RecallMode.NEVER), default="")
+
+
+def _topic(owner: ChatUser, summary: str, part: Sequence[_SwappedMessage], marks: Mapping[str, Any]) -> Topic:
     return Topic(
         owner=owner,
         summary=summary,

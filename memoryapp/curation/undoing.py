@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import chains
@@ -149,9 +149,16 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
     )
     if last.batch and _withdraws(chain):
         _check_nothing_archived_since(owner, last.batch, put)
-    exchange(made, put, out)
-    if last.batch:
-        _turn_active(owner, last.batch, chain)
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            exchange(made, put, out)
+            if last.batch:
+                _turn_active(owner, last.batch, chain)
+            # What the database would refuse at the end of the transaction, it refuses now.
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+    except IntegrityError as error:
+        # Only a change that a restored file claims can be so.
+        raise CurationError(_("This change cannot be undone: a message would be in no topic, or in two.")) from error
     return made
 
 

@@ -15,6 +15,7 @@ from memoryapp.curation.change import Change, CurationError
 from memoryapp.curation.swapping import lock_owner, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
+from memoryapp.sessions.passages import note_change
 
 
 def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False) -> Change:
@@ -53,7 +54,9 @@ def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "
 def withdraw_active(owner: ChatUser, batch: ImportBatch) -> None:
     """Withdraws the messages of the import that are in no topic."""
     Message.objects.of(owner).active().filter(batch=batch).update(is_withdrawn=True)
+    note_change(owner)
 
 
 def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
     Message.objects.of(owner).filter(batch=batch, topic__isnull=True, is_withdrawn=True).update(is_withdrawn=False)
+    note_change(owner)

@@ -1,4 +1,4 @@
-"""The demo memory: a year of conversations of two people, so that a newcomer has something to see.
+"""The demo memory: a year of conversations of three people, so that a newcomer has something to see.
 
 The content is in the folders beside this module, as readable JSON. ``golden.jsonl`` contains questions about it with
 the messages that answer them; ``golden_ru.jsonl`` and ``golden_en.jsonl`` contain harder ones of many kinds, in other
@@ -36,7 +36,9 @@ from memoryapp.search.vectors import embed_pending
 
 LOGIN = "demo"
 PASSWORD = "demo-demo-1"
-AUTHORS = {"anna": "Анна", "boris": "Boris"}
+AUTHORS = {"anna": "Анна", "boris": "Boris", "ada": "Ada"}
+# Which of them a reader of a language sees first.
+FIRST = {"en": "ada", "ru": "anna"}
 CONTENT = Path(__file__).parent
 QUESTIONS = CONTENT / "golden.jsonl"
 # The age of the active session's last message at the first start: recent enough to be active.

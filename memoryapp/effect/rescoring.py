@@ -18,10 +18,12 @@ from django.db import connection
 from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, int64s
-from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES, Passages, Spoken
+from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES, Messages, Passages, Spoken
 from memoryapp.search.lifts import PassageOrigins, instructions_sql, lifts
 from memoryapp.search.similarity import Compared, Texts, better, weighed
 from memoryapp.search.words import QUERY_CHARS, folded, matches_in, one_term_each
+from memoryapp.sessions import active
+from memoryapp.sessions.active import ActiveTalk
 
 CHUNK = 2_000
 # A cosine from the database is a sum of single floats; its further digits are noise and would separate equal texts.
@@ -109,13 +111,20 @@ def _compared(
     matches = term_matches(owner_id, passages.ids, terms)
     found = _found(asked, terms, matches, len(passages.ids))
     (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
-    spoken = Spoken.of(passages.ids, messages, pairs).talk()
+    known = Messages.of(messages).joined(Messages.of_talk(_talk(owner_id)))
+    spoken = Spoken.of(passages.ids, known, (int64s(pairs[0]), int64s(pairs[1]))).talk()
     instructions = _instructions(owner_id, queries, spoken)
     for query, cosine, (one_term, common) in zip(queries, cosines, found, strict=True):
         nobody = np.zeros(len(passages.ids), np.int64)
         texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term, common)
         lifted = lifts(query.text, spoken, passages.ids, instructions)
         yield weighed(texts, is_wide(query.text), lifted=lifted), common
+
+
+def _talk(owner_id: int) -> ActiveTalk:
+    """The active sessions, whose messages count like others."""
+    (bounds,) = _fetched(active.BOUNDS, {"owner": owner_id}) or [(None, None)]
+    return ActiveTalk.of(_fetched(active.MESSAGES, {"owner": owner_id}), active.limited(*bounds))
 
 
 def _found(

@@ -9,16 +9,16 @@ from typing import Any
 from django.db import connection
 
 from memoryapp.effect.rescoring import Query
-from memoryapp.models.topic import SUMMARY_TERMS
+from memoryapp.engine.text.lexical import fold
 from memoryapp.search.columns import Ids, int64s
 from memoryapp.search.summaries import SummaryWords, holding
 
-HOLDING = f"""
+HOLDING = """
 SELECT summary.lexeme, string_agg(int8send(summary.id), ''::bytea)
 FROM (
     SELECT id, unnest(tsvector_to_array(terms)) FROM memoryapp_topic WHERE owner_id = %(owner)s AND is_live
     UNION ALL
-    SELECT id, unnest(tsvector_to_array({SUMMARY_TERMS.format("summary")}))
+    SELECT id, unnest(tsvector_to_array(to_tsvector('russian', summary)))
     FROM unnest(%(new)s::bigint[], %(summaries)s::text[]) AS put (id, summary)
 ) summary (id, lexeme) JOIN unnest(%(terms)s::text[]) wanted (lexeme) ON wanted.lexeme = summary.lexeme
 GROUP BY summary.lexeme
@@ -51,7 +51,7 @@ def summaries_for(
     each = iter(stems)
     wordings = [[next(each) for _wording in query.wordings] for query in queries]
     terms = sorted({word for wording in stems for word in wording})
-    values: dict[str, Any] = {"owner": owner_id, "new": [*put], "summaries": [*put.values()], "terms": terms}
+    values: dict[str, Any] = {"owner": owner_id, "new": [*put], "summaries": [*map(fold, put.values())], "terms": terms}
     with connection.cursor() as cursor:
         cursor.execute(HOLDING, values)
         holders = {lexeme: int64s(ids) for lexeme, ids in cursor.fetchall()}

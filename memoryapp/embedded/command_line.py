@@ -26,6 +26,7 @@ from memoryapp import environment
 from memoryapp.embedded import paths
 from memoryapp.embedded.lease import Lease, throwaway
 from memoryapp.embedded.paths import CHECKOUT, Cluster, ServerError
+from memoryapp.environment import IS_INSTALLED, PROGRAM
 from memoryapp.operations import outages
 
 _OURS = sorted(find_commands(str(CHECKOUT / "memoryapp" / "management")))
@@ -34,18 +35,21 @@ _WITHOUT_DATABASE = {
     *("up", "help", "version", "--help", "-h", "--version", "check", "diffsettings", "collectstatic", "findstatic"),
     *("makemessages", "compilemessages", "startapp", "startproject"),
 }
+# A backup is made of the tables as they are, and restored where there are none.
+_WITH_ANY_TABLES = {"test", "backup", "restore"}
+_WITH_DATA_DIR = ("up", "backup", "restore")
 # The settings that `test` clears, by name and by prefix.
 _SETTINGS = {
     *("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS", "DATA_DIR", "DEBUG", "SECURE_COOKIES"),
     *("CSRF_TRUSTED_ORIGINS", "MAX_CHUNK_SIZE", "TOPIC_LEAST_MESSAGES", "MAX_MERGED_SIZE_CHARS"),
-    *("WEB_CONCURRENCY", "HANG_TIMEOUT", "DATABASE_WAIT"),
+    *("WEB_CONCURRENCY", "HANG_TIMEOUT", "DRAIN_SECONDS", "DATABASE_WAIT"),
     *("CLIENT_ADDRESS_HEADER", "SOCKETS_PER_SESSION", "PROPOSAL_TIMEOUT", "MEDIA_MAX_BYTES"),
-    *("IMPORT_MAX_BYTES", "IMPORT_KEEP", "FACT_SIMILARITY_THRESHOLD"),
+    *("IMPORT_MAX_BYTES", "IMPORT_KEEP", "DISK_RESERVE_BYTES", "FACT_SIMILARITY_THRESHOLD", "UPGRADE_BACKUP"),
     *("ENABLE_AGENT", "SEARCH_CACHE_TTL", "TOOL_TIMEOUT_S", "RRF_K", "MMR_LAMBDA", "MMR_OUTPUT_K"),
 }
 _FAMILIES = (
     *("CELERY_", "DJANGO_", "LLM_", "ARCHIVIST_", "EMBEDDING_", "RERANK_", "RERANKER_", "SPLITTER_", "MERGER_"),
-    *("ENRICHER_", "CHUNK_", "SPLIT_", "CONSOLIDATION_", "LOGIN_", "API_", "METRICS_", "LOG_", "AGENT_"),
+    *("ENRICHER_", "CHUNK_", "SPLIT_", "CONSOLIDATION_", "LOGIN_", "API_", "METRICS_", "LOG_", "AGENT_", "CHAT_"),
 )
 
 
@@ -53,6 +57,8 @@ def main(argv: Sequence[str]) -> None:
     """Runs one command. For a wrong setting or an unusable database it prints one sentence and exits with code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
     command = argv[1] if len(argv) > 1 else "help"
+    if command == "test" and IS_INSTALLED:
+        sys.exit("The tests are in a checkout of the program, not in its package.")
     try:
         _take_data_dir(command, argv[2:])
         with _database(command):
@@ -100,7 +106,7 @@ class _CommandLine(ManagementUtility):
 
 def _check(command: str, argv: Sequence[str]) -> None:
     """Ends the process with a sentence if this program's commands cannot work on the database."""
-    if command not in _OURS or command in _WITHOUT_DATABASE or command == "test" or {"-h", "--help"} & {*argv}:
+    if command not in _OURS or command in _WITHOUT_DATABASE | _WITH_ANY_TABLES or {"-h", "--help"} & {*argv}:
         return
     django.setup()
     from memoryapp.operations import startup  # noqa: PLC0415 it reads the settings, which are not configured before
@@ -113,8 +119,8 @@ def _check(command: str, argv: Sequence[str]) -> None:
 
 
 def _take_data_dir(command: str, arguments: Sequence[str]) -> None:
-    """Applies ``up --data-dir`` before the settings are read."""
-    if command == "up":
+    """Applies ``--data-dir`` before the settings are read."""
+    if command in _WITH_DATA_DIR:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--data-dir", default="")
         folder = parser.parse_known_args(arguments)[0].data_dir
@@ -157,7 +163,7 @@ def _database_sentence(error: Exception) -> str:
     """Returns a sentence if the database is unreachable, has no tables or refuses our role; empty for other errors."""
     cause = error.__cause__ if isinstance(error, DatabaseError) else error
     if isinstance(cause, psycopg.errors.UndefinedTable):
-        return "The database has no tables yet: run `python3 manage.py migrate` or `python3 manage.py up` first."
+        return f"The database has no tables yet: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
         return _privilege_sentence(outages.reason(cause))
     if isinstance(cause, psycopg.errors.FeatureNotSupported | psycopg.errors.UndefinedFile) and "vector" in str(cause):
@@ -165,7 +171,7 @@ def _database_sentence(error: Exception) -> str:
     if not outages.is_outage(error):
         return ""
     is_own = bool(environment.text("DATABASE_URL"))
-    advice = "Is DATABASE_URL right, and its server up?" if is_own else "`python3 manage.py up` starts it."
+    advice = "Is DATABASE_URL right, and its server up?" if is_own else f"`{PROGRAM} up` starts it."
     return f"The database cannot be reached: {outages.reason(error)}. {advice}"
 
 

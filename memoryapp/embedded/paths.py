@@ -1,5 +1,8 @@
 """The paths on this machine: the checkout, the data folder and the folder of the embedded server. An import of this
-module touches no file.
+module changes no file.
+
+A program that was installed as a package has no checkout: its templates and static files are inside ``rerankui``, and
+its data in the account's own folder for them.
 
 PostgreSQL refuses to run as root. So the server of root runs as an account that runs nothing else: a user id without
 an entry in the user database, and a group of the same number. That account cannot enter the data folder either: root
@@ -18,14 +21,16 @@ import pwd
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memoryapp.environment import SettingError
+from memoryapp.environment import IS_INSTALLED, PROGRAM, SettingError
 
+# The folder that holds the packages of the program: a checkout, or that of all installed packages.
 CHECKOUT = Path(__file__).resolve().parents[2]
 DATABASE = "mnemoscope"
 # The application's role owns the database; the superuser that initdb creates can never connect.
@@ -158,9 +163,22 @@ def _is_free(entry_of: Callable[[int], object], number: int) -> bool:
     return False
 
 
+def files_of_pages(name: str) -> Path:
+    """Returns the folder of the templates or of the static files, which stand at the top of a checkout."""
+    return CHECKOUT / "rerankui" / name if IS_INSTALLED else CHECKOUT / name
+
+
+def usual_data_dir() -> Path:
+    """``.data`` in the checkout, or the folder where accounts of this system keep the data of programs."""
+    if not IS_INSTALLED:
+        return CHECKOUT / ".data"
+    usual = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
+    return Path(os.environ.get("XDG_DATA_HOME") or usual).expanduser().resolve() / "mnemoscope"
+
+
 def data_dir() -> Path:
-    """``DATA_DIR``, or ``.data`` in the checkout."""
-    return Path(os.environ.get("DATA_DIR") or CHECKOUT / ".data").expanduser().resolve()
+    """``DATA_DIR``, or the usual folder."""
+    return Path(os.environ.get("DATA_DIR") or usual_data_dir()).expanduser().resolve()
 
 
 def open_data_dir(folder: Path) -> Path:
@@ -181,7 +199,8 @@ def open_data_dir(folder: Path) -> Path:
 def close_data_dir(folder: Path) -> None:
     """Closes a data folder that we own to all other accounts, the database's included; a sticky folder stays open."""
     status = folder.stat()
-    if status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX:
+    is_open = bool(status.st_mode & 0o077)
+    if is_open and status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX:
         folder.chmod(0o700)
 
 
@@ -246,7 +265,7 @@ def binaries(account: Account) -> Path:
     # The package itself is never imported: an import writes to /tmp, changes the mode of folders and adds users.
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
-        raise ServerError("The database is not installed: run `python3 manage.py up` once, or set DATABASE_URL.")
+        raise ServerError(f"The database is not installed: run `{PROGRAM} up` once, or set DATABASE_URL.")
     installed = Path(found.submodule_search_locations[0]).resolve() / f"pginstall{MAJOR}"
     if not (installed / "bin" / "postgres").exists():
         raise ServerError(f"The installed {_PACKAGE} holds no PostgreSQL {MAJOR} for this machine; set DATABASE_URL.")

@@ -1,15 +1,35 @@
 """What calls of a model may cost and have cost: seconds, tokens and dollars.
 
-Only the seconds inside ``spending`` count. An async generator hands its events to a reader who may be slow, so a
-deadline by the wall clock would charge the reader's time to the model (PEP 789).
+A run and a conversation have a ``Deadline``. A client has a ``Budget``, of which only the seconds inside ``spending``
+count: an async generator hands what it has to a reader who may be slow, and a deadline would charge the reader's time
+to the model (PEP 789).
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+
+class Deadline:
+    """A moment on the event loop's clock, so many ``seconds`` from now, by which work must have ended, whatever the
+    time was spent on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._at = self._loop.time() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, 0 afterwards."""
+        return max(self._at - self._loop.time(), 0.0)
+
+    def timeout(self, most: float = math.inf) -> asyncio.Timeout:
+        """Raises TimeoutError in its body at the deadline, or after ``most`` seconds if that is sooner."""
+        return asyncio.timeout(min(self.left, most))
 
 
 class Budget:

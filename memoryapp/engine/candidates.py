@@ -51,6 +51,12 @@ class UnderstoodQuery:
     where: Where = ANYWHERE
     common: tuple[str, ...] = ()
 
+    @property
+    def says_anything(self) -> bool:
+        """Whether a reader is told anything of this."""
+        of_words = (self.names, self.dates, self.one_term, self.instructions, self.common)
+        return any(of_words) or self.where.has_filters or bool(self.where.as_of)
+
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoded:
@@ -135,6 +141,12 @@ class UnshownCandidates:
         columns: dict[str, Any] = dict(zip(_columns(), zip(*rows, strict=True), strict=True)) if rows else {}
         names = [name for name in PARTS if any(name in each for each in parts)]
         return cls(**columns, terms=terms, parts={name: [each.get(name, 0.0) for each in parts] for name in names})
+
+    @classmethod
+    def made_of(cls, candidates: Sequence[Candidate]) -> UnshownCandidates:
+        """These candidates, in order."""
+        rows = [tuple(getattr(each, name) for name in _columns()) for each in candidates]
+        return cls.of(rows, {c.id: c.terms for c in candidates if c.terms}, [c.parts for c in candidates])
 
     def __len__(self) -> int:
         return len(self.id)

@@ -7,28 +7,32 @@ topics, people and files. The parts are ordered from what changes least to what 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.events import ContextPart, Selected
-from memoryapp.engine.limits import DEFAULTS
+from memoryapp.engine.events import ContextPart, Piece, Selected
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.parameters import DEFAULTS
 from memoryapp.engine.text.excerpts import best_exchanges, entering
+from memoryapp.engine.text.lexical import idf, stems
 from memoryapp.engine.text.lines import message_text, one_line, quoted, shortened
+from memoryapp.engine.text.passages import LONG_CHARS, Span, cut
 
 CONTEXT_CHARS = 200_000
 # The model is asked for an excerpt above the same bound.
 WHOLE_TOPIC_CHARS = DEFAULTS.excerpt_over_chars
-# In the mode of passages: how many characters of each topic, and how many neighbours of each message with the answer.
-# Measured on 190 questions over five public two-person conversations: as much of the evidence as whole topics hold
-# (.789) in 3,076 characters instead of 3,927, and in the first 20,000 of all ranked topics .942 instead of .929. With
-# 1,000 characters of a topic .773, with one neighbour .775.
+# Of the passages of a topic: how many characters of its best exchanges, and how many neighbours of each message.
+# Topics up to the last size are handed over whole. Evidence in the first 20,000 characters of the ranked topics, and
+# characters of the first three: on 60 questions of the development set, .95 in 7,700 for whole topics, .94 in 5,100 for
+# passages of all, .95 in 7,100 with small topics whole; on 70 of the demo memory, of an assistant, .84 in 8,450, .79 in
+# 2,500 and .91 in 4,500. Two neighbours, or 3,000 characters of exchanges, gain nothing.
 PASSAGES_CHARS = 1_500
-NEIGHBOURS = 2
+NEIGHBOURS = 1
+SMALL_TOPIC_CHARS = 3_000
 _SUMMARY_CHARS = 1_000
 # Reserved for the line that counts what was left out, and for the line breaks around a topic.
 _MARGIN_CHARS = 80
@@ -47,8 +51,29 @@ TAGS: Mapping[str, str] = {
 _TOKENS, _CYRILLIC_TOKENS, _IDEOGRAPHIC_TOKENS = 0.26, 0.36, 1.4
 
 MessagesByTopic = Mapping[str, Sequence[MessageContent]]
+# The numbers of the messages of the passage by which each topic was found.
+PassageMessages = Mapping[str, Collection[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedTopics:
+    """What a run selected for its ``query``, and what the memory has of it.
+
+    Messages with a ``known`` number are already part of the running conversation, and left out.
+    """
+
+    query: str
+    selected: Sequence[Selected]
+    candidates: Mapping[str, Candidate]
+    messages: MessagesByTopic
+    known: Collection[int] = ()
+    passages: PassageMessages = field(default_factory=dict)
+
+
 # Makes one text of the selected topics; see ``topics_text``.
-TopicsText = Callable[[str, Sequence[Selected], Mapping[str, Candidate], MessagesByTopic, Collection[int]], str]
+TopicsText = Callable[[SelectedTopics], str]
+# Which messages of a topic enter its text, and which part of each.
+_Entering = Callable[[SelectedTopics, Selected], Sequence[MessageContent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,91 +143,116 @@ def _items_text(items: Sequence[ContextItem]) -> str:
     return "\n\n".join(f"[{item.id}] {one_line(item.head)}\n{quoted(item.text)}".rstrip() for item in items)
 
 
-def topics_text(
-    query: str,
-    selected: Sequence[Selected],
-    candidates: Mapping[str, Candidate],
-    messages_of: MessagesByTopic,
-    known: Collection[int] = (),
-) -> str:
+def topics_text(chosen: SelectedTopics) -> str:
     """The selected topics in at most 200,000 characters, each message whole and once.
 
     Of a topic above 25,000 characters only the messages of its excerpt are included, or else its best exchanges.
-    Messages with a ``known`` number are already part of the running conversation and left out. The last line of a topic
-    counts the messages that did not fit.
+    The last line of a topic counts the messages that did not fit.
     """
-    return _under_heads(partial(_entering, query), selected, candidates, messages_of, known)
+    return _under_heads(chosen, _whole)
 
 
-def passages_text(
-    query: str,
-    selected: Sequence[Selected],
-    candidates: Mapping[str, Candidate],
-    messages_of: MessagesByTopic,
-    known: Collection[int] = (),
-) -> str:
-    """The passages of the selected topics around what answers the query, whatever their size; otherwise like
-    ``topics_text``.
-
-    Included are the messages of a topic's excerpt and of its best exchanges, each with two neighbours on either side.
-    """
-    return _under_heads(partial(_around, query), selected, candidates, messages_of, known)
+def passages_text(chosen: SelectedTopics) -> str:
+    """The passages of the selected topics, see ``passages_of``; otherwise like ``topics_text``."""
+    return _under_heads(chosen, _around)
 
 
-def _under_heads(
-    entering_of: Callable[[Selected, Sequence[MessageContent]], Sequence[MessageContent]],
-    selected: Sequence[Selected],
-    candidates: Mapping[str, Candidate],
-    messages_of: MessagesByTopic,
-    known: Collection[int],
-) -> str:
+def cited_text(chosen: SelectedTopics) -> str:
+    """The cited messages of the selected topics, each with its neighbours; of a topic without citations its passages.
+    Otherwise like ``topics_text``."""
+    return _under_heads(chosen, _cited)
+
+
+def chunks_text(chosen: SelectedTopics) -> str:
+    """The selected topics as numbered chunks, each with its source and its similarity to the query."""
+    return _chunks(chosen, _whole)
+
+
+def passage_chunks_text(chosen: SelectedTopics) -> str:
+    """The passages of ``passages_text`` as numbered chunks, each with its source and its similarity to the query."""
+    return _chunks(chosen, _around)
+
+
+def passages_of(
+    query: str, messages: Sequence[MessageContent], excerpt: Sequence[Piece] = (), found: Collection[int] = ()
+) -> list[MessageContent]:
+    """What a topic says about the query: the messages of its excerpt, of its best exchanges, and of the passage by
+    which it was ``found``, each with a neighbour on either side. Long messages are cut around what matters. A small
+    topic is handed over whole."""
+    if sum(len(message.text) for message in messages) <= SMALL_TOPIC_CHARS:
+        return list(messages)
+    short = _cut(query, messages, excerpt)
+    hits = {message.id for message in entering(excerpt, messages)} | set(found)
+    hits |= {piece.message for piece in best_exchanges(query, short, PASSAGES_CHARS) if piece.message is not None}
+    return _beside(hits, short)
+
+
+def _under_heads(chosen: SelectedTopics, entering_of: _Entering) -> str:
     """Each topic under its head, with those of its messages that ``entering_of`` selects; each message once."""
-    seen = set(known)
+    seen = set(chosen.known)
     heads: list[str] = []
     entries: list[list[str]] = []
-    for topic in selected:
-        fresh = [message for message in entering_of(topic, messages_of.get(topic.id, ())) if message.id not in seen]
+    for topic in chosen.selected:
+        fresh = [message for message in entering_of(chosen, topic) if message.id not in seen]
         seen.update(message.id for message in fresh)
-        heads.append(_head(topic.id, candidates.get(topic.id), len(fresh), len(messages_of.get(topic.id, ()))))
+        heads.append(
+            _head(topic.id, chosen.candidates.get(topic.id), len(fresh), len(chosen.messages.get(topic.id, ())))
+        )
         entries.append([message_text(message) for message in fresh])
     return "\n\n".join(_blocks(heads, entries))
 
 
-def _around(query: str, selected: Selected, messages: Sequence[MessageContent]) -> list[MessageContent]:
-    hits = {message.id for message in entering(selected.excerpt, messages)}
-    hits |= {piece.message for piece in best_exchanges(query, messages, PASSAGES_CHARS) if piece.message is not None}
+def _chunks(chosen: SelectedTopics, entering_of: _Entering) -> str:
+    heads, entries = [], []
+    for place, topic in enumerate(chosen.selected, start=1):
+        candidate = chosen.candidates.get(topic.id)
+        summary = shortened(one_line(candidate.summary), _SUMMARY_CHARS) if candidate else ""
+        source = f"{topic.id} {summary}".rstrip()
+        heads.append(f"[{source}, chunk {place}/{len(chosen.selected)}, sim={topic.score:.2f}]")
+        entered = entering_of(chosen, topic)
+        entries.append([message_text(message) for message in entered if message.id not in chosen.known])
+    return "\n---\n".join(_blocks(heads, entries))
+
+
+def _whole(chosen: SelectedTopics, topic: Selected) -> Sequence[MessageContent]:
+    messages = chosen.messages.get(topic.id, ())
+    if sum(len(message.text) for message in messages) <= WHOLE_TOPIC_CHARS:
+        return messages
+    quoted_from = entering(topic.excerpt, messages)
+    if quoted_from:
+        return quoted_from
+    best = {piece.message for piece in best_exchanges(chosen.query, messages)}
+    return [message for message in messages if message.id in best]
+
+
+def _around(chosen: SelectedTopics, topic: Selected) -> Sequence[MessageContent]:
+    found = chosen.passages.get(topic.id, ())
+    return passages_of(chosen.query, chosen.messages.get(topic.id, ()), topic.excerpt, found)
+
+
+def _cited(chosen: SelectedTopics, topic: Selected) -> Sequence[MessageContent]:
+    messages = chosen.messages.get(topic.id, ())
+    hits = {message.id for message in entering(topic.excerpt, messages)}
+    return _beside(hits, _cut(chosen.query, messages, topic.excerpt)) if hits else _around(chosen, topic)
+
+
+def _beside(hits: Collection[int], messages: Sequence[MessageContent]) -> list[MessageContent]:
+    """The messages with these numbers, and the neighbours of each."""
     places = [place for place, message in enumerate(messages) if message.id in hits]
     kept = {near for place in places for near in range(place - NEIGHBOURS, place + NEIGHBOURS + 1)}
     return [message for place, message in enumerate(messages) if place in kept]
 
 
-def chunks_text(
-    query: str,
-    selected: Sequence[Selected],
-    candidates: Mapping[str, Candidate],
-    messages_of: MessagesByTopic,
-    known: Collection[int] = (),
-) -> str:
-    """The selected topics as numbered chunks, each with its source and its similarity to the query."""
-    heads, entries = [], []
-    for place, topic in enumerate(selected, start=1):
-        entered = _entering(query, topic, messages_of.get(topic.id, ()))
-        candidate = candidates.get(topic.id)
-        summary = shortened(one_line(candidate.summary), _SUMMARY_CHARS) if candidate else ""
-        source = f"{topic.id} {summary}".rstrip()
-        heads.append(f"[{source}, chunk {place}/{len(selected)}, sim={topic.score:.2f}]")
-        entries.append([message_text(message) for message in entered if message.id not in known])
-    return "\n---\n".join(_blocks(heads, entries))
-
-
-def _entering(query: str, selected: Selected, messages: Sequence[MessageContent]) -> Sequence[MessageContent]:
-    if sum(len(message.text) for message in messages) <= WHOLE_TOPIC_CHARS:
-        return messages
-    quoted_from = entering(selected.excerpt, messages)
-    if quoted_from:
-        return quoted_from
-    best = {piece.message for piece in best_exchanges(query, messages)}
-    return [message for message in messages if message.id in best]
+def _cut(query: str, messages: Sequence[MessageContent], excerpt: Sequence[Piece]) -> list[MessageContent]:
+    """The messages, long ones cut around what the excerpt quotes of them, or around the query's rarer words."""
+    if all(len(message.text) <= LONG_CHARS for message in messages):
+        return list(messages)
+    stems_of = [{*stems(message.text)} for message in messages]
+    weights = {stem: idf(len(messages), sum(stem in each for each in stems_of)) for stem in {*stems(query)}}
+    quoted_parts: dict[int | None, list[Span]] = defaultdict(list)
+    for piece in excerpt:
+        quoted_parts[piece.message].append((piece.start, piece.end))
+    return [cut(message, weights, quoted_parts[message.id]) for message in messages]
 
 
 def _head(id: str, candidate: Candidate | None, entering: int, count: int) -> str:

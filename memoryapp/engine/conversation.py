@@ -1,22 +1,24 @@
 """Conversations with a chat model: the only place where a model is asked, once or over several turns.
 
-A ``Conversation`` owns the messages, the tools and the remaining time. A turn yields its events and nothing else. After
-it, ``reply`` holds what the model answered, or ``failure`` the reason why the conversation cannot continue. Every turn
-follows the same rules: when an endpoint refuses media, the model is asked again with the text alone; after an empty
-reply it is asked again; a refusal to answer is a failure.
+A ``Conversation`` owns the messages, the tools and the remaining time. A turn emits its events and returns what the
+model answered, or the reason why the conversation cannot continue. Every turn follows the same rules: when an endpoint
+refuses media, the model is asked again with the text alone; after an empty reply it is asked again; a refusal to answer
+is a failure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from memoryapp.engine.budget import Budget, Usage
+from memoryapp.engine.budget import Deadline, Usage
 from memoryapp.engine.chat.media import MediaContent, names_media, text_of, with_media
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMRefused, LLMTimeout, PartialReply, Reply
+from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import (
     Event,
     ModelProgress,
@@ -37,7 +39,9 @@ from memoryapp.engine.text.lines import one_line
 _CLIENTS_SHARE = 0.97
 
 ToolChoice = Literal["forced", "auto", "none"]
-Cause = Literal["timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error"]
+Cause = Literal[
+    "timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error", "cut"
+]
 _Step = Retried | SteppedDown | PartialReply | Reply
 
 
@@ -84,9 +88,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """``seconds`` bounds the whole conversation, ``turn_seconds`` one call of the model with its retries. After
-    ``empty_replies`` replies without content the conversation fails. Media that an endpoint refuses are left out,
-    unless the conversation ``needs_media``."""
+    """``seconds`` bounds the whole conversation from its first turn on, ``turn_seconds`` one call of the model with its
+    retries. After ``empty_replies`` replies without content the conversation fails. Media that an endpoint refuses are
+    left out, unless the conversation ``needs_media``."""
 
     seconds: float
     turn_seconds: float
@@ -97,7 +101,8 @@ class TurnLimits:
 class Conversation:
     """One conversation. It begins with the prompt ``text``, filled with ``variables``, and the ``media``.
 
-    ``turns`` counts calls of the model, ``tool_turns`` the replies whose tool calls were answered. Raises KeyError or
+    ``turns`` counts calls of the model, ``tool_turns`` the replies whose tool calls were answered, ``waited`` the
+    seconds spent waiting for the model. Raises KeyError or
     ValueError for a prompt that ``prompts.faults`` would have rejected.
     """
 
@@ -111,15 +116,14 @@ class Conversation:
         tools: Sequence[Tool] = (),
         media: Sequence[MediaContent] = (),
     ) -> None:
-        self.reply: Reply | None = None
-        self.failure: Failure | None = None
-        self.budget = Budget(limits.seconds)
+        self.waited = 0.0
         self.turns = 0
         self.tool_turns = 0
         self._chat = chat
         self._text = text
         self._variables = variables
         self._limits = limits
+        self._deadline: Deadline | None = None
         self._tools = {tool.name: tool for tool in tools}
         self._given = tuple(media)
         self._open(self._given)
@@ -145,52 +149,49 @@ class Conversation:
         """Adds a message from the program to the next turn."""
         self._messages.append({"role": "user", "content": text})
 
-    def keep_reply(self) -> None:
-        """Includes the model's last reply, unchanged, in the next turn."""
-        if self.reply:
-            self._messages.append(_assistant_message(self.reply))
+    def keep(self, reply: Reply) -> None:
+        """Includes the model's reply, unchanged, in the next turn."""
+        self._messages.append(_assistant_message(reply))
 
     async def turn(
-        self, *, tool_choice: ToolChoice = "none", schema: Mapping[str, Any] | None = None
-    ) -> AsyncGenerator[Event | ModelProgress, None]:
-        """Asks the model until there is a ``reply`` or a ``failure``. ``schema`` requests an answer in that format."""
-        self.reply = self.failure = None
-        while not (self.reply or self.failure):
-            if self.budget.left <= 0:
-                self.failure = Failure("timeout")
-                return
+        self, emit: Emit, *, tool_choice: ToolChoice = "none", schema: Mapping[str, Any] | None = None
+    ) -> Reply | Failure:
+        """Asks the model until it has replied or failed. ``schema`` requests an answer in that format."""
+        deadline = self._deadline = self._deadline or Deadline(self._limits.seconds)
+        loop = asyncio.get_running_loop()
+        while (left := deadline.left) > 0:
             self.turns += 1
-            yield self._started(tool_choice, schema)
-            clock = Budget(min(self.budget.left, self._limits.turn_seconds))
-            request = self._request(tool_choice, schema, clock.left * _CLIENTS_SHARE)
-            async with aclosing(cast("AsyncGenerator[_Step, None]", self._chat.converse(request))) as steps:
-                while step := await self._next(steps, clock):
-                    yield step
-            self.budget.charge(clock.spent)
-            yield self._replied(clock.spent)
-            if refusal := self._refusal_of_media():
-                self.failure = None
+            emit(self._started(tool_choice, schema))
+            seconds, began = min(left, self._limits.turn_seconds), loop.time()
+            late: Cause = "timeout" if left <= self._limits.turn_seconds else "turn_timeout"
+            request = self._request(tool_choice, schema, seconds * _CLIENTS_SHARE)
+            outcome = await self._outcome(request, seconds, late, emit)
+            waited = loop.time() - began
+            self.waited += waited
+            emit(self._replied(outcome, waited))
+            if refusal := self._refusal_of_media(outcome):
                 self._open(())
-                yield SteppedDown("media", "the text alone", refusal)
-            else:
-                self._judge()
+                emit(SteppedDown("media", "the text alone", refusal))
+            elif judged := self._judged(outcome):
+                return judged
+        return Failure("timeout")
 
-    async def answer_calls(self) -> AsyncGenerator[Event, None]:
-        """Answers each tool call of the reply, in order; sets ``failure`` when the time ends before."""
-        assert self.reply
-        self.keep_reply()
-        for call in self.reply.tool_calls:
+    async def answer_calls(self, reply: Reply, emit: Emit) -> Failure | None:
+        """Answers each tool call of the reply, in order. Returns a failure when the time ends before."""
+        assert self._deadline
+        self.keep(reply)
+        for call in reply.tool_calls:
             try:
-                async with self.budget.spending():
+                async with self._deadline.timeout():
                     result = await self._result(call)
             except TimeoutError:
-                self.failure = Failure("timeout")
                 tool = self._responsible(call)
-                yield tool.refuse(call, self.turns, tool.out_of_time).event
-                return
-            yield result.event
+                emit(tool.refuse(call, self.turns, tool.out_of_time).event)
+                return Failure("timeout")
+            emit(result.event)
             self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result.content})
         self.tool_turns += 1
+        return None
 
     async def _result(self, call: ToolCall) -> ToolResult:
         tool = self._responsible(call)
@@ -232,31 +233,31 @@ class Conversation:
             seconds=seconds,
         )
 
-    async def _next(self, steps: AsyncIterator[_Step], clock: Budget) -> Retried | SteppedDown | ModelProgress | None:
-        """The next step towards the reply; None once there is a reply or a failure."""
-        late: Cause = "timeout" if self.budget.left <= self._limits.turn_seconds else "turn_timeout"
+    async def _outcome(self, request: ChatRequest, seconds: float, late: Cause, emit: Emit) -> Reply | Failure:
+        """What one request leads to; the failure ``late`` when it takes too long."""
         try:
-            async with clock.spending():
-                step = await anext(steps, Reply(text=""))
+            steps = cast("AsyncGenerator[_Step, None]", self._chat.converse(request))
+            async with aclosing(steps), asyncio.timeout(seconds):
+                async for step in steps:
+                    if isinstance(step, Reply):
+                        return step
+                    emit(
+                        ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step
+                    )
         except LLMTimeout as error:
-            self.failure = Failure(late, str(error), error.spent, note=error.note)
+            return Failure(late, str(error), error.spent, note=error.note)
         except TimeoutError:
-            self.failure = Failure(late)
+            return Failure(late)
         except LLMError as error:
             is_final = isinstance(error, LLMRefused)
-            self.failure = Failure("llm_error", str(error), error.spent, is_final, error.status, error.note)
-        else:
-            if not isinstance(step, Reply):
-                return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step
-            self.reply = step
-        return None
+            return Failure("llm_error", str(error), error.spent, is_final, error.status, error.note)
+        return Reply(text="")
 
-    def _replied(self, seconds: float) -> ModelReplied:
-        failure, reply = self.failure, self.reply or Reply(text="")
-        if failure:
-            # A failed call has no words, but its cost is counted.
-            reply = Reply(text="", usage=failure.spent)
-        notes = (_note(failure, seconds),) if failure and (failure.note or not failure.words) else ()
+    def _replied(self, outcome: Reply | Failure, seconds: float) -> ModelReplied:
+        failure = outcome if isinstance(outcome, Failure) else None
+        # A failed call has no words, but its cost is counted.
+        reply = Reply(text="", usage=outcome.spent) if isinstance(outcome, Failure) else outcome
+        notes = (_note(failure, seconds),) if failure and (failure.note or not failure.words) else reply.notes
         return ModelReplied(
             turn=self.turns,
             text=reply.text,
@@ -278,27 +279,24 @@ class Conversation:
             message=reply.message,
         )
 
-    def _refusal_of_media(self) -> str:
+    def _refusal_of_media(self, outcome: Reply | Failure) -> str:
         """The words with which the endpoint refused the media; empty when that is not the cause, or when the text alone
         would not do. An endpoint that was sent media and answered a tool call has accepted them."""
-        may_be_left_out = self._media and self.tool_turns == 0 and not self._limits.needs_media
-        failure = self.failure
-        if failure is None or failure.cause != "llm_error" or not may_be_left_out or not names_media(failure.words):
+        if isinstance(outcome, Reply) or outcome.cause != "llm_error":
             return ""
-        return failure.words
+        may_be_left_out = self._media and self.tool_turns == 0 and not self._limits.needs_media
+        return outcome.words if may_be_left_out and names_media(outcome.words) else ""
 
-    def _judge(self) -> None:
-        """Discards a reply without content, and turns a reply that cannot be used into a failure."""
-        reply = self.reply
-        if reply is None or reply.tool_calls:
-            return
-        if reply.declined:
-            self.failure = Failure(reply.declined, reply.refusal or reply.text)
-        elif not reply.text.strip():
-            self.reply = None
-            self._empty_replies += 1
-            if self._empty_replies >= self._limits.empty_replies:
-                self.failure = Failure("empty_response")
+    def _judged(self, outcome: Reply | Failure) -> Reply | Failure | None:
+        """The outcome; a failure for a reply that cannot be used, None when the model is to be asked again."""
+        if isinstance(outcome, Failure) or outcome.tool_calls:
+            return outcome
+        if outcome.declined:
+            return Failure(outcome.declined, outcome.refusal or outcome.text)
+        if outcome.text.strip():
+            return outcome
+        self._empty_replies += 1
+        return Failure("empty_response") if self._empty_replies >= self._limits.empty_replies else None
 
 
 def _note(failure: Failure, seconds: float) -> Note:

@@ -9,7 +9,7 @@ renamed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, cast, get_args
@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Literal, cast, get_args
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery, UnshownCandidates
 from memoryapp.engine.json_values import build, to_text
+from memoryapp.engine.kinds.decisions import DecisionsApplied
+from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.notes import Notes
 
@@ -89,6 +91,8 @@ class Selected:
     """A selected item. ``rank`` is the model's order within its kind, from 1; ``score`` is that of the candidate.
 
     ``unread`` marks a topic that the model selected by its candidate line alone; runs of earlier versions do not say.
+    ``pinned`` marks one that somebody pinned: it is selected whatever the query, with score and vector rank 0 where
+    the search did not select it.
     """
 
     id: str
@@ -99,6 +103,7 @@ class Selected:
     excerpt: tuple[Piece, ...] = ()
     excerpt_by: Literal["model", "scorer", ""] = ""
     unread: bool = False
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,7 @@ class CandidatesFound:
     ``notes`` say why only words were compared; they are empty when vectors were compared too. Runs of earlier versions
     have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by
     their words. ``copies`` maps each topic that was not shown to the topic that says the same. ``cached_seconds`` is
-    how long ago another run found this result.
+    how long ago another run found this result. ``sessions`` are active sessions, each with its messages.
     """
 
     kind: ClassVar[str] = "candidates_found"
@@ -181,6 +186,7 @@ class CandidatesFound:
     cross_encoder: CrossEncoded = CrossEncoded()
     cached_seconds: float | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
+    sessions: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def by_words_alone(self) -> bool:
@@ -280,22 +286,6 @@ class TopicsRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
-    """What one stage of a filter ``removed``, as topic ids by falling similarity, and how many topics it ``kept``.
-
-    ``bound`` is the value at which the stage cuts: a similarity for ``initial`` and ``threshold``, a difference for
-    ``gap``, a count for ``top_k``. ``drop`` holds the similarities before and after the gap, if there is one.
-    """
-
-    kind: ClassVar[str] = "filtered"
-    stage: Literal["initial", "threshold", "gap", "top_k"]
-    removed: tuple[str, ...]
-    kept: int
-    bound: float
-    drop: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class SteppedDown:
     """The endpoint lacks a capability. ``instead`` is used from now on; for ``media``, only in this run."""
 
@@ -360,6 +350,7 @@ class ModelProgress:
 
 Event = (
     RunStarted
+    | DecisionsApplied
     | QueryEnriched
     | CandidatesFound
     | TurnStarted

@@ -39,7 +39,7 @@ meaning: for six Russian questions about English messages and the reverse, recal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -105,6 +105,20 @@ class TopicPassages:
         first[1:] = (topics[1:] != topics[:-1]) | (places[1:] != places[:-1])
         numbers, starts = np.unique(topics[first], return_index=True)
         return cls(numbers, starts, places[first])
+
+    def without(self, places: NDArray[np.intp]) -> TopicPassages:
+        """The same without the passages at these positions."""
+        return self._kept(~np.isin(self.places, places))
+
+    def but(self, topics: Sequence[int]) -> TopicPassages:
+        """The same without these topics."""
+        return self._kept(~np.isin(self._topic_of_places(), topics)) if len(topics) else self
+
+    def _kept(self, kept: NDArray[np.bool_]) -> TopicPassages:
+        return TopicPassages.of(self._topic_of_places()[kept], self.places[kept])
+
+    def _topic_of_places(self) -> NDArray[np.int64]:
+        return np.repeat(self.topics, np.diff(np.append(self.starts, len(self.places))))
 
     def lifts(self, values: Floats) -> Floats:
         """Returns half of the mean over the n passages of each topic, times (n - 1) / n, shape (topics,).
@@ -220,6 +234,14 @@ def z_scores(values: Floats, floor: float = 0.0) -> Floats:
     spread = max(float(known.std()), floor)
     deviations: Floats = (values - known.mean()) / (spread if spread > _FLAT else 1.0)
     return deviations
+
+
+def by_meaning(cosine: Floats, words: Weighed, foreign: object) -> Floats:
+    """The order by cosine alone, where a passage without a vector has the average. Without any vector, by words."""
+    if np.isnan(cosine).all():
+        return z_scores(words.total)
+    meaning: Floats = np.nan_to_num(z_scores(cosine))
+    return meaning
 
 
 def shown_scores(fused: Floats) -> Floats:

@@ -7,6 +7,7 @@ twice: orjson writes dataclasses directly, and the way to build a class is compu
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -79,3 +80,9 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value: build(hint, value) if isinstance(value, Mapping) else value
     return lambda value: value
+
+
+def positive(value: Any) -> float:
+    """A positive number of a sensible size; 0 for any other value."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return float(value) if plain and math.isfinite(value) and value > 0 else 0.0

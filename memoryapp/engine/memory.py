@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,37 @@ class Where:
 
     ``since`` and ``until`` are days such as ``2023-05-01`` in UTC, both included; empty is no bound. ``channels`` are
     names or numbers of chats, ``authors`` names of people: a message must match one of each, whatever the case.
+    ``never_topics`` and ``never_people`` are the numbers of those that somebody decided never to recall. ``as_of`` is a
+    moment (ISO 8601): the topics are those that were live then.
     """
 
     since: str = ""
     until: str = ""
     channels: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
+    never_topics: tuple[int, ...] = ()
+    never_people: tuple[int, ...] = ()
+    as_of: str = ""
 
     def __bool__(self) -> bool:
+        """Whether messages are restricted at all."""
+        return self.has_filters or bool(self.never_topics)
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether somebody restricted this one search; what is never recalled holds for all of them."""
         return bool(self.since or self.until or self.channels or self.authors)
+
+    def parts(self) -> int:
+        """How many of the restrictions are set."""
+        return sum(map(bool, (self.since, self.until, self.channels, self.authors)))
+
+    def words(self) -> str:
+        """The restrictions as they may be typed: ``since:2023-05-01 author:"Anna Petrova"``."""
+        days = [("since", self.since), ("until", self.until)]
+        names = [("channel", each) for each in self.channels] + [("author", each) for each in self.authors]
+        written = (f'"{value}"' if " " in value else value for _name, value in (*days, *names))
+        return " ".join(f"{name}:{value}" for (name, _), value in zip((*days, *names), written, strict=True) if value)
 
     def over(self, other: Where) -> Where:
         """This restriction, with the values of ``other`` where this one sets none."""
@@ -45,6 +68,9 @@ class Where:
             self.until or other.until,
             self.channels or other.channels,
             self.authors or other.authors,
+            tuple(dict.fromkeys((*self.never_topics, *other.never_topics))),
+            tuple(dict.fromkeys((*self.never_people, *other.never_people))),
+            self.as_of or other.as_of,
         )
 
 
@@ -52,8 +78,19 @@ ANYWHERE = Where()
 
 
 @dataclass(frozen=True, slots=True)
+class AtHand:
+    """What the caller of a recall has in its own window, by number and by text: it need not be found again."""
+
+    messages: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TopicContent:
-    """A topic with its messages in order; ``size_chars`` counts characters of their texts."""
+    """A topic with its messages in order; ``size_chars`` counts characters of their texts.
+
+    An active session, whose messages are in no topic yet, has a number below 0: see ``topic_id``.
+    """
 
     id: int
     summary: str
@@ -74,29 +111,59 @@ class TopicDraft:
     messages: tuple[int, ...]
 
 
+# Handed over with every recall, or with none.
+RecallMode = Literal["pinned", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A topic, person or fact of which somebody decided how it is recalled; ``kind`` is Topic, Person or Fact."""
+
+    kind: str
+    number: int
+    recall: RecallMode
+
+    @property
+    def id(self) -> str:
+        return item_id(self.kind, self.number)
+
+
 @dataclass(frozen=True, slots=True)
 class Background:
     """What a model may know before it reads, as lines of text.
 
     ``profile`` is what is known about the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
-    latest topics, newest first, ``messages`` the end of the running conversation, oldest first.
+    latest topics, newest first, ``messages`` the end of the running conversation, oldest first. ``decided`` is what
+    people decided to hand over with every recall, or with none.
     """
 
     profile: str
     inner_circle: tuple[str, ...]
     recent_topics: tuple[str, ...]
     messages: tuple[MessageContent, ...]
+    decided: tuple[Decided, ...] = ()
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """What is never recalled, by id."""
+        return tuple(each.id for each in self.decided if each.recall == "never")
+
+    def numbers(self, kind: str, recall: RecallMode) -> tuple[int, ...]:
+        """The numbers of the topics, people or facts that are pinned, or never recalled."""
+        return tuple(each.number for each in self.decided if each.kind == kind and each.recall == recall)
 
 
 ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]
 
 _ID = re.compile(
-    r"^\s*+\[?\s*+(?:(?P<kind>topic|person|artifact)\s*+:)?\s*+(?P<number>\d{1,40})(?:\.0+)?\s*+\]?\s*+$", re.I
+    r"^\s*+\[?\s*+(?:(?P<kind>topic|session|person|artifact)\s*+:)?\s*+(?P<number>\d{1,40})(?:\.0+)?\s*+\]?\s*+$",
+    re.I,
 )
 
 
 def item_id(kind: str, number: int) -> str:
-    """``Topic:42``, ``Person:5`` or ``Artifact:123``: the name that an item has everywhere outside the database."""
+    """``Topic:42``, ``Session:17``, ``Person:5`` or ``Artifact:123``: the name that an item has everywhere outside the
+    database."""
     return f"{kind}:{number}"
 
 
@@ -109,11 +176,21 @@ def parse_item_id(value: object, kind: str = "Topic") -> tuple[str, int] | None:
 
 
 def topic_id(number: int) -> str:
-    """``Topic:42``."""
-    return item_id("Topic", number)
+    """``Topic:42``; ``Session:17`` for -17, the active session that begins with message 17."""
+    return item_id("Topic", number) if number >= 0 else item_id("Session", -number)
 
 
 def parse_topic_id(value: object) -> int | None:
-    """The number in ``42``, ``42.0``, ``"42"``, ``"topic:42"`` or ``"[Topic:42]"``; None for anything else."""
+    """The number in ``42``, ``42.0``, ``"42"``, ``"topic:42"`` or ``"[Topic:42]"``; None for anything else.
+
+    That of an active session is below 0: -17 for ``Session:17``.
+    """
     named = parse_item_id(value)
-    return named[1] if named and named[0] == "Topic" else None
+    if named is None or named[0] not in ("Topic", "Session"):
+        return None
+    return named[1] if named[0] == "Topic" else -named[1]
+
+
+def is_session(id: str) -> bool:
+    """Whether the id that the program made names an active session."""
+    return id.startswith("Session:")

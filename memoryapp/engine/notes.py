@@ -35,6 +35,20 @@ ENGLISH: Mapping[str, str] = {
     "all_filtered": "{found} topics were found and all filtered out (the best {best}, at least {threshold}): answering "
     "without context.",
     # What a reader of an answer in words should know.
+    "no_model": "No chat model is connected, or models are switched off, so nothing is answered: these are the "
+    "passages nearest to the question. Set LLM_BASE_URL and LLM_API_KEY to connect one.",
+    "no_answer": "The chat model gave no answer that can be used: these are the passages nearest to the question.",
+    "searched_plainly": "Every search of the agent was late, so the question was searched for and answered once.",
+    "statements_unsupported": "{n} of the model's statements were left out, because the messages they cite do not say "
+    "so.",
+    "wrong_citations": "{n} of the model's statements cited a message that does not say so; another one does, and is "
+    "cited instead.",
+    "nothing_within": "No message meets the filters {filters}.",
+    "filters_widened": "Too little was found within {filters}, which was guessed from the question, so messages beyond "
+    "it were searched too.",
+    "said_by_others": "The question names {named}; what comes nearest to it was said by {who}.",
+    "filters_unread": "These filters could not be read, write a day as 2026-05-31: {filters}.",
+    # The same of earlier versions.
     "extracts_only": "No model was asked: the answer is put together of what the messages say.",
     "model_failed": "The model gave no answer that can be used, so the answer is put together of what the messages "
     "say.",
@@ -44,6 +58,7 @@ ENGLISH: Mapping[str, str] = {
     "nothing_found": "Nothing in the memory speaks of this.",
     "late_search": "The time for the whole run was over before search had found anything; nothing was chosen.",
     # How a run was ended from outside.
+    "interrupted_run": "The process that worked on this run was stopped; {instead}.",
     "abandoned": "The process that worked on this run was stopped, so nothing was chosen.",
     "stopped": "{by} stopped this run before the model had chosen.",
     "crashed": "A fault in the program ended this run, so nothing was chosen; the log of the server tells which.",
@@ -63,11 +78,23 @@ ENGLISH: Mapping[str, str] = {
     "endpoint_422": "{host} did not accept the request ({status}){quoted}.",
     "endpoint_429": "{host} is limiting requests; wait, or raise the limit there ({status}){quoted}.",
     "endpoint_failing": "{host} cannot answer now ({status}){quoted}.",
+    # Why a fork could not go on.
+    "not_replayable": "The memory has changed since the run that this one forks, so that its replies no longer fit.",
     # Why a model that was reached gave no answer.
     "model_refused": "The model refused to answer{quoted}.",
     "answer_filtered": "The endpoint's content filter stopped the answer{quoted}.",
     "question_late": "The model gave no answer in {seconds:g} seconds.",
     "turn_late": "No answer within {seconds:.1f} s.",
+    # How a reply was read that came in another way than it should.
+    "stream_unended": "The stream ended without saying why; what had come is taken as the whole answer.",
+    "stream_silent": "The stream fell silent without an end; what had come is taken as the whole answer.",
+    "calls_taken_apart": "The endpoint sent {n} tool calls as one; they were taken apart.",
+    "call_in_text": "The model wrote its tool call as text; it was read as a call.",
+    "call_in_reasoning": "The tool call stood in the model's reasoning; it was read as a call.",
+    "answer_in_call": "The model gave its answer as the call of a tool {name!r}; it was read as the answer.",
+    "answer_in_text": "The answer was JSON written into a text of JSON; it was unpacked.",
+    "answer_in_reasoning": "The reply was empty and the answer stood in the model's reasoning; it was taken from "
+    "there.",
     # Why the embedding model gave no vectors.
     "embedder_unreachable": "The embedding endpoint {url} cannot be reached{quoted}.",
     "embedder_late": "The embedding endpoint {url} did not answer within {seconds:.0f} seconds.",
@@ -105,6 +132,7 @@ ENGLISH: Mapping[str, str] = {
     "takes_no_image": "{model} takes no pictures. Connect a chat model that does, and read the file again.",
     "no_describer": "No chat model is connected that could describe pictures and sound.",
     "answer_unreadable": "The chat model’s answer cannot be read.",
+    "answer_cut": "The chat model’s answer was cut off before it said what is in the file.",
     # Why a query has no vector.
     "embedding_failed": "{words}",
     "no_vector_in_time": "The embedding model gave no vector within {seconds:.3g} s.",

@@ -12,13 +12,41 @@ from datetime import date
 from typing import Any
 
 from memoryapp.engine.candidates import RANKED
-from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.memory import Where
 
 LONGEST = 600
 LONGEST_NAME = 200
-# How the selected topics enter the context: the way their strategy does it, or as passages around what answers.
-CONTEXTS = ("topics", "passages")
+# How the selected topics enter the context: as passages around what answers, or whole.
+CONTEXTS = ("passages", "topics")
+# The options of a switch; true and false mean the same.
+SWITCH = ("yes", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a rerank: items selected, tool calls, seconds, characters read.
+
+    ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its retries.
+    """
+
+    max_topics: int = 15
+    max_people: int = 10
+    max_artifacts: int = 10
+    max_tool_calls: int = 3
+    seconds: float = 10.0
+    turn_seconds: float = 10.0
+    read_chars: int = 200_000
+    tool_mode: str = "forced"
+    fallback_topics: int = 5
+    excerpt_over_chars: int = 25_000
+
+    @property
+    def stand_ins(self) -> int:
+        """How many topics a fallback selects."""
+        return min(self.fallback_topics, self.max_topics)
+
+
+DEFAULTS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +69,10 @@ class Declaration:
     @property
     def is_number(self) -> bool:
         return self.kind is not str
+
+    @property
+    def is_switch(self) -> bool:
+        return self.options == SWITCH
 
     def allows(self, value: Any) -> bool:
         """Whether a value of the parameter's kind is within its bounds; NaN never is."""
@@ -83,7 +115,8 @@ class Parameters:
     """The parameters of every run: how many candidates of each kind are shown, and how long it may take.
 
     ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model. ``context`` says how the selected topics
-    are handed over: as the strategy does it, or as passages around what answers. ``since``, ``until``, ``channel`` and
+    are handed over: as passages around what answers, or whole. ``fresh`` says whether the active sessions are
+    searched. ``since``, ``until``, ``channel`` and
     ``author`` restrict the messages that may be found, see ``Where``.
     """
 
@@ -92,7 +125,8 @@ class Parameters:
     artifact_candidates: int = number(20, 0, RANKED, "RERANKER_ARTIFACT_CANDIDATES")
     seconds: float = number(DEFAULTS.seconds, 0.05, LONGEST, "RERANKER_TIMEOUT")
     turn_seconds: float = number(DEFAULTS.turn_seconds, 0.05, LONGEST, "RERANKER_TURN_TIMEOUT")
-    context: str = choice(CONTEXTS[0], CONTEXTS)
+    context: str = choice(CONTEXTS[0], CONTEXTS, "RERANKER_CONTEXT")
+    fresh: str = choice(SWITCH[0], SWITCH)
     since: str = day()
     until: str = day()
     channel: str = text(LONGEST_NAME)

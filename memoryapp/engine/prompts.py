@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
-from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.memory import MessageContent, parse_topic_id
+from memoryapp.engine.parameters import DEFAULTS, Limits
 from memoryapp.engine.prompt_texts.agents import AGENT_TEXTS
 from memoryapp.engine.prompt_texts.strategies import STRATEGY_TEXTS
 from memoryapp.engine.text.json_answers import INTEGER, list_schema, object_schema
@@ -27,7 +27,7 @@ TOOL_NAME = "get_topics_content"
 
 Language = Literal["en", "ru"]
 PromptName = Literal[
-    "rerank", "enrich", "split", "merge", "consolidate", "extract", "plan", "expand", "answer", "describe"
+    "rerank", "enrich", "split", "merge", "consolidate", "extract", "plan", "expand", "answer", "verify", "describe"
 ]
 
 # How many messages of the running conversation the models are shown, enough to resolve "it" and "that one": the
@@ -89,6 +89,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "plan": ("today", "query"),
     "expand": ("today", "query"),
     "answer": ("today", "query", "sources"),
+    "verify": ("sources", "statements"),
     "describe": ("file",),
 }
 # Variables that the user message must contain; without them the model would answer some other question.
@@ -102,6 +103,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "plan": ("query",),
     "expand": ("query",),
     "answer": ("query", "sources"),
+    "verify": ("sources", "statements"),
     "describe": ("file",),
 }
 # The variables that contain what people wrote, and the tags around each of them.
@@ -119,6 +121,7 @@ TAGS: Mapping[str, str] = {
     "topic": "topic",
     "topics": "topics",
     "sources": "sources",
+    "statements": "statements",
     "file": "file",
 }
 
@@ -159,7 +162,10 @@ TOOL: Mapping[str, Any] = {
             "Mind the sizes: load topics over 10K chars only when their summary fits the query well."
         ),
         "parameters": object_schema(
-            ids={**list_schema(INTEGER), "description": "Numbers of the topics to load: 42 for [Topic:42]."}
+            ids={
+                **list_schema(INTEGER),
+                "description": "Numbers of the topics to load: 42 for [Topic:42] or [Session:42].",
+            }
         ),
     },
 }
@@ -188,6 +194,11 @@ ANSWER_NOW: Mapping[Language, str] = {
 ANSWER_AGAIN: Mapping[Language, str] = {
     "en": "That answer could not be read. Answer again, with the JSON alone.",
     "ru": "Этот ответ не удалось прочитать. Ответь ещё раз, только JSON.",
+}
+
+ANSWER_CUT: Mapping[Language, str] = {
+    "en": "That answer was cut off before its end. Answer again: complete, and shorter.",
+    "ru": "Этот ответ оборвался. Ответь ещё раз: полностью и короче.",
 }
 
 

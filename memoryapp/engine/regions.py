@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryapp.engine.text.lexical import normal, stems
+from memoryapp.engine.text.scripts import WORD
 from memoryapp.engine.text.terms import common, is_oblique, likeness_of_a_noun
 
 MOST_REGIONS = 8
@@ -33,7 +34,7 @@ _OBLIQUE = 0.6
 _SHORTLIST = 50
 
 # What ends a sentence, if anything does, and the word after it.
-_WORD = re.compile(r"([.!?:;—][\W_]{1,3})?([^\W_]+)")
+_WORD = re.compile(rf"([.!?:;—][\W_]{{1,3}})?({WORD.pattern})")
 # "отправлена", "установлено"; what is shorter is mostly a noun ("колено").
 _PARTICIPLE = re.compile(r"\w{5,}(?:ена|ено|ены|ано)")
 _PARTICIPLES = 0.4

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -50,6 +50,7 @@ def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
     if run is None:
         return
     rows = list(run.events.order_by("seq"))
+    redaction = _with_sessions(redaction, rows)
     deep = redaction.quotes_beside_names(run.messages) or any(_saw(row.kind, row.payload, redaction) for row in rows)
     touched = _events(rows, redaction, deep)
     if _question(run, redaction, deep) or touched:
@@ -58,6 +59,13 @@ def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
         changes.gone += by_table(RunProgress.objects.filter(run=run).delete()[1])
         if run.query == ERASED:
             changes.gone += by_table(QueryVector.objects.filter(run=run).delete()[1])
+
+
+def _with_sessions(redaction: Redaction, rows: Iterable[RunEvent]) -> Redaction:
+    """The redaction, also of the active sessions in which the run found erased messages."""
+    listed = [row.payload.get("sessions") or {} for row in rows if row.kind == "candidates_found"]
+    of_erased = {id for each in listed for id, numbers in each.items() if not redaction.messages.isdisjoint(numbers)}
+    return replace(redaction, ids=redaction.ids | of_erased)
 
 
 def _events(rows: Iterable[RunEvent], redaction: Redaction, deep: bool) -> int:
@@ -80,9 +88,11 @@ def _payload(kind: str, payload: dict[str, Any], redaction: Redaction, deep: boo
 
 def _question(run: Run, redaction: Redaction, deep: bool) -> bool:
     """Redacts what the run's own row contains; returns whether it changed."""
-    messages = None if run.messages is None else redaction.bare(run.messages) if deep else redaction.json(run.messages)
+    redacted = redaction.bare if deep else redaction.json
+    messages = None if run.messages is None else redacted(run.messages)
     query = run.query if redaction.text(run.query) == run.query else ERASED
-    new = {"query": query, "messages": messages}
+    delivered = None if run.delivered is None or deep else redaction.json(run.delivered)
+    new = {"query": query, "messages": messages, "changes": redacted(run.changes), "delivered": delivered}
     if all(getattr(run, name) == value for name, value in new.items()):
         return False
     for name, value in new.items():

@@ -12,10 +12,8 @@ import json
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
@@ -23,14 +21,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.chat_users import erased
-from memoryapp.erasure import chat_user, files, marks
+from memoryapp.erasure import chat_user, files, marks, written
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_runs
 from memoryapp.erasure.cutting import Moved, cut
 from memoryapp.erasure.deleting import FILES, deleted
 from memoryapp.erasure.leftovers import redact_leftovers, texts_of
-from memoryapp.erasure.marks import Marks
+from memoryapp.erasure.marks import Collected, Marks
 from memoryapp.erasure.reach import Reach, Target, reach_of
 from memoryapp.erasure.redaction import Redaction
+from memoryapp.erasure.written import strings
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.waits import renewed
@@ -39,27 +38,10 @@ MOST_MESSAGES = 5_000
 # No request waits longer for a model.
 LOOK_AGAIN = timedelta(minutes=15)
 _TRIES = 5
-_MARKS_OF_A_TEXT = 3
 _AT_ONCE = 1_000
 _LOCK = "forget"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """Runs of words that identify texts, and how many texts are too short to have any."""
-
-    runs: frozenset[str]
-    unmarked: int
-
-    def without(self, texts: Iterable[str]) -> Runs:
-        return Runs(frozenset(marks.without_shared(set(self.runs), texts)), self.unmarked)
-
-    def beyond(self, texts: Iterable[str]) -> Runs:
-        """The runs with a word that is in none of the ``texts``."""
-        known = {word for text in texts for word in marks.words(text)}
-        return Runs(frozenset(run for run in self.runs if not known.issuperset(run.split(" "))), self.unmarked)
 
 
 class Nothing(Exception):
@@ -125,8 +107,10 @@ def _go_on(erasure: Erasure) -> None:
 def _erase_user(erasure: Erasure) -> None:
     if erasure.marked_at is None:
         owner = ChatUser.with_erased.get(pk=erasure.owner_number)
-        found = runs_of(_texts_of_owner(owner), _MARKS_OF_A_TEXT)
-        _store_marks(erasure, found, stays=Message.objects.exclude(owner=owner))
+        found = Collected.of(written.texts(owner)).without(written.texts_elsewhere(owner))
+        labels = Collected.of(written.labels(owner), marks.LEAST_NAME_CHARS).without(written.ordinary_words())
+        names = labels | Collected.of(written.names(owner), marks.LEAST_NAME_CHARS)
+        _store_marks(erasure, found, names.without(written.everything_elsewhere(owner)))
     chat_user.finish_user(erasure)
     erasure.refresh_from_db()
     if erasure.ended_at is not None:
@@ -157,13 +141,13 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
         reach = reach_of(Target.of(erasure))
         erasure.touched = reach.ids
         erasure.save(update_fields=["touched"])
-        spoken = runs_of(_texts(Message.objects.filter(pk__in=reach.messages)))
+        spoken = Collected.of(_texts(Message.objects.filter(pk__in=reach.messages)))
         stays = Message.objects.exclude(owner=owner, pk__in=reach.messages)
         # Topics that keep messages get new summaries and are read for facts again; the new words may equal the old
         # ones.
         beside = stays.filter(topicmessage__topic__in=reach.touched)
-        made = runs_of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(_texts(beside))
-        _store_marks(erasure, spoken, made, stays=stays)
+        made = Collected.of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(_texts(beside))
+        _store_marks(erasure, (spoken | made).without(_texts(stays)))
         try:
             cut(erasure, owner)
         except Moved:
@@ -174,23 +158,14 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
             return
 
 
-def runs_of(texts: Iterable[str], most: int = 0) -> Runs:
-    runs: set[str] = set()
-    unmarked = 0
-    for text in texts:
-        found = marks.runs_of(text, most)
-        unmarked += bool(text) and not found
-        runs |= found
-    return Runs(frozenset(runs), unmarked)
-
-
-def _store_marks(erasure: Erasure, *found: Runs, stays: QuerySet[Message]) -> None:
-    """Stores marks of what was found, except runs of words that remaining messages also contain."""
-    runs = set().union(*(each.runs for each in found))
-    left = marks.without_shared(runs, _texts(stays))
-    erasure.marks, erasure.lengths = marks.packed(left, bytes(erasure.salt))
-    erasure.unmarked, erasure.marked_at = sum(each.unmarked for each in found), timezone.now()
-    erasure.save(update_fields=["marks", "lengths", "unmarked", "marked_at"])
+def _store_marks(erasure: Erasure, found: Collected, names: Collected | None = None) -> None:
+    """Stores the marks; if there are too many, those of names and an even selection of the others."""
+    names = names or Collected()
+    erasure.marks, erasure.lengths = marks.packed(found.runs, bytes(erasure.salt), names.runs)
+    places = max(0, marks.MOST_MARKS - len(names.runs))
+    erasure.share = found.share * min(1.0, places / max(1, len(found.runs)))
+    erasure.unmarked, erasure.marked_at = found.unmarked + names.unmarked, timezone.now()
+    erasure.save(update_fields=["marks", "lengths", "share", "unmarked", "marked_at"])
 
 
 def _texts(rows: QuerySet[Message]) -> Iterator[str]:
@@ -218,27 +193,6 @@ def _texts_made_otherwise(reach: Reach) -> Iterator[str]:
     ):
         rows = model._base_manager.exclude(pk__in=numbers).order_by()
         yield from rows.values_list(name, flat=True).iterator(_AT_ONCE)
-
-
-def _texts_of_owner(owner: ChatUser) -> Iterator[str]:
-    """The texts of a memory: messages, and what was made from them."""
-    yield from (owner.name, owner.display_name, owner.profile)
-    yield from _texts(Message.objects.of(owner))
-    yield from Topic.objects.of(owner).values_list("summary", flat=True).iterator(_AT_ONCE)
-    yield from Fact.objects.filter(owner=owner).values_list("content", flat=True).iterator(_AT_ONCE)
-    yield from Person.objects.filter(owner=owner).values_list("bio", flat=True).iterator(_AT_ONCE)
-
-
-def strings(value: Any) -> Iterator[str]:
-    """Every text in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from strings(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from strings(item)
 
 
 def _redact(erasure: Erasure) -> None:
@@ -287,6 +241,7 @@ def dumped(erasure: Erasure) -> str:
             "counts": erasure.counts,
             "redacted": erasure.redacted,
             "unmarked": erasure.unmarked,
+            "share": erasure.share,
             "salt": base64.b64encode(bytes(erasure.salt)).decode(),
             "lengths": erasure.lengths,
             "marks": base64.b64encode(bytes(erasure.marks)).decode(),

@@ -18,9 +18,9 @@ from django.utils import timezone
 from memoryapp.curation.plans import opening
 from memoryapp.curation.settling import settle
 from memoryapp.curation.swapping import lock_owner
+from memoryapp.engine.text.lexical import fold
 from memoryapp.erasure.deleting import delete_media, deleted
 from memoryapp.erasure.reach import Reach, Target, reach_of
-from memoryapp.ingestion.topics import put_passages
 from memoryapp.knowledge.writing import lock as lock_knowledge
 from memoryapp.models import (
     Artifact,
@@ -43,10 +43,11 @@ from memoryapp.models import (
 )
 from memoryapp.operations import advisory_locks
 from memoryapp.reading import content
+from memoryapp.sessions.passages import put_passages
 
 REWRITE = """
-UPDATE memoryapp_topic t SET summary = %(summary)s, erased_at = %(at)s, is_live = t.is_live,
-       consolidation_checked = false, facts_extracted = t.facts_extracted AND NOT %(lists)s,
+UPDATE memoryapp_topic t SET summary = %(summary)s, terms = to_tsvector('russian', %(folded)s), erased_at = %(at)s,
+       is_live = t.is_live, consolidation_checked = false, facts_extracted = t.facts_extracted AND NOT %(lists)s,
        message_count = real.n, size_chars = real.size, started_at = real.first, ended_at = real.last
 FROM (
     SELECT count(*) AS n, sum(char_length(m.text)) AS size, min(m.sent_at) AS first, max(m.sent_at) AS last
@@ -225,9 +226,11 @@ def make_anew(topic: Topic) -> Counter[str]:
 def _rewrite(number: int, *, lists: bool) -> None:
     """A new summary from the remaining messages of the topic, and their count, size and times."""
     rows = Message.objects.filter(topicmessage__topic=number).in_order()[:20]
+    summary = opening([content(row) for row in rows])
     values: dict[str, Any] = {
         "topic": number,
-        "summary": opening([content(row) for row in rows]),
+        "summary": summary,
+        "folded": fold(summary),
         "at": timezone.now(),
         "lists": lists,
     }

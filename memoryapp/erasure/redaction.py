@@ -25,7 +25,7 @@ _CODES = frozenset(
 )
 # Names of parts and tools are codes; names of people and files are not.
 _NAMED_BY_CODE = frozenset(("chars", "arguments"))
-_NAMED_ITEM = re.compile(r"(?:Topic|Person|Artifact):\d+")
+_NAMED_ITEM = re.compile(r"(?:Topic|Session|Person|Artifact):\d+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.embedded import paths
+from memoryapp.engine.text.scripts import JOINERS, MARK_RANGES, UNSPACED_RANGES
 from memoryapp.models import Erasure
 
 MOST_FOUND = 1_000
@@ -43,6 +44,11 @@ _MOST_DIGITS = 18
 _WORTH_REMEMBERING = 200
 _MOST_REMEMBERED = 200_000
 _WORDS = re.compile(r"\w+")
+# Each character of a script without spaces, with its marks; and words with theirs.
+_CHARACTERS = re.compile(
+    rf"[{UNSPACED_RANGES}][{MARK_RANGES}]*"
+    rf"|(?![{UNSPACED_RANGES}])\w(?:(?![{UNSPACED_RANGES}])[\w{MARK_RANGES}{JOINERS}])*"
+)
 # Normalising takes time in the square of the number of combining marks, so it gets one word at a time.
 _PIECES = re.compile(r"\s+|\S{1,500}")
 _JSON_ESCAPES = re.compile(r'\\(?:u[0-9a-fA-F]{4}|[bfnrt"/\\])')
@@ -77,19 +83,28 @@ class Residue:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the scanner needs of a receipt: keyed hashes of runs of words, and the lengths of the runs in words."""
+    """What the scanner needs of a receipt: keyed hashes of runs of words, and the lengths of the runs in words.
+
+    ``share`` is the part of all runs of five words that has a hash; None if an earlier version made the receipt.
+    """
 
     key: bytes
     lengths: tuple[int, ...]
     hashes: frozenset[bytes]
+    share: float | None = 1.0
     # Digests of texts in which nothing was found: many files and rows often hold the same text.
     _clean: set[bytes] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
-    def of(cls, salt: bytes, marks: bytes, lengths: Any) -> Receipt:
+    def of(cls, salt: bytes, marks: bytes, lengths: Any, share: float | None = 1.0) -> Receipt:
         key = hashlib.blake2b(settings.SECRET_KEY.encode(), digest_size=32, key=salt).digest()
         parts = (marks[place : place + _SIZE] for place in range(0, len(marks), _SIZE))
-        return cls(key, tuple(int(length) for length in lengths), frozenset(parts))
+        return cls(key, tuple(int(length) for length in lengths), frozenset(parts), share)
+
+    @property
+    def remark(self) -> str:
+        """What is not looked for, as a sentence; empty if every run of words is."""
+        return thinning(self.share)
 
     def is_in(self, text: str) -> bool:
         """Whether the text contains a run of erased words, directly or after its JSON escapes are decoded."""
@@ -121,8 +136,13 @@ class Receipt:
 
     def _runs(self, text: str) -> set[str]:
         """Returns each run of words in the text that is as long as one of the receipt."""
-        plain = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text))
-        found = _WORDS.findall(plain.casefold())
+        plain = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text)).casefold()
+        found = _WORDS.findall(plain)
+        # Receipts of versions up to 0.16.0 know no characters, so in these scripts both are looked for.
+        by_character = [] if plain.isascii() else _CHARACTERS.findall(plain)
+        return self._in_order(found) | (self._in_order(by_character) if by_character != found else set())
+
+    def _in_order(self, found: list[str]) -> set[str]:
         return {
             run
             for length in self.lengths
@@ -145,13 +165,34 @@ def _parts(text: str) -> Iterator[str]:
         yield text[first : first + _PIECE + _OVERLAP]
 
 
+def share_of(stored: float | None, kind: Any) -> float | None:
+    """The share of a receipt; earlier versions stored none and left out runs only of whole chat users."""
+    return 1.0 if stored is None and kind != Erasure.Kind.USER else stored
+
+
+def thinning(share: float | None) -> str:
+    """What a receipt with this share of marks leaves out, as a sentence; empty if nothing."""
+    if share is None:
+        return _(
+            "An earlier version made this receipt: of each text of a whole memory, three runs of five words are looked "
+            "for."
+        )
+    if share >= 1:
+        return ""
+    likely = {"share": f"{share:.1%}", "longer": f"{1 - (1 - share) ** 16:.0%}"}
+    return _(
+        "The memory was large: an even selection of %(share)s of its runs of five words is looked for, which finds a "
+        "quotation of twenty words in %(longer)s of the cases."
+    ) % {name: text.replace("%", " %") for name, text in likely.items()}
+
+
 def receipt(named: str) -> Receipt:
     """Returns the receipt with that number, or in that file. Raises UnreadableReceipt."""
     if named.isdecimal() and len(named) <= _MOST_DIGITS:
         row = Erasure.objects.filter(pk=int(named)).first()
         if row is None:
             raise UnreadableReceipt(_("There is no receipt %(number)s.") % {"number": named})
-        found = Receipt.of(bytes(row.salt), bytes(row.marks), row.lengths)
+        found = Receipt.of(bytes(row.salt), bytes(row.marks), row.lengths, share_of(row.share, row.kind))
     else:
         found = _from_file(Path(named))
     if not found.hashes:
@@ -164,12 +205,15 @@ def receipt(named: str) -> Receipt:
 def _from_file(path: Path) -> Receipt:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return Receipt.of(base64.b64decode(values["salt"]), base64.b64decode(values["marks"]), values["lengths"])
+        if isinstance(values.get("receipt"), int):
+            return receipt(str(values["receipt"]))
+        salt, marks = base64.b64decode(values["salt"]), base64.b64decode(values["marks"])
+        return Receipt.of(salt, marks, values["lengths"], share_of(values.get("share"), values.get("kind")))
     except OSError as error:
         raise UnreadableReceipt(
             _("%(path)s cannot be read: %(error)s.") % {"path": path, "error": error.strerror}
         ) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise UnreadableReceipt(_("%(path)s is no receipt of an erasure.") % {"path": path}) from None
 
 
@@ -264,7 +308,9 @@ def in_files(sought: Receipt) -> Iterator[Residue]:
         for folder, inner, names in os.walk(top):
             inner[:] = sorted(name for name in inner if Path(folder, name) != cluster.data)
             for path in (Path(folder, name) for name in sorted(names)):
-                if path not in seen and path.is_file() and (sought.is_in(str(path)) or _is_in_file(path, sought)):
+                # The way to the data folder is not of its making.
+                inside = str(path.relative_to(top))
+                if path not in seen and path.is_file() and (sought.is_in(inside) or _is_in_file(path, sought)):
                     yield Residue(str(path))
                 seen.add(path)
 

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db.models.functions import Length
 from django.utils.translation import gettext as _
 
-from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.context import passages_of
+from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.evaluation.citations import cited
 from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError
 from memoryapp.evaluation.scores import QuestionScore
-from memoryapp.models import ChatUser, Evaluation, Message, Run
-from memoryapp.runs import following, lifecycle
+from memoryapp.models import ChatUser, Evaluation, Message, PassageMessage, Run
+from memoryapp.reading import content
+from memoryapp.runs import following, lifecycle, recall_document
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.parameters import strategy_named
 
 # The part of the ranked topics that is searched for evidence, in characters: a measure that does not depend on the size
 # of topics.
 FIRST_CHARS = 20_000
+_TOPICS_AT_ONCE = 10
+# How the run of a killed process ends; such a question is asked again.
+_LOST = ("abandoned", "crashed", "stopped")
 
 
 async def evaluate(
@@ -34,19 +37,38 @@ async def evaluate(
     """One score for each question, in order, as its run ends. Raises QuestionsError for an unknown user or message."""
     memories = await sync_to_async(_evidence)(questions)
     for question in questions:
-        owner, messages = memories[question.user]
-        began = time.perf_counter()
-        run = await sync_to_async(lifecycle.start)(
-            owner,
-            question.question,
-            strategy=evaluation.strategy,
-            parameters=parameters,
-            evaluation=evaluation,
-            evidence=[messages[name].number for name in question.evidence],
-        )
-        await lifecycle.execute(run.pk, clients)
-        seconds = time.perf_counter() - began
-        yield await sync_to_async(_score)(run, question, messages, seconds)
+        yield await _asked(question, *memories[question.user], clients, evaluation, parameters)
+
+
+async def ask(question: LabelledQuestion, clients: Clients, *, evaluation: Evaluation) -> QuestionScore:
+    """The score of one question, asked unless its run of this evaluation has ended already. Raises QuestionsError."""
+    owner, messages = (await sync_to_async(_evidence)([question]))[question.user]
+    ended = Run.objects.of(owner).filter(evaluation=evaluation, query=question.question, state=Run.State.FINISHED)
+    known = await ended.exclude(fallback__in=_LOST).select_related("owner").afirst()
+    if known is not None:
+        return await sync_to_async(_score)(known, question, messages, known.seconds)
+    return await _asked(question, owner, messages, clients, evaluation, evaluation.parameters)
+
+
+async def _asked(
+    question: LabelledQuestion,
+    owner: ChatUser,
+    messages: Mapping[str, _Evidence],
+    clients: Clients,
+    evaluation: Evaluation,
+    parameters: Mapping[str, Any],
+) -> QuestionScore:
+    began = time.perf_counter()
+    run = await sync_to_async(lifecycle.start)(
+        owner,
+        question.question,
+        strategy=evaluation.strategy,
+        parameters=parameters,
+        evaluation=evaluation,
+        evidence=[messages[name].number for name in question.evidence],
+    )
+    await lifecycle.execute(run.pk, clients)
+    return await sync_to_async(_score)(run, question, messages, time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +84,7 @@ def _score(run: Run, question: LabelledQuestion, messages: Mapping[str, _Evidenc
     ranked = strategy_named(run.strategy).ranking.ids(outline)
     evidence = {messages[name].number for name in question.evidence}
     expected = {messages[name].number for name in question.citations}
-    holding = Counter(topic_id(topic) for name in question.evidence if (topic := messages[name].topic))
+    holding = Counter(_holding(outline, [messages[name] for name in question.evidence]))
     finished = outline.finished
     selected = [chosen.id for chosen in finished.selected] if finished else []
     citations = cited(run, outline)
@@ -76,24 +98,68 @@ def _score(run: Run, question: LabelledQuestion, messages: Mapping[str, _Evidenc
         hits=sum(name in holding for name in selected),
         evidence_topics=len(holding),
         seconds=seconds,
-        early=_early(run.owner, ranked, evidence),
+        early=_early(run, outline, ranked, evidence),
         cited=len(citations.places) if evidence else 0,
         rightly=sum(bool(place & (evidence | expected)) for place in citations.places),
         expected=len(expected),
         covered=len(expected & citations.messages),
         refused=citations.refused,
+        passages=citations.passages,
         failed=finished is None or bool(finished.fallback),
     )
 
 
-def _early(owner: ChatUser, ranked: Sequence[str], evidence: Collection[int]) -> int:
-    """How many messages of the evidence are completely within the first characters of the topics, read in order."""
-    places = {number: place for place, id in enumerate(ranked) if (number := parse_topic_id(id)) is not None}
-    rows = Message.objects.of(owner).filter(topic__in=places).in_order()
-    lengths = sorted(rows.values_list("topic", "pk", Length("text")), key=lambda row: places[row[0]])
-    ends = accumulate(length for _topic, _number, length in lengths)
-    within = {number for (_topic, number, _length), end in zip(lengths, ends, strict=True) if end <= FIRST_CHARS}
+def _holding(outline: Outline, evidence: Sequence[_Evidence]) -> Iterator[str]:
+    """The topic of each message, or the active session in which the run met it."""
+    sessions = outline.found.sessions if outline.found else {}
+    session_of = {number: id for id, listed in sessions.items() for number in listed}
+    for each in evidence:
+        if each.topic is not None:
+            yield topic_id(each.topic)
+        elif each.number in session_of:
+            yield session_of[each.number]
+
+
+def _early(run: Run, outline: Outline, ranked: Sequence[str], evidence: Collection[int]) -> int:
+    """How many messages of the evidence are completely within the first characters of the topics, read in order as the
+    run hands them over."""
+    ends, within = 0, set[int]()
+    for message, length in _handed_over(run, outline, ranked):
+        ends += length
+        if ends > FIRST_CHARS:
+            break
+        within.add(message)
     return len(within & set(evidence))
+
+
+def _handed_over(run: Run, outline: Outline, ranked: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Each message of the ranked topics with its length, as far as it would be handed over."""
+    numbers = [number for id in ranked if (number := parse_topic_id(id)) is not None]
+    found = {each.id: each.passage_id for each in outline.found.ranked()} if outline.found else {}
+    by_passages = recall_document.handed_over(run) == "passages"
+    for start in range(0, len(numbers), _TOPICS_AT_ONCE):
+        first = numbers[start : start + _TOPICS_AT_ONCE]
+        messages = _messages(run.owner, first)
+        passages = _passages(run.owner, [found.get(topic_id(number), 0) for number in first]) if by_passages else {}
+        for number in first:
+            hits = passages.get(found.get(topic_id(number), 0), ())
+            entering = passages_of(run.query, messages[number], found=hits) if by_passages else messages[number]
+            yield from ((message.id, len(message.text)) for message in entering)
+
+
+def _messages(owner: ChatUser, topics: Sequence[int]) -> dict[int, list[MessageContent]]:
+    found: dict[int, list[MessageContent]] = defaultdict(list)
+    for row in Message.objects.of(owner).filter(topic__in=topics).in_order():
+        found[row.topic_id or 0].append(content(row))
+    return found
+
+
+def _passages(owner: ChatUser, passages: Sequence[int]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = defaultdict(set)
+    rows = PassageMessage.objects.filter(owner=owner, passage__in=passages)
+    for passage, message in rows.values_list("passage_id", "message_id"):
+        found[passage].add(message)
+    return found
 
 
 def _evidence(questions: Sequence[LabelledQuestion]) -> dict[str, tuple[ChatUser, dict[str, _Evidence]]]:

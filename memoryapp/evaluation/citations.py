@@ -1,6 +1,7 @@
 """What a run cites, and whether it refuses.
 
-A run that answers in words (the event ``answered``) cites messages, and says whether it refuses. For any other run the
+A run that answers in words (the event ``answered``) cites messages, and says whether it refuses. Where no model wrote
+an answer, each passage that it shows is one citation, and it neither answers nor refuses. For any other run the
 excerpts of the selected topics count as citations: those in the run, or else the exchange of each topic with most of
 the query's rarer words, as ``memoryapp.engine.context`` hands it over. An exchange is one citation. Such a run refuses
 when it ends as its strategy intended and selects nothing.
@@ -28,10 +29,12 @@ ANSWERED = "answered"
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """``places`` has an entry for each citation: the numbers of the messages that it refers to."""
+    """``places`` has an entry for each citation: the numbers of the messages that it refers to. ``passages`` says that
+    they are shown in place of an answer."""
 
     places: tuple[frozenset[int], ...]
     refused: bool
+    passages: bool = False
 
     @property
     def messages(self) -> frozenset[int]:
@@ -50,8 +53,9 @@ def cited(run: Run, outline: Outline) -> Citations:
 
 
 def _of_answer(answer: Mapping[str, Any]) -> Citations:
-    places = tuple(frozenset((citation["message"],)) for citation in answer["citations"])
-    return Citations(places, refused=answer["outcome"] == "refused")
+    is_passages = answer["outcome"] == "passages"
+    places = tuple(frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"])
+    return Citations(places, refused=answer["outcome"] == "refused", passages=is_passages)
 
 
 def _of_choice(run: Run, finished: RunFinished) -> Citations:

@@ -12,8 +12,9 @@ from memoryapp.evaluation.scores import QuestionScore
 def report(scores: Sequence[QuestionScore], *, strategy: str, cuts: Sequence[int]) -> dict[str, Any]:
     """The document of ``evaluate --json``: figures in [0, 1], latencies in milliseconds; None when nothing was counted.
 
-    Refusals are shares of their own questions, all other figures are means over the answerable ones. ``questions`` has
-    a row for each, which ``comparison`` uses to compare two reports.
+    Refusals are shares of their own questions, without those to which passages were shown and nothing answered; all
+    other figures are means over the answerable ones. ``questions`` has a row for each, which ``comparison`` uses to
+    compare two reports.
     """
     categories = sorted({score.category for score in scores if score.category})
     return {
@@ -54,8 +55,8 @@ def _figures(scores: Sequence[QuestionScore], cuts: Sequence[int]) -> dict[str, 
             "supported": mean(score.is_supported for score in answerable),
         },
         "refusals": {
-            "unanswerable": mean(score.refused for score in unanswerable),
-            "answerable": mean(score.refused for score in answerable),
+            "unanswerable": mean(score.refused for score in unanswerable if not score.passages),
+            "answerable": mean(score.refused for score in answerable if not score.passages),
         },
     }
 

@@ -20,8 +20,8 @@ class QuestionScore:
 
     ``early`` is how many of the evidence messages are within the first 20,000 characters of the ranked topics.
     ``cited`` counts the citations, ``rightly`` the right ones, ``expected`` the expected ones and ``covered`` those of
-    them that were made. All are 0 for an unanswerable question, whose ``evidence`` is 0. ``failed`` marks a run that
-    did not end as its strategy intended.
+    them that were made. All are 0 for an unanswerable question, whose ``evidence`` is 0. ``passages`` marks a run
+    that shows passages in place of an answer, ``failed`` one that did not end as its strategy intended.
     """
 
     qid: str
@@ -39,6 +39,7 @@ class QuestionScore:
     expected: int = 0
     covered: int = 0
     refused: bool = False
+    passages: bool = False
     failed: bool = False
 
     @property
@@ -89,6 +90,7 @@ class QuestionScore:
             "run": self.run,
             "answerable": self.is_answerable,
             "refused": self.refused,
+            "passages": self.passages,
             "failed": self.failed,
             "seconds": round(self.seconds, 4),
             "recall@5": round(self.recall_at(5), 4),

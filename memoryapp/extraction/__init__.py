@@ -6,7 +6,7 @@ overwritten nor made again. It imports the models, ``knowledge``, ``curation``, 
 ``prompt_versions``, ``work`` and the engine.
 """
 
-from memoryapp.extraction.passes import Extracted, Model, ModelFailed, enough_after, extract
+from memoryapp.extraction.passes import PEOPLES_ROLES, Extracted, Model, ModelFailed, enough_after, extract
 from memoryapp.extraction.review import (
     FindingDecided,
     confirm,
@@ -15,9 +15,11 @@ from memoryapp.extraction.review import (
     next_waiting,
     outcome,
     reject,
+    reject_answer,
     take_back,
     target_of,
     waiting,
+    waiting_of_answer,
 )
 from memoryapp.extraction.sources import messages_of, sources, succession
 from memoryapp.extraction.unread import UnreadCounts, backlog, failed, retry, unread, with_due
@@ -27,6 +29,7 @@ __all__ = [
     "FindingDecided",
     "Extracted",
     "Model",
+    "PEOPLES_ROLES",
     "ModelFailed",
     "backlog",
     "confirm",
@@ -39,6 +42,7 @@ __all__ = [
     "next_waiting",
     "outcome",
     "reject",
+    "reject_answer",
     "retry",
     "sources",
     "succession",
@@ -46,5 +50,6 @@ __all__ = [
     "target_of",
     "unread",
     "waiting",
+    "waiting_of_answer",
     "with_due",
 ]

@@ -1,9 +1,10 @@
 """Decides whether a found fact is new, replaces a known fact, or is known already.
 
-A found fact is compared with the facts of its relation or its category. If only one fact of a relation can be true, the
-found fact replaces any related one; otherwise it replaces one that says nearly the same. An older statement never
-replaces a newer one. What a person removed does not come back: the same words are ignored, and a similar fact waits for
-a person.
+A found fact is compared with the facts of its relation or its category. It replaces another one only if the archivist
+says that one fact of the relation is true at a time, or if its words deny the other one ("no longer likes coffee"). A
+fact that is only similar replaces nothing: both stay, and a person is asked. The same holds for every fact about
+health, and where years differ. An older statement never replaces a newer one; it is kept as a past fact. What a person
+removed does not come back: the same words are ignored, and a similar fact waits for a person.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from memoryapp.engine.agents.archivist import FoundFact
 from memoryapp.extraction.by_hand import ARCHIVIST, is_machine_made, rejected, reworded, withdrawn
 from memoryapp.extraction.findings import Reading, add_messages, put_confirmed, put_waiting
 from memoryapp.extraction.meanings import SAME, Meanings, folded
+from memoryapp.extraction.statements import is_about_health, statement, years
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit
 
 NOUN = KnowledgeEdit.Noun.FACT
@@ -64,27 +66,48 @@ class KnownFacts:
             ((self._meanings.similarity(fact.content, known.content), known) for known in self._pool(fact)),
             key=lambda pair: (-pair[0], pair[1].row or 0),
         )
-        there = [pair for pair in near if not pair[1].is_gone]
-        closest = there[0] if there else None
+        there = [known for _similarity, known in near if not known.is_gone]
+        same = next((known for similarity, known in near if self._is_same(fact, similarity, known)), None)
+        if same is not None:
+            if not same.is_gone:
+                self._again(reading, fact, same)
+            return
         gone = max((similarity for similarity, known in near if known.is_gone), default=0.0)
-        if closest and closest[0] >= SAME:
-            self._again(reading, fact, closest[1])
-        elif gone < SAME:
-            target = next((known for similarity, known in there if self._replaces(fact, similarity, known)), None)
-            self._put(reading, fact, target, may_be_used=gone < self._meanings.alike, alike=_rows(there))
+        target = next((known for similarity, known in near if self._replaces(fact, similarity, known)), None)
+        doubt = next((known for similarity, known in near if self._is_doubtful(similarity, known)), None)
+        if target is not None and _may_both_be_true(fact, target):
+            target, doubt = None, target
+        place = _FactPlace(target, None if target else doubt, gone < self._meanings.alike, _rows(there))
+        self._put(reading, fact, place)
 
     def _pool(self, fact: FoundFact) -> list[KnownFact]:
-        words = folded(fact.content)
+        words, claim = folded(fact.content), statement(fact.content)
         return [
             known
             for known in self._known
-            if known.relation == fact.relation or known.category == fact.category or folded(known.content) == words
+            if known.relation == fact.relation
+            or known.category == fact.category
+            or folded(known.content) == words
+            or claim.denies(statement(known.content))
         ]
 
+    def _is_same(self, fact: FoundFact, similarity: float, known: KnownFact) -> bool:
+        """Whether the known fact says the same; of what a person removed, only nearly the same words do."""
+        if folded(fact.content) == folded(known.content):
+            return True
+        least = SAME if known.is_gone else self._meanings.related
+        return similarity >= least and statement(fact.content).repeats(statement(known.content))
+
     def _replaces(self, fact: FoundFact, similarity: float, known: KnownFact) -> bool:
-        if fact.only_one and known.relation == fact.relation:
-            return similarity >= self._meanings.related
-        return similarity >= self._meanings.alike
+        """Whether the found fact says, in more than similar words, that the known one is not true any more."""
+        if known.is_gone:
+            return False
+        if fact.only_one and known.relation == fact.relation and similarity >= self._meanings.related:
+            return True
+        return statement(fact.content).denies(statement(known.content))
+
+    def _is_doubtful(self, similarity: float, known: KnownFact) -> bool:
+        return not known.is_gone and similarity >= self._meanings.alike
 
     def _again(self, reading: Reading, fact: FoundFact, known: KnownFact) -> None:
         """Adds the messages to a fact that is known already."""
@@ -93,25 +116,33 @@ class KnownFacts:
         elif known.finding is not None:
             add_messages(Finding.objects.get(pk=known.finding), fact.messages)
 
-    def _put(
-        self, reading: Reading, fact: FoundFact, target: KnownFact | None, *, may_be_used: bool, alike: list[int]
-    ) -> None:
-        noted_at = reading.latest(fact.messages)
-        if target and target.noted_at and noted_at < target.noted_at:
-            return
+    def _put(self, reading: Reading, fact: FoundFact, place: _FactPlace) -> None:
+        noted_at, target = reading.latest(fact.messages), place.target
         is_free = target is None or target.row is not None and is_machine_made(reading.owner, NOUN, target.row)
-        if reading.is_automatic and may_be_used and is_free:
+        may_be_used = reading.may_use(fact.messages) and place.may_be_used
+        if target and target.noted_at and noted_at < target.noted_at:
+            if may_be_used and target.row is not None:
+                self._use(reading, fact, None, noted_at, superseded_at=target.noted_at)
+        elif may_be_used and is_free:
             made = self._use(reading, fact, target, noted_at)
             self._know(fact, noted_at, row=made.row)
             self._known = [known for known in self._known if target is None or known is not target]
-            return
-        would = {"target": target.row, "follows_id": target.finding} if target else {}
-        waiting = put_waiting(reading, NOUN, _values(fact), fact.messages, alike=alike, **would)
-        self._know(fact, noted_at, finding=waiting.pk)
+            if place.doubt is not None:
+                self._ask(reading, fact, place.doubt, stored=made.row, alike=place.alike)
+        else:
+            waiting = self._ask(reading, fact, target or place.doubt, alike=place.alike)
+            self._know(fact, noted_at, finding=waiting.pk)
 
-    def _use(self, reading: Reading, fact: FoundFact, target: KnownFact | None, noted_at: datetime) -> Finding:
+    def _ask(self, reading: Reading, fact: FoundFact, about: KnownFact | None, **more: Any) -> Finding:
+        """Has a person decide whether the fact is true, and whether it is true instead of the one ``about``."""
+        would = {"target": about.row, "follows_id": about.finding} if about else {}
+        return put_waiting(reading, NOUN, _values(fact), fact.messages, **would, **more)
+
+    def _use(
+        self, reading: Reading, fact: FoundFact, target: KnownFact | None, noted_at: datetime, **fixed: datetime
+    ) -> Finding:
         """Creates or replaces the fact without asking a person."""
-        authorship: dict[str, Any] = {"actor": ARCHIVIST, "call": reading.call, "created_at": noted_at}
+        authorship: dict[str, Any] = {"actor": ARCHIVIST, "call": reading.call, "created_at": noted_at, **fixed}
         if target is None:
             edit = knowledge.create(reading.owner, NOUN, _values(fact), topic=reading.topic, **authorship)
         else:
@@ -125,12 +156,31 @@ class KnownFacts:
         self._known.append(KnownFact(fact.relation, fact.category, fact.content, row, finding, noted_at))
 
 
+@dataclass(frozen=True, slots=True)
+class _FactPlace:
+    """What becomes of a found fact: it replaces ``target``, or is new; with ``doubt``, a person is asked whether it
+    replaces that one. ``alike`` are the rows that it resembles."""
+
+    target: KnownFact | None
+    doubt: KnownFact | None
+    may_be_used: bool
+    alike: list[int]
+
+
+def _may_both_be_true(fact: FoundFact, known: KnownFact) -> bool:
+    """Whether a person must say which of the two is true: about health, or where each names another year."""
+    if is_about_health(fact.relation, fact.category, fact.content, known.relation, known.category, known.content):
+        return True
+    named, known_named = years(fact.content), years(known.content)
+    return bool(named and known_named) and named.isdisjoint(known_named)
+
+
 def _values(fact: FoundFact) -> dict[str, Any]:
     return {name: value for name, value in asdict(fact).items() if name not in ("messages", "only_one")}
 
 
-def _rows(near: Sequence[tuple[float, KnownFact]]) -> list[int]:
-    return [known.row for _similarity, known in near if known.row is not None][:_MOST_ALIKE]
+def _rows(near: Sequence[KnownFact]) -> list[int]:
+    return [known.row for known in near if known.row is not None][:_MOST_ALIKE]
 
 
 def _known(values: Mapping[str, Any], **more: Any) -> KnownFact:
@@ -144,7 +194,9 @@ def _current(owner: ChatUser) -> Iterator[KnownFact]:
 
 
 def _waiting(owner: ChatUser) -> Iterator[KnownFact]:
-    rows = Finding.objects.filter(owner=owner, noun=NOUN, state=Finding.State.WAITING).values_list("pk", "values")
+    """Facts that wait and are not in the memory yet."""
+    waiting = Finding.objects.filter(owner=owner, noun=NOUN, state=Finding.State.WAITING, stored__isnull=True)
+    rows = waiting.values_list("pk", "values")
     return (_known(values, finding=number) for number, values in rows.iterator())
 
 

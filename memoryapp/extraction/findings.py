@@ -21,7 +21,8 @@ from memoryapp.operations import metrics
 class Reading:
     """A topic that the archivist reads, and the call that returned its findings.
 
-    ``times`` contains the times of its messages by number. If ``is_automatic``, findings are used without a person.
+    ``times`` contains the times of its messages by number, ``spoken`` the numbers of those that people wrote. If
+    ``is_automatic``, findings are used without a person.
     """
 
     owner: ChatUser
@@ -29,6 +30,11 @@ class Reading:
     call: AgentCall
     is_automatic: bool
     times: Mapping[int, datetime] = field(default_factory=dict)
+    spoken: frozenset[int] = frozenset()
+
+    def may_use(self, messages: Iterable[int]) -> bool:
+        """Whether a finding in these messages is used without a person: never on the assistant's words alone."""
+        return self.is_automatic and not self.spoken.isdisjoint(messages)
 
     def latest(self, messages: Iterable[int]) -> datetime:
         return max((self.times[number] for number in messages if number in self.times), default=self.topic.ended_at)

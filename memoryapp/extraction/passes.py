@@ -20,7 +20,7 @@ from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.curation import CurationError
 from memoryapp.engine.agents import archivist
 from memoryapp.engine.agents.archivist import Extract, FoundPerson
-from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.agents.ask import CutAnswer, UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
@@ -37,6 +37,10 @@ from memoryapp.reading import content
 
 # The most topics of one chat user in a pass; then other chat users have their turn.
 MOST_TOPICS = 200
+# Messages with these roles are written by people; a finding rests on at least one of them, or waits for a person.
+PEOPLES_ROLES = ("user", "peer")
+# How often a part whose answer was cut off is halved: at most 15 questions for one part.
+MOST_HALVINGS = 3
 # After so many unreadable answers in a row, the model is at fault and not the topics.
 MOST_UNREADABLE = 3
 
@@ -113,12 +117,15 @@ class _Archivist:
         messages = [content(row) for row in Message.objects.of(self._owner).filter(topic=topic).in_order()]
         try:
             with metrics.extracting(self._owner.pk):
-                self._keep(topic, messages, [self._ask(topic, part) for part in archivist.parts(messages)])
+                parts = archivist.parts(messages)
+                self._keep(topic, messages, [answered for part in parts for answered in self._asked(topic, part)])
         except (LLMError, EmbeddingError) as error:
             unread.postpone(topic, cause(error))
             raise ModelFailed(error.note or str(error)) from error
         except UnreadableAnswer as error:
             sentence = _("The model's answer cannot be read as facts and people.")
+            if isinstance(error, CutAnswer):
+                sentence = _("The model's answers were cut off before their end, even for small parts of the topic.")
             if not may_give_up:
                 unread.postpone(topic, sentence)
                 raise ModelFailed(sentence) from error
@@ -128,6 +135,19 @@ class _Archivist:
             unread.give_up(topic, str(error))
             return False
         return True
+
+    def _asked(
+        self, topic: Topic, part: Sequence[MessageContent], halvings: int = MOST_HALVINGS
+    ) -> list[AnsweredCall[Extract]]:
+        """Returns the answers about the part; where one was cut off, those about its halves. Raises CutAnswer when the
+        part cannot be halved any more."""
+        try:
+            return [self._ask(topic, part)]
+        except CutAnswer:
+            halves = archivist.halves(part)
+            if not halvings or len(halves) < 2:
+                raise
+        return [answered for half in halves for answered in self._asked(topic, half, halvings - 1)]
 
     def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> AnsweredCall[Extract]:
         question = partial(archivist.extract, part, seconds=self._seconds, prompts=self._prompts)
@@ -153,10 +173,11 @@ class _Archivist:
         if self._meanings.lacks(known_facts.texts([f for answered in answers for f in answered.answer.facts])):
             return False
         times = {message.id: message.sent_at for message in messages}
+        spoken = frozenset(message.id for message in messages if message.role in PEOPLES_ROLES)
         selves = _selves(owner, messages)
         for answered in answers:
             is_automatic = owner.extraction == owner.Extraction.AUTOMATIC
-            reading = Reading(owner, topic, answered.call, is_automatic, times)
+            reading = Reading(owner, topic, answered.call, is_automatic, times, spoken)
             for fact in answered.answer.facts:
                 known_facts.place(reading, fact)
             for person in answered.answer.people:

@@ -1,13 +1,15 @@
 """Decides whether a found person is known, waits for a decision, or is new.
 
 Known people only gain: more names, a username or a circle if they have none, and a line of biography. Mentions are
-counted for each person in the memory. What somebody deleted, renamed or rejected does not come back.
+counted for each person in the memory. What somebody deleted, renamed or rejected does not come back. Somebody with a
+known name whose circle or username contradicts may be a namesake, and waits for a decision.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -18,7 +20,7 @@ from memoryapp.engine.agents.archivist import FoundPerson
 from memoryapp.extraction.by_hand import ARCHIVIST, is_machine_made, rejected, reworded, withdrawn
 from memoryapp.extraction.findings import Reading, add_messages, put_confirmed, put_waiting
 from memoryapp.extraction.meanings import folded
-from memoryapp.extraction.names import PersonNames, matching, named
+from memoryapp.extraction.names import MatchingPeople, PersonNames, matching, named
 from memoryapp.knowledge.values import MOST_ENTRIES
 from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, Person
 
@@ -33,22 +35,27 @@ class KnownPeople:
 
     def __init__(self, owner: ChatUser) -> None:
         self._owner = owner
-        self._people = [*_rows(owner), *_waiting(owner)]
-        self._former_names = frozenset(_former_names(owner))
+        decided = _decided(owner)
+        self._people = [*(_with(each, decided[each.row or 0]) for each in _rows(owner)), *_waiting(owner)]
+        self._former = list(_former(owner))
         self._lost = _lost_names(owner)
 
     def place(self, reading: Reading, found: FoundPerson) -> None:
         someone = named(found.name, found.aliases, found.username, found.circle)
         them = self._them(someone)
-        if len(them) == 1:
-            self._recognise(reading, found, them[0])
-        elif them or not someone.names & self._former_names:
-            self._put(reading, found, someone, them)
+        former = [each for each in self._former if each.names & someone.names]
+        if len(them.people) == 1 and not them.is_doubtful:
+            self._recognise(reading, found, them.people[0])
+        elif them.people and not them.is_doubtful or all(each.contradicts(someone) for each in former):
+            self._put(reading, found, them.people, is_sure=not (them.people or former))
 
-    def _them(self, someone: PersonNames) -> list[PersonNames]:
+    def _them(self, someone: PersonNames) -> MatchingPeople:
         """Returns the people who may be meant; if no current name matches, those who lost such a name."""
         found = matching(someone, self._people)
-        return found or [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
+        if found.people:
+            return found
+        lost = [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
+        return MatchingPeople(lost, is_doubtful=any(each.contradicts(someone) for each in lost))
 
     def _recognise(self, reading: Reading, found: FoundPerson, them: PersonNames) -> None:
         if them.row is None:
@@ -58,10 +65,11 @@ class KnownPeople:
         more = self._additions(person, found)
         if not more:
             put_confirmed(reading, NOUN, person.pk, found.messages)
-        elif reading.is_automatic and is_machine_made(reading.owner, NOUN, person.pk):
+        elif reading.may_use(found.messages) and is_machine_made(reading.owner, NOUN, person.pk):
             edit = knowledge.edit(reading.owner, person, grown(person, more), actor=ARCHIVIST, call=reading.call)
             put_confirmed(reading, NOUN, person.pk, found.messages, edit, values=more)
-            self._people = [*(each for each in self._people if each is not them), _named(person)]
+            is_now = _with(_named(person), [them])
+            self._people = [*(each for each in self._people if each is not them), is_now]
         elif waiting := Finding.objects.filter(
             owner=reading.owner, noun=NOUN, state=Finding.State.WAITING, target=person.pk
         ).first():
@@ -70,10 +78,11 @@ class KnownPeople:
             put_waiting(reading, NOUN, more, found.messages, target=person.pk, alike=[person.pk])
         count_mentions(self._owner, [person.pk])
 
-    def _put(self, reading: Reading, found: FoundPerson, someone: PersonNames, alike: list[PersonNames]) -> None:
-        """Stores a new person; if it may be one of several known people, somebody must decide."""
+    def _put(self, reading: Reading, found: FoundPerson, alike: list[PersonNames], *, is_sure: bool) -> None:
+        """Stores a new person; if it may be one of the people ``alike``, or one who was deleted, somebody must
+        decide."""
         values = _values(found)
-        if reading.is_automatic and not alike:
+        if reading.may_use(found.messages) and is_sure:
             edit = knowledge.create(reading.owner, NOUN, values, actor=ARCHIVIST, call=reading.call)
             row = knowledge.number_made(edit)
             put_confirmed(reading, NOUN, row, found.messages, edit, values=values)
@@ -178,14 +187,34 @@ def _of_values(values: Mapping[str, Any], **whose: int | None) -> PersonNames:
     return named(name, values.get("aliases") or (), username, circle, **whose)
 
 
-def _former_names(owner: ChatUser) -> Iterator[str]:
-    """The names of people whom somebody deleted, undid or rejected."""
+def _former(owner: ChatUser) -> Iterator[PersonNames]:
+    """People whom somebody deleted, undid or rejected."""
     there = {str(number) for number in Person.objects.filter(owner=owner).values_list("pk", flat=True)}
     for number, values, _after in withdrawn(owner, NOUN):
         if str(number) not in there and values.get("display_name"):
-            yield from _of_values(values).names
+            yield _of_values(values)
     for values in rejected(owner, NOUN).filter(target__isnull=True).values_list("values", flat=True).iterator():
-        yield from _of_values(values).names
+        yield _of_values(values)
+
+
+def _decided(owner: ChatUser) -> Mapping[int, list[PersonNames]]:
+    """By a person's number, those of whom somebody decided that they are this person: in the review, or by a merge."""
+    same: dict[int, list[PersonNames]] = defaultdict(list)
+    for finding in reworded(owner, NOUN).filter(row__isnull=False).iterator():
+        same[finding.row or 0].append(_of_values(finding.values))
+    merges = KnowledgeEdit.objects.filter(owner=owner, noun=NOUN, kind=KnowledgeEdit.Kind.MERGE)
+    for before, after in merges.filter(knowledgeedit__isnull=True).values_list("before", "after").iterator():
+        others = [_of_values(values) for number, values in before.items() if values and after[number] is None]
+        for number in (number for number, values in after.items() if values is not None):
+            same[int(number)] += others
+    return same
+
+
+def _with(person: PersonNames, same: Iterable[PersonNames]) -> PersonNames:
+    """The person, also known by the usernames and circles of the others."""
+    together = [person, *same]
+    usernames = frozenset[str]().union(*(each.usernames for each in together))
+    return replace(person, usernames=usernames, circles=frozenset[str]().union(*(each.circles for each in together)))
 
 
 def _lost_names(owner: ChatUser) -> Mapping[int, frozenset[str]]:

@@ -1,16 +1,18 @@
 """The review: a person confirms, edits, rejects or merges findings that wait, and can take a decision back.
 
 A decision is one short transaction: the change of the memory, if there is one, and the finding's new state. The first
-decision counts.
+decision counts. A decision about a whole answer of the agent gives all its findings the same moment, by which they are
+taken back together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -29,15 +31,21 @@ class FindingDecided(CurationError):
     """Somebody has already decided about the finding."""
 
 
-def waiting(owner: ChatUser) -> QuerySet[Finding]:
-    """The findings that wait, in the order in which they were found."""
-    return Finding.objects.filter(owner=owner, state=State.WAITING).order_by("pk")
+def waiting(owner: ChatUser, wanted: Q | None = None) -> QuerySet[Finding]:
+    """The findings that wait, in the order in which they were found; ``wanted`` narrows them."""
+    return Finding.objects.filter(wanted or Q(), owner=owner, state=State.WAITING).order_by("pk")
 
 
-def next_waiting(owner: ChatUser, after: int = 0) -> Finding | None:
+def next_waiting(owner: ChatUser, after: int = 0, wanted: Q | None = None) -> Finding | None:
     """Returns the next waiting finding after that number; after the last one, the first."""
-    rows = waiting(owner).select_related("topic", "follows")
+    rows = waiting(owner, wanted).select_related("topic", "follows")
     return rows.filter(pk__gt=after).first() or rows.first()
+
+
+def waiting_of_answer(finding: Finding) -> QuerySet[Finding]:
+    """The findings that wait from the same answer of the agent as this one; none if no agent's answer is known."""
+    rows = waiting(finding.owner)
+    return rows.filter(call=finding.call_id) if finding.call_id else rows.none()
 
 
 def last_decided(owner: ChatUser, actor: str) -> Finding | None:
@@ -73,11 +81,15 @@ def confirm(
     Raises FindingDecided, CurationError.
     """
     owner = _lock(finding)
+    edit: KnowledgeEdit | None
+    row: int | None
     wanted = {**finding.values, **(values or {})}
     target = None if keep_both else target_of(finding)
     authorship: dict[str, Any] = {"actor": actor, "call": finding.call}
-    if finding.noun == Noun.FACT:
-        edit: KnowledgeEdit | None = _confirm_fact(owner, finding, wanted, target, authorship)
+    if finding.stored is not None:
+        edit, row = _settle(owner, _stored_fact(finding), target, values or {}, authorship), finding.stored
+    elif finding.noun == Noun.FACT:
+        edit = _confirm_fact(owner, finding, wanted, target, authorship)
         row = knowledge.number_made(edit) if edit else None
     elif isinstance(target, Person):
         edit, row = _change(owner, target, values or grown(target, wanted), authorship), target.pk
@@ -99,20 +111,64 @@ def _confirm_fact(
     return knowledge.create(owner, Noun.FACT, values, **more)
 
 
+def _stored_fact(finding: Finding) -> Fact:
+    """The fact in the memory that the finding asks about. Raises CurationError when it is past or deleted."""
+    found = Fact.objects.current().filter(owner=finding.owner_id, pk=finding.stored or 0).first()
+    if found is None:
+        raise CurationError(
+            _("The new fact is not in the memory any more: somebody deleted or replaced it. Reject it.")
+        )
+    return found
+
+
+def _settle(
+    owner: ChatUser, fact: Fact, target: Any, values: Mapping[str, Any], authorship: Mapping[str, Any]
+) -> KnowledgeEdit | None:
+    """The fact, which is in the memory, replaces the target, or both stay."""
+    if isinstance(target, Fact) and target.pk != fact.pk:
+        return knowledge.supersede(owner, target, fact, values, **authorship)
+    return _change(owner, fact, values, authorship)
+
+
 def _change(
-    owner: ChatUser, row: Person, values: Mapping[str, Any], authorship: Mapping[str, Any]
+    owner: ChatUser, row: Person | Fact, values: Mapping[str, Any], authorship: Mapping[str, Any]
 ) -> KnowledgeEdit | None:
     """Gives the row these values; returns None if it has them already."""
-    if all(getattr(row, name) == value for name, value in knowledge.cleaned(Noun.PERSON, values).items()):
+    noun = Noun.FACT if isinstance(row, Fact) else Noun.PERSON
+    if all(getattr(row, name) == value for name, value in knowledge.cleaned(noun, values).items()):
         return None
     return knowledge.edit(owner, row, values, **authorship)
 
 
 @transaction.atomic
 def reject(finding: Finding, *, actor: str) -> None:
-    """Marks the finding as wrong, so it is not found again. Raises FindingDecided."""
-    _lock(finding)
-    _decide(finding, State.REJECTED, actor)
+    """Marks the finding as wrong, so it is not found again; deletes the fact that it is. Raises FindingDecided."""
+    owner = _lock(finding)
+    _decide(finding, State.REJECTED, actor, edit=_without(owner, finding, actor))
+
+
+@transaction.atomic
+def reject_answer(finding: Finding, seen: Sequence[int], *, actor: str) -> int:
+    """Rejects every finding that waits from the answer of this one, and returns how many; ``seen`` are the numbers of
+    those that the person was shown.
+
+    Raises CurationError when others wait now; then none is rejected.
+    """
+    owner = _lock(finding)
+    found = list(waiting_of_answer(finding))
+    if [each.pk for each in found] != list(seen):
+        raise CurationError(_("Meanwhile somebody decided about findings of this answer; look at those that are left."))
+    at = timezone.now()
+    for each in found:
+        _decide(each, State.REJECTED, actor, edit=_without(owner, each, actor), at=at)
+    finding.refresh_from_db()
+    return len(found)
+
+
+def _without(owner: ChatUser, finding: Finding, actor: str) -> KnowledgeEdit | None:
+    """Deletes the fact in the memory that the finding asks about, if there is one."""
+    found = Fact.objects.filter(owner=owner, pk=finding.stored or 0).first()
+    return knowledge.delete(owner, found, actor=actor) if found else None
 
 
 @transaction.atomic
@@ -130,6 +186,8 @@ def merge(finding: Finding, number: int, *, actor: str) -> KnowledgeEdit | None:
         edit = _change(owner, person, _joined(person, finding.values), {"actor": actor, "call": finding.call})
     elif not Fact.objects.filter(owner=owner, pk=number).exists():
         raise _vanished_error()
+    elif number != finding.stored:
+        edit = _without(owner, finding, actor)
     _decide(finding, State.CONFIRMED, actor, row=number, edit=edit)
     return edit
 
@@ -150,17 +208,28 @@ def _joined(person: Person, values: Mapping[str, Any]) -> dict[str, Any]:
 
 @transaction.atomic
 def take_back(finding: Finding, *, actor: str) -> None:
-    """Undoes the finding's change; the finding waits again. Raises CurationError, Depends if later changes need it."""
+    """Undoes the decision about the finding, and about those decided with it; they wait again.
+
+    Raises CurationError, Depends if later changes need it; then all stay decided.
+    """
     owner = ChatUser.objects.get(pk=finding.owner_id)
     knowledge.lock(owner)
     finding.refresh_from_db()
     if finding.state == State.WAITING or finding.decided_by == ARCHIVIST:
         raise CurationError(_("There is no decision to take back."))
-    if finding.edit is not None:
-        knowledge.undo(owner, finding.edit, actor=actor)
-    finding.state, finding.row, finding.edit = State.WAITING, None, None
-    finding.decided_at, finding.decided_by = None, ""
-    finding.save()
+    for each in _decided_with(finding):
+        if each.edit is not None:
+            knowledge.undo(owner, each.edit, actor=actor)
+        each.state, each.row, each.edit = State.WAITING, None, None
+        each.decided_at, each.decided_by = None, ""
+        each.save()
+    finding.refresh_from_db()
+
+
+def _decided_with(finding: Finding) -> list[Finding]:
+    """The findings of the same decision, this one included, the last change first."""
+    same = {name: getattr(finding, name) for name in ("owner", "state", "decided_at", "decided_by")}
+    return list(Finding.objects.filter(**same).select_related("edit").order_by("-edit_id", "-pk"))
 
 
 def _lock(finding: Finding) -> ChatUser:
@@ -174,10 +243,16 @@ def _lock(finding: Finding) -> ChatUser:
 
 
 def _decide(
-    finding: Finding, state: Finding.State, actor: str, *, row: int | None = None, edit: KnowledgeEdit | None = None
+    finding: Finding,
+    state: Finding.State,
+    actor: str,
+    *,
+    row: int | None = None,
+    edit: KnowledgeEdit | None = None,
+    at: datetime | None = None,
 ) -> None:
     finding.state, finding.row, finding.edit = state, row, edit
-    finding.decided_at, finding.decided_by = timezone.now(), actor[:200]
+    finding.decided_at, finding.decided_by = at or timezone.now(), actor[:200]
     finding.save()
     if row is not None and finding.noun == Noun.PERSON:
         count_mentions(finding.owner, [row])

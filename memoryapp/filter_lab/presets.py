@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.conf import settings
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import override, pgettext_lazy
 
 from memoryapp.engine.parameters import Declaration, declarations
 from memoryapp.engine.strategies.cuts import PRESETS, Cuts, presets_of
@@ -15,6 +18,13 @@ from memoryapp.models import EmbeddingProfile, FilterPreset
 
 LONGEST_NAME = 60
 MOST = 50
+# The names of the built-in presets as people read them.
+NAMES: Mapping[str, Promise] = {
+    "precise": pgettext_lazy("preset", "Precise"),
+    "balanced": pgettext_lazy("preset", "Balanced"),
+    "broad": pgettext_lazy("preset", "Broad"),
+    "small": pgettext_lazy("preset", "Small memory"),
+}
 
 
 class PresetError(Exception):
@@ -28,6 +38,10 @@ class Preset:
     name: str
     cuts: Cuts
     made_by: str = ""
+
+    @property
+    def title(self) -> str | Promise:
+        return self.name if self.made_by else NAMES[self.name]
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -69,7 +83,7 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
     name = " ".join(name.split())
     if not name or len(name) > LONGEST_NAME:
         raise PresetError(_("Give the preset a name of at most %(n)s characters.") % {"n": LONGEST_NAME})
-    if name in PRESETS:
+    if name.casefold() in _built_in_names():
         raise PresetError(_("“%(name)s” is a preset that every model has. Choose another name.") % {"name": name})
     is_new = not FilterPreset.objects.filter(profile=profile, name=name).exists()
     if is_new and FilterPreset.objects.filter(profile=profile).count() >= MOST:
@@ -77,6 +91,20 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
     values = {**asdict(cuts), "made_by": made_by}
     FilterPreset.objects.update_or_create(profile=profile, name=name, defaults=values)
     return Preset(name, cuts, made_by)
+
+
+def profile_named(name: str) -> EmbeddingProfile | None:
+    """The row of the embedding profile of that name."""
+    return next((row for row in EmbeddingProfile.objects.all() if str(row) == name), None)
+
+
+def _built_in_names() -> set[str]:
+    """The names of the built-in presets, in every language, in lower case."""
+    found = set(PRESETS)
+    for language, _name in settings.LANGUAGES:
+        with override(language):
+            found |= {str(name).casefold() for name in NAMES.values()}
+    return found
 
 
 def _cuts(row: FilterPreset) -> Cuts:

@@ -8,13 +8,14 @@ from memoryapp.history.automatic import AutomaticChanges, automatic_changes
 from memoryapp.history.entries import Cursor, HistoryEntry, Record, Source, Topics, entries, entry
 from memoryapp.history.import_batches import Import, Withdrawal, imports, withdraw, withdrawal
 from memoryapp.history.listing import MODELS, HistoryPage, Narrowing, actors, page
-from memoryapp.history.nights import Night, night_of, nights, undo_night
+from memoryapp.history.nights import EXTRACTOR, Night, night_of, nights, undo_night
 from memoryapp.history.undoing import standing_between, undo, undo_between, undo_with_dependents
 
 __all__ = [
     "MODELS",
     "AutomaticChanges",
     "Cursor",
+    "EXTRACTOR",
     "HistoryEntry",
     "Import",
     "Narrowing",

@@ -103,10 +103,9 @@ def _narrowed(owner: ChatUser, by: Narrowing) -> dict[Source, QuerySet[Record]]:
         edits = TopicEdit.objects.filter(wanted).select_related("topicedit", "call").defer("call__events")
         edits = edits.exclude(AUTOMATIC) if by.by_people else edits
         found["edit"] = edits if by.number is None else edits.filter(editedtopic__topic=by.number)
-    if by.noun != "topic":
-        changes = KnowledgeEdit.objects.filter(wanted).select_related("knowledgeedit", "call").defer("call__events")
-        changes = changes.filter(noun=by.noun) if by.noun else changes
-        found["change"] = changes if by.number is None else changes.filter(after__has_key=str(by.number))
+    changes = KnowledgeEdit.objects.filter(wanted).select_related("knowledgeedit", "call").defer("call__events")
+    changes = changes.filter(noun=by.noun) if by.noun else changes
+    found["change"] = changes if by.number is None else changes.filter(after__has_key=str(by.number))
     return found
 
 

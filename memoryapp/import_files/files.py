@@ -83,8 +83,8 @@ def discard(row: ImportFile) -> None:
 
 def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: Any) -> None:
     """Changes the state. Raises FileActionRefused when it is no longer one of ``before``."""
-    begins = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), "language": get_language()}
-    fields = {**begins, **fields}
+    begins = {"state": after, "fault": "", "share": 0.0, "done": 0, "attempts": 0, "at": timezone.now()}
+    fields = {**begins, "language": get_language(), **fields}
     if not ImportFile.objects.filter(pk=row.pk, state__in=before).update(**fields):
         raise FileActionRefused(_("This was decided meanwhile; the page shows the decision."))
     row.refresh_from_db()

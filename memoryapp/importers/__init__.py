@@ -8,9 +8,17 @@ engine what makes text storable.
 """
 
 from memoryapp.importers.format import NOBODY, Hints
-from memoryapp.importers.opening import ChatFile, open_chat, read
-from memoryapp.importers.record import Distilled, MessageRecord, Rejected, UnknownSpeaker, UnreadableFile
-from memoryapp.importers.registry import FORMATS
+from memoryapp.importers.formats.opening import ChatFile, open_chat, read
+from memoryapp.importers.formats.registry import FORMATS
+from memoryapp.importers.record import (
+    Distilled,
+    LeftOut,
+    MessageRecord,
+    Rejected,
+    UnknownOrder,
+    UnknownSpeaker,
+    UnreadableFile,
+)
 
 __all__ = [
     "FORMATS",
@@ -18,8 +26,10 @@ __all__ = [
     "ChatFile",
     "Distilled",
     "Hints",
+    "LeftOut",
     "MessageRecord",
     "Rejected",
+    "UnknownOrder",
     "UnknownSpeaker",
     "UnreadableFile",
     "open_chat",

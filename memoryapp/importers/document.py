@@ -28,10 +28,15 @@ OUTLINES = (5_000, 1_000_000)
 # Bytes of a document that is read whole to find the exact place of a fault.
 SMALL = 10_000_000
 
+# Bytes without the end of a text. The parser reads the beginning of a long text again for every piece of it.
+MOST_WITHOUT_END = 20_000_000
+
 # Accepts control characters in texts.
 _LENIENT = json.JSONDecoder(strict=False)
 # After these ends ``decode`` does not search for blanks, which takes as long as reading the value.
 _ENDS = ("", "\n", "\r\n")
+# A quote that is not written with a backslash begins or ends a text.
+_END = re.compile(rb'(?<!\\)"')
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
 # Matches whole escapes, an escape that continues in the next piece, quotes, and control characters.
 _MENDED = re.compile(rb'\\x[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]?)?\Z|\\.|"|[\x00-\x1f]', re.DOTALL)
@@ -118,7 +123,7 @@ def read(source: SourceFile) -> JsonDocument:
 
 def _look_through(source: SourceFile, mend: Callable[[Pieces], Pieces] | None) -> None:
     depth = 0
-    with source.opened(mend) as file:
+    with source.opened(lambda pieces: _with_ends(source, mend(pieces) if mend else pieces)) as file:
         for event, _value in ijson.basic_parse(file, use_float=True):
             if event in ("start_map", "start_array"):
                 depth += 1
@@ -129,6 +134,21 @@ def _look_through(source: SourceFile, mend: Callable[[Pieces], Pieces] | None) -
                     )
             elif event in ("end_map", "end_array"):
                 depth -= 1
+
+
+def _with_ends(source: SourceFile, pieces: Pieces) -> Pieces:
+    """Yields the pieces. Raises UnreadableFile at a text, or other values, that go on for too long."""
+    before, without = b"", 0
+    for piece in pieces:
+        without = 0 if _END.search(before + piece) else without + len(piece)
+        if without > MOST_WITHOUT_END:
+            most = f"{MOST_WITHOUT_END // 1_000_000}"
+            raise UnreadableFile(
+                _("%(path)s holds a single value of more than %(most)s MB: no chat does, so it was not read further.")
+                % {"path": source.name, "most": most}
+            )
+        before = piece[-1:]
+        yield piece
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -24,6 +24,8 @@ class Hints:
     ``owner`` is the name of the chat user. ``me`` is the name or id of the speaker who is the user, or ``NOBODY``.
     A file without times begins at ``start``; ``zone`` is the time zone of times without one. ``any_dates``
     accepts unusual dates. With ``advises``, reasons name options of the command. ``name`` is what people call the file.
+    ``dates`` is the order of day, month and year, as ``dmy``; empty if the file may decide. ``chats`` are names and ids
+    of chats, empty for all; of these, only messages from ``since`` on and before ``until`` are wanted.
     """
 
     owner: str = ""
@@ -33,6 +35,28 @@ class Hints:
     advises: bool = True
     name: str = ""
     zone: tzinfo = UTC
+    dates: str = ""
+    chats: frozenset[str] = frozenset()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def wants_chat(self, *names: str) -> bool:
+        """Whether a chat with these names and ids is among the chosen ones."""
+        return not self.chats or not self.chats.isdisjoint(name.casefold() for name in names)
+
+    def wants_time(self, at: datetime) -> bool:
+        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChat:
+    """A chat in a file, to choose from: ``count`` messages, the ``last`` one at a time in ISO 8601, or empty."""
+
+    id: str
+    name: str
+    kind: str
+    count: int
+    last: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +65,13 @@ class Reader:
 
     ``users`` returns the names of the users in it, and perhaps some whose messages will be rejected; None if the format
     names no users. ``distilled`` yields what a program made of the messages; None if the format has only messages.
+    ``chats`` are the chats in the source, if it may have several.
     """
 
     records: Callable[[Clock], Records]
     users: Callable[[Clock], set[str]] | None = None
     distilled: Callable[[Clock], Iterator[Distilled | Rejected]] | None = None
+    chats: Sequence[ListedChat] = ()
 
 
 # Each layout has ``recognises``, which gets a sample of the file, and ``open``, which returns the reader and may raise

@@ -52,9 +52,21 @@ class UnknownSpeaker(UnreadableFile):
     """
 
     def __init__(self, sentence: str, speakers: Sequence[str]) -> None:
-        self.speakers = speakers[:MOST_SPEAKERS]
+        self.sentence, self.speakers = sentence, speakers[:MOST_SPEAKERS]
         ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
         super().__init__(f"{sentence} {ask % {'speakers': ', '.join(self.speakers)}}")
+
+
+class UnknownOrder(UnreadableFile):
+    """The dates of a file have two meanings; ``example`` is one of them."""
+
+    def __init__(self, name: str, example: str) -> None:
+        self.example = example
+        ask = _(
+            "%(path)s does not tell whether its dates, such as %(date)s, begin with the day or with the month. Say it "
+            "with --dates dmy or --dates mdy."
+        )
+        super().__init__(ask % {"path": name, "date": example})
 
 
 class BadRecord(Exception):
@@ -103,6 +115,11 @@ class Rejected:
     user: str = ""
     known_id: str = ""
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut(Rejected):
+    """A record that is whole but does not belong to what is imported; ``reason`` says why (see ``reasons``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import foreign
+from memoryapp.importers.patience import Patience
 from memoryapp.importers.record import UnreadableFile
 
 MOST_BYTES = 1_000_000_000
@@ -30,6 +32,8 @@ UNSUSPICIOUS_BYTES = 20_000_000
 # The directory of an archive is read whole; this size is enough for about 200,000 files.
 MOST_LISTED_BYTES = 20_000_000
 PIECE = 65_536
+# How many files of a folder are looked at.
+MOST_FILES = 20_000
 
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 # The record at the end of an archive: a mark, eight bytes, then the size of the directory.
@@ -41,11 +45,15 @@ Pieces = Iterator[bytes]
 
 @dataclass(slots=True)
 class Meter:
-    """How many of a file's ``size`` bytes on the disk were read. The whole file is read ``passes`` times."""
+    """How many of a file's ``size`` bytes on the disk were read. The whole file is read ``passes`` times.
+
+    ``patience`` is asked at each piece whether to read on.
+    """
 
     size: int
     read: int = 0
     passes: int = 1
+    patience: Patience = field(default_factory=Patience)
 
     @property
     def share(self) -> float:
@@ -103,6 +111,7 @@ class SourceFile:
             packed = file.tell() - began
             self.meter.read = counted + max(0, packed)
             self._check(total, packed)
+            self.meter.patience.check(len(piece))
             yield piece
 
     def _check(self, total: int, packed: int) -> None:
@@ -137,19 +146,24 @@ class _Joined(io.RawIOBase):
         return size
 
 
-def sources(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[SourceFile]:
+def sources(
+    path: Path, members: Callable[[Sequence[str]], list[str]], ask: Callable[[], None] = lambda: None
+) -> list[SourceFile]:
     """Returns the file itself, or those files of an exported archive that ``members`` chooses from their names.
 
-    Raises UnreadableFile and OSError.
+    ``ask`` is called while they are read, and ends it by an exception. Raises UnreadableFile and OSError.
     """
     if not path.exists():
         raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
+    if path.is_dir():
+        return _in_folder(path, members, ask)
     if not path.is_file():
         raise UnreadableFile(_("%(path)s is not a file.") % {"path": path})
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise too_large(str(path), size)
-    meter = Meter(size)
+    meter = Meter(size, patience=Patience(ask, lambda: _too_long(path)))
+    meter.patience.begin()
     with path.open("rb") as file:
         start = file.read(4)
     if start[:2] == _GZIP:
@@ -159,10 +173,37 @@ def sources(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[S
     return [SourceFile(path, meter=meter)]
 
 
+def _in_folder(path: Path, members: Callable[[Sequence[str]], list[str]], ask: Callable[[], None]) -> list[SourceFile]:
+    """Returns the chats in a folder, such as an archive that was unpacked. Raises UnreadableFile."""
+    names = [str(each.relative_to(path)) for each in islice(path.rglob("*"), MOST_FILES) if each.is_file()]
+    chosen = members(names)
+    if not chosen:
+        foreign.refuse(str(path), foreign.archive(names))
+        raise UnreadableFile(_("%(path)s is a folder without a chat: name the file of the chat.") % {"path": path})
+    size = sum((path / name).stat().st_size for name in chosen)
+    if size > MOST_BYTES:
+        raise too_large(str(path), size)
+    meter = Meter(size, patience=Patience(ask, lambda: _too_long(path)))
+    meter.patience.begin()
+    return [_plain(path / name, meter) for name in chosen]
+
+
+def _plain(path: Path, meter: Meter) -> SourceFile:
+    with path.open("rb") as file:
+        return SourceFile(path, "gzip" if file.read(2) == _GZIP else "", meter=meter)
+
+
 def too_large(name: str, size: int) -> UnreadableFile:
     return UnreadableFile(
         _("%(path)s holds %(size)s MB; at most %(most)s MB can be read at once.")
         % {"path": name, "size": f"{size // 1_000_000:,}", "most": f"{MOST_BYTES // 1_000_000:,}"}
+    )
+
+
+def _too_long(path: Path) -> UnreadableFile:
+    return UnreadableFile(
+        _("%(path)s takes far longer to read than a chat of its size: it is damaged or no chat; export it again.")
+        % {"path": path}
     )
 
 
@@ -197,7 +238,7 @@ def _members(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[
         return chosen
     foreign.refuse(str(path), foreign.archive(names))
     raise UnreadableFile(
-        _("%(path)s holds no chat: neither conversations.json nor result.json, no text of WhatsApp, no JSON Lines.")
+        _("%(path)s holds no chat: no JSON of a chat, no text of WhatsApp, no agent file, no JSON Lines.")
         % {"path": path}
     )
 

@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Q, QuerySet, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import work
 from memoryapp.ingestion.cutters import Cut, Cutter
-from memoryapp.ingestion.sessions import Moment, Session, SessionLimits, cut_sessions
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.reading import content
+from memoryapp.sessions import active
+from memoryapp.sessions.cutting import Session, SessionLimits
 
 ARCHIVIST = "archive"
 
@@ -35,16 +35,6 @@ class Archived:
     topics: int
     messages: int
     busy: bool = False
-
-
-def limits(owner: ChatUser) -> SessionLimits:
-    """Returns the chat user's limits, with those of the settings as defaults."""
-    return SessionLimits(
-        timedelta(seconds=owner.silence_seconds or settings.CHUNK_INTERVAL),
-        owner.session_messages or settings.MAX_CHUNK_SIZE,
-        settings.SPLIT_THRESHOLD_CHARS,
-        owner.topic_messages or settings.TOPIC_LEAST_MESSAGES,
-    )
 
 
 def archive(
@@ -67,12 +57,15 @@ def archive(
     with advisory_locks.exclusive("archive", owner.pk, wait=wait, meanwhile=meanwhile) as alone:
         if not alone:
             return Archived(0, 0, 0, busy=True)
-        is_asked = work.is_asked(owner)
-        sessions = _due(owner, now or is_asked, limits)
-        if not (sessions or is_asked):
+        asked = work.AskedSessions.of(owner)
+        sessions = _due(owner, now, asked, limits)
+        if not (sessions or asked):
             return Archived(0, 0, 0)
-        with work.tracked(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
-            done = list(_archive_each(owner, sessions, cutter, limits, steps))
+        try:
+            with work.tracked(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
+                done = list(_archive_each(owner, sessions, cutter, limits, steps))
+        finally:
+            asked.end(owner)
     return Archived(
         sessions=sum(bool(topics) for topics in done),
         topics=sum(len(topics) for topics in done),
@@ -120,20 +113,18 @@ def latest_sessions(owner: ChatUser, limits: SessionLimits, most: int) -> list[S
     The oldest of them may have begun earlier.
     """
     latest = Message.objects.of(owner).active().order_by("-sent_at", "-id").values("pk")[:most]
-    return _cut(Message.objects.filter(pk__in=latest), limits)[::-1]
+    return active.cut(Message.objects.filter(pk__in=latest), limits)[::-1]
 
 
-def _due(owner: ChatUser, now: bool, limits: SessionLimits) -> list[Session]:
+def _due(owner: ChatUser, now: bool, asked: work.AskedSessions, limits: SessionLimits) -> list[Session]:
     clock = timezone.now()
-    sessions = _cut(Message.objects.of(owner).active(), limits)
-    return [session for session in sessions if now or session.is_due(clock, limits.interval)]
-
-
-def _cut(rows: QuerySet[Message], limits: SessionLimits) -> list[Session]:
-    asking = ExpressionWrapper(Q(text__contains="?"), output_field=BooleanField())
-    columns = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question")
-    moments = (Moment(*row) for row in columns.order_by("session", "sent_at", "id").iterator())
-    return cut_sessions(moments, interval=limits.interval, most=limits.most)
+    everything = now or asked.everything
+    sessions = active.cut(Message.objects.of(owner).active(), limits)
+    return [
+        session
+        for session in sessions
+        if everything or session.messages[0].label in asked.labels or clock >= session.due_at
+    ]
 
 
 def _archive_session(owner: ChatUser, session: Session, cutter: Cutter, limits: SessionLimits) -> list[Topic]:

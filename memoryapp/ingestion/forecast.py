@@ -1,6 +1,7 @@
 """Estimates the sessions and topics of an import, and what models would be sent for them.
 
-New messages are counted in the order of the file; the count of sessions is exact if they are in order, as in exports.
+New messages are counted in the order of the file; the count of sessions is exact if they are in order, as in exports,
+but for the first messages of a chat between people, before the second person speaks.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from django.conf import settings
 from django.db.models import Avg, Sum
 
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import AgentCall, ChatUser, Topic
+from memoryapp.sessions.cutting import SessionLimits, is_between_people
 
 # Messages of a topic in the demo, for a memory that has no topics yet.
 USUAL_MESSAGES = 8.0
@@ -39,6 +40,7 @@ class ArchiveForecast:
     chars: int = 0
     _topics: float = 0.0
     _open: dict[str, tuple[datetime, int]] = field(default_factory=dict)
+    _roles: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, owner: ChatUser, limits: SessionLimits) -> ArchiveForecast:
@@ -54,7 +56,10 @@ class ArchiveForecast:
         self.chars += len(record.text)
         last, count = self._open.get(record.session, (None, 0))
         pause = abs(record.sent_at - last) if last else None
-        if pause is None or pause >= self.limits.interval or count >= self.limits.most:
+        roles = self._roles.setdefault(record.session, set())
+        roles.add(record.role)
+        interval = self.limits.between_people if is_between_people(roles) else self.limits.interval
+        if pause is None or pause >= interval or count >= self.limits.most:
             self._close(count)
             self.sessions, count = self.sessions + 1, 0
         self._open[record.session] = (record.sent_at, count + 1)

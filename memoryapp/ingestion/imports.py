@@ -8,7 +8,8 @@ the import.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from uuid import UUID, uuid5
 from django.utils.translation import gettext as _
 
 from memoryapp import chat_users, work
-from memoryapp.importers import ChatFile, MessageRecord, Rejected
+from memoryapp.importers import ChatFile, LeftOut, MessageRecord, Rejected, reasons
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out, take_statistics
 from memoryapp.ingestion.reading_ahead import read_ahead
@@ -61,7 +62,9 @@ class Imported:
     """The result of an import. ``users`` are the chat users with at least one message in the file.
 
     ``changed`` are messages that were edited since they were imported; the memory keeps their old texts, except for
-    ``taken`` of them. ``note`` is a sentence if the choice of a chat user was not followed, else empty.
+    ``taken`` of them. ``left_out`` counts, by reason, what does not belong to the conversation as it was shown; with
+    it, the numbers add up to what the file holds. ``note`` is a sentence if the choice of a chat user was not followed,
+    else empty.
     """
 
     users: tuple[str, ...]
@@ -71,6 +74,13 @@ class Imported:
     changed: NamedMessages
     note: str = ""
     taken: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many messages the file holds: each is counted once, whatever became of it."""
+        known = self.added + self.skipped + self.changed.count
+        return known + self.rejected.count + sum(self.left_out.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +199,7 @@ class _Intake:
             return Added(len(found.new), found.known, tuple(found.refused))
         return add_messages(self.owner, records, batch=self.batch)
 
-    def finish(self, rejected: Sequence[Rejected]) -> None:
+    def finish(self, rejected: Sequence[Rejected], left_out: Sequence[Mapping[str, Any]]) -> None:
         self.store()
         if not self.batch:
             return
@@ -202,7 +212,8 @@ class _Intake:
             self.taken = rewording.take(self.owner, self.wordings, actor=self.course.taker)
         stored = [*rejected, *self.conflicts.items, *self.changed.items][:MOST_REJECTED_KEPT]
         self.batch.rejected = [{"line": item.line, "reason": item.reason} for item in stored]
-        self.batch.save(update_fields=["added", "skipped", "rejected"])
+        self.batch.left_out = list(left_out)
+        self.batch.save(update_fields=["added", "skipped", "rejected", "left_out"])
 
 
 class _Import:
@@ -212,10 +223,13 @@ class _Import:
         self.chat, self.seen, self.rows, self.course = chat, seen, rows, course
         self.intakes: dict[str, _Intake] = {}
         self.rejected = NamedMessages()
+        self.left_out: Counter[str] = Counter()
 
     def take(self, item: MessageRecord | Rejected, name: str) -> None:
         self.course.observe(item, name)
-        if isinstance(item, Rejected):
+        if isinstance(item, LeftOut):
+            self.left_out[item.reason] += 1
+        elif isinstance(item, Rejected):
             self.rejected.add([Rejected(item.line, item.reason, name)])
         elif not name:
             reason = _("it names no user: say whose memory this is with --user")
@@ -262,13 +276,16 @@ class _Import:
 
     def finish(self, note: str) -> Imported:
         changed, rejected = NamedMessages(), self.rejected
+        left_out = [{"reason": reason, "count": count} for reason, count in self.left_out.most_common()]
         for name, intake in self.intakes.items():
-            intake.finish([item for item in self.rejected.items if item.user in ("", name)])
+            intake.finish([item for item in self.rejected.items if item.user in ("", name)], left_out)
             changed.join(intake.changed)
         for intake in self.intakes.values():
             rejected.join(intake.conflicts)
         taken = sum(intake.taken for intake in self.intakes.values())
-        return Imported(tuple(self.intakes), self.added, self.skipped, rejected, changed, note, taken)
+        return Imported(
+            tuple(self.intakes), self.added, self.skipped, rejected, changed, note, taken, dict(self.left_out)
+        )
 
 
 def batch_of(owner: ChatUser, key: UUID, source: str, format: str) -> tuple[ImportBatch, bool]:
@@ -294,12 +311,14 @@ def import_for(chat: ChatFile, addressee: Addressee, course: Course, note: str =
     paused: Paused | None = None
     with ExitStack() as rows:
         seen = rows.enter_context(closing(_SeenIds())) if course.dry_run else None
-        items = rows.enter_context(read_ahead(chat.records(), _size, MOST_CHARS_AHEAD))
+        items = rows.enter_context(read_ahead(chat.records(), _size, MOST_CHARS_AHEAD, chat.meter.patience))
         running = _Import(chat, seen, rows, course)
         try:
             for item in items:
                 name = addressee(item.user)
-                if name is not None:
+                if name is None:
+                    running.left_out[str(reasons.OTHER_USER)] += 1
+                else:
                     running.take(item, name)
             return running.finish(note)
         except Paused as error:
@@ -322,13 +341,15 @@ def addressee_of(chat: ChatFile, user: str) -> tuple[Addressee, str]:
 
 
 def names_several(chat: ChatFile) -> bool:
-    """Whether the file names more than one user whose messages can be imported; few formats name any."""
+    """Whether the file names more than one user of whom anything can be imported; few formats name any."""
     if len(chat.users()) < 2:
         return False
     first = ""
-    for item in chat.records():
-        if isinstance(item, MessageRecord) and item.user:
-            first = first or item.user
-            if item.user != first:
-                return True
+    for read in (chat.records, chat.distilled):
+        # What was distilled counts only in a file without messages.
+        for item in () if first else read():
+            if not isinstance(item, Rejected) and item.user:
+                first = first or item.user
+                if item.user != first:
+                    return True
     return False

@@ -18,6 +18,7 @@ from memoryapp import chat_users
 from memoryapp.importers.record import MessageRecord, Rejected
 from memoryapp.models import ChatUser, ImportBatch, Message
 from memoryapp.operations import advisory_locks
+from memoryapp.sessions import passages
 
 BATCH = 5000
 
@@ -74,6 +75,9 @@ def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: Im
             chat_users.check_kept(owner)
             found = sort_out(owner, part, batch)
             store(owner, found.new, batch)
+            if batch is None:
+                # Found by the next search; those of a file get their passages from the worker.
+                passages.renew(owner, {record.session for record in found.new})
         added, skipped, own = added + len(found.new), skipped + found.known + found.own, own + found.own
         rejected += found.refused
         changed += found.changed

@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, Queue
 from typing import TypeVar
 
 from django.utils.translation import get_language, override
+
+from memoryapp.importers.patience import ASK_SECONDS, Patience
 
 # Items in a chunk, and how many chunks may wait. While the database stores a batch of messages
 # (``ingestion.messages.BATCH``), the next one is read.
@@ -28,11 +30,14 @@ Chunk = list[Item] | BaseException | None
 
 
 @contextmanager
-def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[Iterator[Item]]:
+def read_ahead(
+    items: Iterable[Item], size: Callable[[Item], int], most: int, patience: Patience
+) -> Iterator[Iterator[Item]]:
     """Yields an iterator over the items, which a thread reads until the block ends.
 
     A chunk ends when its items have ``most`` of ``size`` together. An error of the thread is raised in place of the
-    item.
+    item. While the consumer waits for an item, it asks whether the file is still wanted; the end of the block stops the
+    thread through its ``patience``.
     """
     sys.setswitchinterval(TURN)
     chunks: Queue[Chunk[Item]] = Queue(MOST_WAITING)
@@ -41,9 +46,10 @@ def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) ->
     thread = threading.Thread(target=_read, args=given, name="reading ahead", daemon=True)
     thread.start()
     try:
-        yield _items_of(chunks)
+        yield _items_of(chunks, patience)
     finally:
         stopped.set()
+        patience.stop()
         while thread.is_alive():
             _empty(chunks)
             thread.join(0.01)
@@ -83,11 +89,18 @@ def _cut(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Itera
     yield chunk
 
 
-def _items_of(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
-    while (chunk := chunks.get()) is not None:
+def _items_of(chunks: Queue[Chunk[Item]], patience: Patience) -> Iterator[Item]:
+    while (chunk := _next(chunks, patience)) is not None:
         if isinstance(chunk, BaseException):
             raise chunk
         yield from chunk
+
+
+def _next(chunks: Queue[Chunk[Item]], patience: Patience) -> Chunk[Item]:
+    while True:
+        with suppress(Empty):
+            return chunks.get(timeout=ASK_SECONDS)
+        patience.still_wanted()
 
 
 def _empty(chunks: Queue[Chunk[Item]]) -> None:

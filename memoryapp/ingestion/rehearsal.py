@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
-from memoryapp.ingestion import archiving
 from memoryapp.ingestion.forecast import ArchiveForecast
 from memoryapp.ingestion.imports import Addressee, Course, Imported, NamedMessages, import_for
 from memoryapp.ingestion.messages import BATCH
 from memoryapp.models import ChatUser, Message
+from memoryapp.sessions.active import limits
 
 MOST_SAMPLES = 4
 MOST_SPEAKERS = 20
@@ -31,9 +31,13 @@ class Findings:
     ``added``, ``skipped`` and ``changed`` are the numbers that the import would report; ``taken`` counts the changed
     texts that it stored, ``artifacts`` the documents from the same zip. ``borrowed`` messages have a neighbour's time,
     ``counted`` ones a time counted from the given start, and ``timeless`` ones were rejected because they have none.
+    ``rejected_reasons`` and ``left_out`` count by reason: what cannot be taken, and what does not belong to what is
+    imported.
     ``tokens`` would be sent to the embedding model, ``chat_tokens`` to the chat model; dollars are None if the price
     is not known. ``restores`` counts the rows of each kind if the file is the export of a whole memory, ``brings`` the
-    new topics, facts, people and artifacts that another program had made of the messages.
+    new topics, facts, people and artifacts that another program had made of the messages, ``brought_before`` the known
+    ones. ``chats`` are the chats to choose from, each with id, name, kind, count and the time of its last message;
+    ``more_chats`` are not among them.
     """
 
     users: list[dict[str, Any]] = field(default_factory=list)
@@ -49,6 +53,8 @@ class Findings:
     samples: list[dict[str, Any]] = field(default_factory=list)
     rejected: int = 0
     rejections: list[dict[str, Any]] = field(default_factory=list)
+    rejected_reasons: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
     changed: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
     sessions: int = 0
@@ -62,6 +68,9 @@ class Findings:
     artifacts: int = 0
     restores: dict[str, int] = field(default_factory=dict)
     brings: dict[str, int] = field(default_factory=dict)
+    brought_before: dict[str, int] = field(default_factory=dict)
+    chats: list[dict[str, Any]] = field(default_factory=list)
+    more_chats: int = 0
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -100,7 +109,7 @@ class _Observer:
 
 def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
     """Returns what an import of ``chat`` would bring; calls ``course.stored`` for each batch. It may raise Paused."""
-    forecast = ArchiveForecast.of(owner, archiving.limits(owner))
+    forecast = ArchiveForecast.of(owner, limits(owner))
     observer = _Observer(course)
     imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe, coming=forecast.add_all))
     return Findings(
@@ -117,6 +126,8 @@ def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Cour
         samples=observer.samples,
         rejected=imported.rejected.count,
         rejections=rejections(imported.rejected),
+        rejected_reasons=reasons_of(imported.rejected),
+        left_out=dict(imported.left_out),
         changed=imported.changed.count,
         changes=_changes(owner, imported),
         sessions=forecast.sessions,
@@ -139,6 +150,11 @@ def _speakers(observer: _Observer) -> list[dict[str, Any]]:
 def rejections(rejected: NamedMessages) -> list[dict[str, Any]]:
     """Returns the first rejections, each with its place and the reason."""
     return [{"line": item.line, "reason": item.reason[:MOST_CHARS]} for item in rejected.items[:MOST_SHOWN]]
+
+
+def reasons_of(rejected: NamedMessages) -> dict[str, int]:
+    """Returns how many of the named messages each reason rejects, the most frequent first."""
+    return dict(Counter(item.reason[:MOST_CHARS] for item in rejected.items).most_common(MOST_SHOWN))
 
 
 def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:

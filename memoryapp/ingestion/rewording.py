@@ -16,10 +16,10 @@ from memoryapp.curation.rewording import REPLACES, hand_over
 from memoryapp.engine.memory import MessageContent
 from memoryapp.importers.record import MessageRecord
 from memoryapp.ingestion.messages import store, wording_id
-from memoryapp.ingestion.topics import put_passages
 from memoryapp.models import ChatUser, ImportBatch, Message, PassageMessage, TopicMessage
 from memoryapp.operations import advisory_locks
 from memoryapp.reading import content
+from memoryapp.sessions.passages import put_passages
 
 
 def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from django.contrib.postgres.search import SearchVector
 from django.db import transaction
-from django.db.models import TextField, Value
 
 from memoryapp.curation.change import Change, CurationError, Stale
 from memoryapp.curation.swapping import put_in, swap
-from memoryapp.engine.memory import MessageContent, TopicDraft
-from memoryapp.engine.text.lexical import count_terms, fold
-from memoryapp.engine.text.passages import cut_passages
-from memoryapp.models import AgentCall, ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit
 from memoryapp.reading import content
+from memoryapp.sessions.passages import settle
 
 
 class IngestionError(Exception):
@@ -48,28 +45,9 @@ def put_topics(
         raise IngestionError(str(error)) from error
     rows = Message.objects.of(owner).in_bulk([number for draft in drafts for number in draft.messages])
     parts = [sorted((rows[number] for number in draft.messages), key=_by_time) for draft in drafts]
-    put_passages(owner, [[content(row) for row in part] for part in parts])
+    settle(owner, [[content(row) for row in part] for part in parts])
     return put_in(edit)
 
 
 def _by_time(row: Message) -> tuple[datetime, int]:
     return row.sent_at, row.pk
-
-
-def put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) -> None:
-    """Stores the passages of each of the ``parts``, whose messages are in order; vectors are made later."""
-    drafts = [draft for part in parts for draft in cut_passages(part)]
-    passages = Passage.objects.bulk_create(
-        Passage(
-            owner=owner,
-            text=draft.text,
-            terms=SearchVector(Value(fold(draft.text), output_field=TextField()), config="russian"),
-            term_count=count_terms(draft.text),
-        )
-        for draft in drafts
-    )
-    PassageMessage.objects.bulk_create(
-        PassageMessage(owner=owner, passage=passage, message_id=number)
-        for passage, draft in zip(passages, drafts, strict=True)
-        for number in dict.fromkeys(draft.messages)
-    )

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from memoryapp.curation.bounds import too_many_people
 from memoryapp.curation.change import CurationError, Stale
 from memoryapp.knowledge.rows import MODELS, Kind, Noun, Row, Rows, Values, labels, noun_of, plain, recorded
-from memoryapp.knowledge.values import check, cleaned
-from memoryapp.knowledge.writing import lock, locked, make, record
+from memoryapp.knowledge.values import cleaned
+from memoryapp.knowledge.writing import lock, locked, make, record, store
 from memoryapp.models import AgentCall, ChatUser, Fact, ImportBatch, KnowledgeEdit, Person
 
 MOST_MERGED = 100
@@ -47,8 +47,7 @@ def create(
 def add(row: Row, change: KnowledgeEdit) -> KnowledgeEdit:
     """Stores the new ``row`` and the ``change``, which names its author. Raises CurationError."""
     lock(row.owner)
-    check(row)
-    row.save(force_insert=True)
+    store(row, is_new=True)
     number = str(row.pk)
     change.kind, change.noun = Kind.CREATE, noun_of(row)
     change.before, change.after = {number: None}, {number: recorded(row)}
@@ -112,12 +111,42 @@ def replace(
         raise Stale(_("This fact was replaced meanwhile."))
     past.superseded_at = max(fixed.get("created_at") or timezone.now(), past.created_at)
     past.save()
+    fixed.setdefault("recall", past.recall)
     made = create(owner, Noun.FACT, values, actor=actor, reason=reason, call=call, **fixed)
     made.kind = Kind.REPLACE
     made.before[str(past.pk)] = {"superseded_at": None}
     made.after[str(past.pk)] = {"superseded_at": plain(past.superseded_at)}
     made.save()
     return made
+
+
+@transaction.atomic
+def supersede(
+    owner: ChatUser,
+    past: Fact,
+    by: Fact,
+    values: Values,
+    *,
+    actor: str,
+    reason: str = "",
+    call: AgentCall | None = None,
+) -> KnowledgeEdit:
+    """Makes ``past`` a past fact since the time of another one, which is in the memory and gets these ``values``.
+
+    Raises Stale when either is a past fact already, CurationError for a value that is not allowed.
+    """
+    lock(owner)
+    old, new = locked(owner, Noun.FACT, [past.pk, by.pk])
+    if old.superseded_at is not None or new.superseded_at is not None:
+        raise Stale(_("This fact was replaced meanwhile."))
+    wanted = {name: value for name, value in cleaned(Noun.FACT, values).items() if value != getattr(new, name)}
+    if old.recall and not new.recall:
+        wanted["recall"] = old.recall
+    before: Rows = {str(old.pk): {"superseded_at": None}, str(new.pk): {name: getattr(new, name) for name in wanted}}
+    after: Rows = {str(old.pk): {"superseded_at": max(new.created_at, old.created_at)}, str(new.pk): wanted}
+    change = KnowledgeEdit(owner=owner, kind=Kind.REPLACE, noun=Noun.FACT, before=before, after=after, call=call)
+    change.actor, change.reason = actor, reason
+    return make(change)
 
 
 def number_made(change: KnowledgeEdit) -> int:
@@ -206,6 +235,7 @@ def merged(people: Sequence[Person]) -> dict[str, Any]:
         "aliases": [name for name in dict.fromkeys(names) if name != first.display_name],
         "username": next((person.username for person in people if person.username), ""),
         "circle": next(iter(circles), Person.Circle.OTHER.value),
+        "recall": next((mode for mode in ("never", "pinned") if mode in {person.recall for person in people}), ""),
         "bio": "\n".join(dict.fromkeys(person.bio for person in people if person.bio)),
         "mention_count": sum(person.mention_count for person in people),
         "first_seen": plain(min((p.first_seen for p in people if p.first_seen), default=None)),

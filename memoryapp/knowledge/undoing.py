@@ -1,7 +1,7 @@
 """Undo of changes of people, facts and artifacts: of one, of one with the changes that depend on it, or of a period.
 
 An undo is a change with both sides exchanged. It is refused when the rows no longer have the values that the change
-left.
+left; only merged people can be taken apart even then.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation.chains import chains, flipped_by, in_effect
 from memoryapp.curation.change import CurationError, Depends, Stale
+from memoryapp.knowledge.parting import apart
 from memoryapp.knowledge.rows import MODELS, Kind
 from memoryapp.knowledge.writing import apply, has_values, lock, record
 from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit
@@ -28,8 +29,9 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
     """
     lock(owner)
     last = _last(owner, change)
+    before, after = apart(last) or (last.after, last.before)
     try:
-        apply(owner, last.noun, last.after, last.before)
+        apply(owner, last.noun, before, after)
     except Stale as error:
         later = _later(last)
         raise (
@@ -40,8 +42,8 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
             owner=owner,
             kind=Kind.UNDO,
             noun=last.noun,
-            before=last.after,
-            after=last.before,
+            before=before,
+            after=after,
             actor=actor,
             reason=reason,
             undoes=last,
@@ -60,6 +62,7 @@ def dependents(change: KnowledgeEdit) -> list[KnowledgeEdit]:
     while edge:
         edge = [later for one in edge for later in _later(one) if later.pk not in found]
         found |= {later.pk: later for later in edge}
+        edge = [later for later in edge if apart(later) is None]
     return sorted(found.values(), key=lambda later: -later.pk)
 
 
@@ -157,4 +160,5 @@ def _stands(change: KnowledgeEdit) -> bool:
     """Whether the rows still have the values that the change left."""
     rows = MODELS[change.noun]._default_manager.filter(owner=change.owner_id, pk__in=[int(pk) for pk in change.after])
     found = {str(row.pk): row for row in rows}
-    return all(has_values(found.get(number), values) for number, values in change.after.items())
+    is_as_left = all(has_values(found.get(number), values) for number, values in change.after.items())
+    return is_as_left or apart(change) is not None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.db import models
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.bounds import too_long_a_list
 from memoryapp.curation.change import CurationError
 from memoryapp.knowledge.rows import EDITABLE, LISTS, Row, Values, labels, noun_of
-from memoryapp.models import Fact, KnowledgeEdit, Person
+from memoryapp.models import Fact, KnowledgeEdit
 
 MOST_ENTRIES = 200
 MOST_ENTRY_CHARS = 300
@@ -38,13 +39,15 @@ def _entries(value: Any) -> list[str]:
 
 
 def check(row: Row) -> None:
-    """Raises CurationError for a name that is taken, or a value the row cannot have."""
-    if isinstance(row, Person) and _has_twin(row, Person, display_name=row.display_name):
-        raise CurationError(_("There is a person named %(name)s already.") % {"name": row.display_name})
-    if isinstance(row, Fact) and row.superseded_at is None and _has_twin(row, Fact, **_words(row)):
+    """Raises CurationError for a fact that exists, or a value the row cannot have. People may be namesakes."""
+    if isinstance(row, Fact) and row.superseded_at is None and _has_twin(row):
         raise CurationError(_("This fact exists already."))
+    linked = [column for column in row._meta.concrete_fields if isinstance(column, models.ForeignKey)]
+    for column in linked:
+        _check_own(row, column)
     try:
-        row.full_clean(exclude=["owner"], validate_unique=False, validate_constraints=True)
+        excluded = {column.name for column in linked}
+        row.full_clean(exclude=excluded, validate_unique=False, validate_constraints=True)
     except ValidationError as error:
         sentences = [
             f"{labels(noun_of(row), [name])}: {' '.join(found)}" if name != "__all__" else " ".join(found)
@@ -53,10 +56,17 @@ def check(row: Row) -> None:
         raise CurationError(" ".join(sentences)) from error
 
 
-def _words(fact: Fact) -> dict[str, str | None]:
-    """The text by which two current facts are the same; past facts may repeat themselves."""
-    return {"relation": fact.relation, "content": fact.content, "superseded_at": None}
+def _check_own(row: Row, column: models.ForeignKey[Any, Any]) -> None:
+    """Raises CurationError if the row refers to what another memory has, or nobody."""
+    number, other = getattr(row, column.attname), column.related_model
+    if column.name == "owner" or number is None:
+        return
+    if not other._base_manager.filter(pk=number, owner=row.owner_id).exists():
+        named = {"field": labels(noun_of(row), [column.name])}
+        raise CurationError(_("%(field)s: this memory has none with that number.") % named)
 
 
-def _has_twin(row: Row, model: type[Row], **values: str | None) -> bool:
-    return model._default_manager.filter(owner=row.owner_id, **values).exclude(pk=row.pk).exists()
+def _has_twin(fact: Fact) -> bool:
+    """Whether another current fact has the same words; past facts may repeat themselves."""
+    same = Fact.objects.current().filter(owner=fact.owner_id, relation=fact.relation, content=fact.content)
+    return same.exclude(pk=fact.pk).exists()

@@ -8,12 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import MOST_REASON_CHARS, CurationError, Stale
-from memoryapp.knowledge.rows import COUNTED, MODELS, Row, Rows, Values, field_of, plain, plain_rows
+from memoryapp.knowledge.rows import (
+    COUNTED,
+    MODELS,
+    Row,
+    Rows,
+    Values,
+    is_recordable,
+    noun_of,
+    plain,
+    plain_rows,
+    recorded_fields,
+)
 from memoryapp.knowledge.values import check
-from memoryapp.models import ChatUser, KnowledgeEdit
+from memoryapp.models import ChatUser, KnowledgeEdit, RecallMode, Topic
 from memoryapp.operations import advisory_locks
 
 
@@ -39,26 +51,38 @@ def record(change: KnowledgeEdit) -> KnowledgeEdit:
 
 
 def apply(owner: ChatUser, noun: str, before: Rows, after: Rows) -> None:
-    """Gives rows with the values ``before`` the values ``after``. Raises Stale when they have other values by now."""
+    """Gives rows with the values ``before`` the values ``after``. Raises Stale when they have other values by now.
+
+    A change may be restored from a file, so it is carried out only if the history could have stored it. Raises
+    CurationError for one that names other fields, such as the owner.
+    """
+    if not (is_recordable(noun, before) and is_recordable(noun, after)):
+        raise CurationError(_("This change names values that no change can have, so it is not carried out."))
     found = {str(row.pk): row for row in _locked_rows(owner, noun, before)}
     if any(not has_values(found.get(number), values) for number, values in before.items()):
         raise Stale(_("Somebody changed this meanwhile, so it cannot be changed back."))
     # Deletions first: they free names for other rows.
-    for number, row in found.items():
-        if after[number] is None:
+    for key, row in found.items():
+        if after[key] is None:
             row.delete()
-    for number, row in found.items():
-        if (values := after[number]) is not None:
+    for key, row in found.items():
+        if (values := after[key]) is not None:
             _save(row, values)
-    for number in sorted(set(after) - set(found), key=int):
-        _save(MODELS[noun](pk=int(number), owner=owner), after[number] or {})
+    new = {int(key): values for key, values in after.items() if key not in found and values is not None}
+    if MODELS[noun]._base_manager.filter(pk__in=new).exists():
+        raise CurationError(_("This change would create a row whose number belongs to another memory."))
+    for number in sorted(new):
+        _save(MODELS[noun](pk=number, owner=owner), new[number], is_new=True)
 
 
 def has_values(row: Row | None, values: Values | None) -> bool:
     """Whether the row has these values, apart from counts; or, if they are None, whether it does not exist."""
     if row is None or values is None:
         return row is None and values is None
-    return all(plain(getattr(row, name)) == value for name, value in values.items() if name not in COUNTED)
+    known = recorded_fields(noun_of(row))
+    return all(
+        name in known and plain(getattr(row, name)) == value for name, value in values.items() if name not in COUNTED
+    )
 
 
 def locked(owner: ChatUser, noun: str, ids: Sequence[int]) -> list[Any]:
@@ -71,11 +95,34 @@ def locked(owner: ChatUser, noun: str, ids: Sequence[int]) -> list[Any]:
     return [found[number] for number in ids]
 
 
-def _save(row: Row, values: Values) -> None:
-    for name, value in values.items():
-        setattr(row, name, field_of(row, name).to_python(value))
+def _save(row: Row, values: Values, *, is_new: bool = False) -> None:
+    """Raises CurationError for values that the row cannot have."""
+    fields = recorded_fields(noun_of(row))
+    try:
+        for name, value in values.items():
+            setattr(row, name, fields[name].to_python(value))
+    except ValidationError as error:
+        raise CurationError(" ".join(error.messages)) from error
+    store(row, is_new=is_new)
+
+
+def store(row: Row, *, is_new: bool = False) -> None:
+    """Checks the row and saves it. Raises CurationError for values that the row cannot have, Stale for a topic that an
+    edit replaced."""
+    if isinstance(row, Topic):
+        _store_topic(row)
+        return
     check(row)
-    row.save()
+    row.save(force_insert=is_new)
+
+
+def _store_topic(topic: Topic) -> None:
+    """Saves what can change of a topic without replacing it."""
+    if not topic.is_live:
+        raise Stale(_("Topic:%(topic)d was replaced meanwhile by an edit.") % {"topic": topic.pk})
+    if topic.recall not in ("", *RecallMode.values):
+        raise CurationError(_("A topic is pinned, never recalled, or neither."))
+    topic.save(update_fields=["recall"])
 
 
 def _locked_rows(owner: ChatUser, noun: str, ids: Iterable[int | str]) -> Sequence[Row]:

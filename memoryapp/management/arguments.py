@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from uuid import UUID
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp.models import ChatUser
+from memoryapp.models import ChatUser, Run
 
 
 def utf8(argument: str) -> str:
@@ -28,6 +29,16 @@ def named_user(name: str) -> ChatUser:
     known = list(ChatUser.objects.values_list("name", flat=True)[:10])
     there = f"There are: {', '.join(known)}." if known else "There is none yet; import a chat first."
     raise CommandError(f"There is no chat user “{name}”. {there}")
+
+
+def run_named(run: str) -> Run:
+    """Returns the run of that id, with its owner. Raises CommandError if there is none."""
+    try:
+        return Run.objects.select_related("owner").get(pk=UUID(run))
+    except (ValueError, Run.DoesNotExist):
+        raise CommandError(
+            f"There is no run “{run[:60]}”; an id is such as 8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11."
+        ) from None
 
 
 def settings_given(pairs: Sequence[str]) -> dict[str, str]:

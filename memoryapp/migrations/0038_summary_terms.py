@@ -1,10 +1,8 @@
-"""The words of each topic's summary, by which a search finds it; the database makes them of the rows that are there."""
+"""A place for the words of each topic's summary, by which a search finds it; a later migration makes them."""
 
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
-from django.db import migrations, models
-
-import memoryapp.models.topic
+from django.db import migrations
 
 
 class Migration(migrations.Migration):
@@ -14,12 +12,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="topic",
             name="terms",
-            field=models.GeneratedField(
-                db_persist=True,
-                expression=memoryapp.models.topic.SummaryTerms("summary"),
-                output_field=django.contrib.postgres.search.SearchVectorField(),
-                verbose_name="terms",
-            ),
+            field=django.contrib.postgres.search.SearchVectorField(null=True, verbose_name="terms"),
         ),
         migrations.AddIndex(
             model_name="topic",

@@ -9,7 +9,7 @@ from memoryapp.models.agent import AgentCall
 from memoryapp.models.card import Card, CardVector
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
-from memoryapp.models.evaluation import Evaluation, Judgement
+from memoryapp.models.evaluation import Evaluation, GoldenQuestion, Grade, Judgement
 from memoryapp.models.heartbeat import Heartbeat
 from memoryapp.models.knowledge import (
     Artifact,
@@ -27,10 +27,10 @@ from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress
 from memoryapp.models.session import LoginSession
-from memoryapp.models.suggestion import Suggestion
+from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
-from memoryapp.models.user import ChatUser
+from memoryapp.models.user import ChatUser, RecallMode
 from memoryapp.models.work import Pause, StagePause, Work
 
 __all__ = [
@@ -49,6 +49,9 @@ __all__ = [
     "FilterPreset",
     "Finding",
     "FindingMessage",
+    "ForgetRequest",
+    "GoldenQuestion",
+    "Grade",
     "Heartbeat",
     "ImportBatch",
     "ImportFile",
@@ -66,6 +69,7 @@ __all__ = [
     "Prompt",
     "QueryVector",
     "RawReply",
+    "RecallMode",
     "RefusedText",
     "Role",
     "Run",

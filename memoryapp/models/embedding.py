@@ -7,7 +7,7 @@ at most 1,024 dimensions are in the covering index.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
-from memoryapp.engine.embeddings import Profile
+from memoryapp.engine.embeddings import IDENTITY, Profile, profile_name
 from memoryapp.models.passage import Passage
 from memoryapp.models.topic import Topic
 from memoryapp.models.user import Owned
@@ -32,8 +32,7 @@ def merge_threshold() -> float:
 class EmbeddingProfileQuerySet(models.QuerySet["EmbeddingProfile"]):
     def asked(self, profile: Profile) -> Self:
         """The row of ``profile``, if a person agreed to make its vectors."""
-        named = {"provider": profile.provider, "model": profile.model, "dimensions": profile.dimensions}
-        return self.filter(**named, asked_at__isnull=False)
+        return self.filter(**profile.identity, asked_at__isnull=False)
 
 
 class EmbeddingProfile(models.Model):
@@ -53,6 +52,8 @@ class EmbeddingProfile(models.Model):
     provider = models.CharField(_("provider"), max_length=100)
     model = models.CharField(_("model"), max_length=200)
     dimensions = models.PositiveIntegerField(_("dimensions"))
+    query_prefix = models.CharField(_("prefix of queries"), max_length=300, blank=True, default="", db_default="")
+    passage_prefix = models.CharField(_("prefix of passages"), max_length=300, blank=True, default="", db_default="")
     threshold = models.FloatField(
         _("threshold"),
         validators=(MinValueValidator(0), MaxValueValidator(1)),
@@ -79,14 +80,19 @@ class EmbeddingProfile(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=("provider", "model", "dimensions"), name="profile_once"),
+            models.UniqueConstraint(fields=IDENTITY, name="profile_once"),
             models.UniqueConstraint(fields=("is_serving",), condition=models.Q(is_serving=True), name="profile_serves"),
         )
         verbose_name = _("embedding profile")
         verbose_name_plural = _("embedding profiles")
 
     def __str__(self) -> str:
-        return f"{self.provider}/{self.model}@{self.dimensions}"
+        return profile_name(**self.identity)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What distinguishes it from all other profiles."""
+        return {name: getattr(self, name) for name in IDENTITY}
 
 
 class PassageVector(Owned):

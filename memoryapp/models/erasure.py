@@ -15,8 +15,10 @@ class Erasure(models.Model):
     by table, and ``files``.
 
     ``salt`` and ``marks`` are keyed hashes of the erased words (see docs/decisions), of ``lengths`` words each.
-    ``unmarked`` counts texts that cannot be looked for, because they are too short or also occur elsewhere. ``residue``
-    is what the scanner found last, as ``{"place", "count"}``.
+    ``share`` is the part of all such runs that has a mark: 1 unless the memory is large. It is null in receipts of
+    earlier versions, which have three marks for a text of a whole chat user. ``unmarked`` counts texts that cannot be
+    looked for, because they are too short or also occur elsewhere. ``residue`` is what the scanner found last, as
+    ``{"place", "count"}``.
     """
 
     class Kind(models.TextChoices):
@@ -41,6 +43,7 @@ class Erasure(models.Model):
     salt = models.BinaryField(_("salt"), default=bytes, blank=True)
     marks = models.BinaryField(_("marks"), default=bytes, blank=True)
     lengths = models.JSONField(_("words of a mark"), default=list, blank=True)
+    share = models.FloatField(_("share of runs with a mark"), null=True, blank=True)
     unmarked = models.PositiveIntegerField(_("texts without a mark"), default=0)
     verify_asked_at = models.DateTimeField(_("check asked for"), null=True, blank=True)
     verified_at = models.DateTimeField(_("checked"), null=True, blank=True)

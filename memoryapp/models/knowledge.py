@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Self
 
+from django.core.validators import MaxLengthValidator
 from django.db import models
+from django.db.models.functions import MD5
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.topic import Topic
-from memoryapp.models.user import Owned
+from memoryapp.models.user import Owned, RecallMode
+
+MOST_FACT_CHARS = 10_000
 
 
 class Person(Owned):
+    """Somebody of whom the chat user speaks. Names need not be unique: people may be namesakes."""
+
     class Circle(models.TextChoices):
         FAMILY = "Family", _("family")
         FRIENDS = "Friends", _("friends")
@@ -30,10 +36,13 @@ class Person(Owned):
     mention_count = models.PositiveIntegerField(_("mentions"), default=0)
     first_seen = models.DateTimeField(_("first seen"), null=True, blank=True)
     last_seen = models.DateTimeField(_("last seen"), null=True, blank=True)
+    recall = models.CharField(
+        pgettext_lazy("noun", "recall"), max_length=6, choices=RecallMode, blank=True, default="", db_default=""
+    )
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("owner", "display_name"), name="person_once"),)
+        indexes = (models.Index(fields=("owner", "display_name"), name="person_name"),)
         ordering = ("display_name", "id")
         verbose_name = _("person")
         verbose_name_plural = _("people")
@@ -107,18 +116,26 @@ class Fact(Owned):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True, blank=True, verbose_name=_("topic"))
     relation = models.CharField(_("relation"), max_length=100)
     category = models.CharField(_("category"), max_length=100)
-    content = models.TextField(_("content"))
+    content = models.TextField(
+        _("content"), max_length=MOST_FACT_CHARS, validators=[MaxLengthValidator(MOST_FACT_CHARS)]
+    )
     type = models.CharField(_("type"), max_length=16, choices=Type)
     importance = models.PositiveSmallIntegerField(_("importance"))
     created_at = models.DateTimeField(_("created"))
     superseded_at = models.DateTimeField(_("true until"), null=True, blank=True)
+    recall = models.CharField(
+        pgettext_lazy("noun", "recall"), max_length=6, choices=RecallMode, blank=True, default="", db_default=""
+    )
 
     objects = FactQuerySet.as_manager()
 
     class Meta:
         constraints = (
+            # By the hash of its words, because an index takes no long text.
             models.UniqueConstraint(
-                fields=("owner", "relation", "content"),
+                "owner",
+                "relation",
+                MD5("content"),
                 condition=models.Q(superseded_at__isnull=True),
                 name="fact_once",
             ),
@@ -151,6 +168,7 @@ class KnowledgeEdit(Owned):
         PERSON = "person", _("person")
         ARTIFACT = "artifact", _("artifact")
         FACT = "fact", _("fact")
+        TOPIC = "topic", _("topic")
 
     kind = models.CharField(_("kind"), max_length=8, choices=Kind)
     noun = models.CharField(_("noun"), max_length=8, choices=Noun)
@@ -177,9 +195,10 @@ class Finding(Owned):
     """A fact or person that the archivist found in ``topic``, and what became of it.
 
     ``values`` are those of the row it would be, ``target`` is the number of the row it would change, ``follows`` a
-    waiting finding that it would replace. ``row`` is the number of the row that it became or is part of, ``edit`` the
-    change that did so. Findings that wait or were rejected are not part of the memory. ``alike`` are the numbers of
-    rows that may be the same, the nearest first.
+    waiting finding that it would replace. ``stored`` is the number of a fact that is in the memory already, while the
+    finding asks whether it is true instead of the target. ``row`` is the number of the row that it became or is part
+    of, ``edit`` the change that did so. Other findings that wait or were rejected are not part of the memory. ``alike``
+    are the numbers of rows that may be the same, the nearest first.
     """
 
     class State(models.TextChoices):
@@ -194,6 +213,7 @@ class Finding(Owned):
     call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
     target = models.BigIntegerField(_("would change"), null=True, blank=True)
     follows = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, verbose_name=_("would follow"))
+    stored = models.BigIntegerField(_("in the memory as"), null=True, blank=True)
     alike = models.JSONField(_("may be the same as"), default=list, blank=True)
     row = models.BigIntegerField(_("became"), null=True, blank=True)
     edit = models.ForeignKey(KnowledgeEdit, models.SET_NULL, null=True, blank=True, verbose_name=_("change"))

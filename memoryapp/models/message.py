@@ -21,13 +21,15 @@ class ImportFile(Owned):
     """A file that a person gave to the page of imports, from its arrival until it is imported or discarded.
 
     It is in the data folder at ``path`` and is rehearsed first: ``findings`` is what that found (see
-    ``ingestion.rehearsal``). ``me``, ``start`` and ``addressee`` are a person's answers: how the user is called in it,
-    when a file without times began, and whose messages are taken of a file that names several users (a name, or
-    ``EVERYBODY``). ``takes_changes`` means that changed texts replace those in the memory. ``timezone`` is the zone of
-    times written without one; it begins as that of the person who gave the file. ``language`` is that of the person who
-    gave it or last answered or decided; ``fault`` and the reasons in ``findings`` are sentences in it. ``key`` marks
-    the batches of the file, so that an interrupted import continues in them. ``done`` counts messages, ``share`` says
-    how far the file was read, from 0 to 1.
+    ``ingestion.rehearsal``). ``me``, ``start``, ``dates`` and ``addressee`` are a person's answers: how the user is
+    called in it, when a file without times began, whether its dates are ``dmy`` or ``mdy``, and whose messages are
+    taken of a file that names several users (a name, or ``EVERYBODY``). ``chats`` are the ids of the chosen chats (none
+    for all); only messages from ``since`` on and before ``until`` are taken. ``takes_changes`` means that changed texts
+    replace those in the memory. ``timezone`` is the zone of times written without one; it begins as that of the person
+    who gave the file. ``language`` is that of the person who gave it or last answered or decided; ``fault`` and the
+    reasons in ``findings`` are sentences in it. ``key`` marks the batches of the file, so that an interrupted import
+    continues in them. ``done`` counts messages, ``share`` says how far the file was read, from 0 to 1. ``attempts``
+    counts how often the worker began it and was lost.
     """
 
     class State(models.TextChoices):
@@ -47,7 +49,11 @@ class ImportFile(Owned):
     format = models.CharField(_("format"), max_length=20, blank=True)
     me = models.CharField(_("the user's name in the file"), max_length=200, blank=True)
     start = models.DateTimeField(_("began"), null=True, blank=True)
+    dates = models.CharField(_("order of dates"), max_length=3, blank=True, db_default="")
     addressee = models.CharField(_("whose messages"), max_length=200, blank=True)
+    chats = models.JSONField(_("chosen chats"), default=list, blank=True, db_default=[])
+    since = models.DateTimeField(_("messages from"), null=True, blank=True)
+    until = models.DateTimeField(_("messages before"), null=True, blank=True)
     takes_changes = models.BooleanField(_("with changed texts"), default=False, db_default=False)
     timezone = models.CharField(_("time zone"), max_length=64, blank=True, db_default="")
     language = models.CharField(_("language"), max_length=16, blank=True, db_default="")
@@ -55,6 +61,7 @@ class ImportFile(Owned):
     findings = models.JSONField(_("findings"), default=dict, blank=True)
     done = models.PositiveIntegerField(_("done"), default=0)
     share = models.FloatField(_("share"), default=0.0)
+    attempts = models.PositiveSmallIntegerField(_("attempts"), default=0, db_default=0)
     fault = models.TextField(_("fault"), blank=True)
     asked_by = models.CharField(_("asked by"), max_length=150)
     asked_at = models.DateTimeField(_("asked"), auto_now_add=True)
@@ -81,8 +88,12 @@ class ImportFile(Owned):
 
 
 class ImportBatch(Owned):
-    """One import of one file for one chat user. ``rejected`` lists ``{"line", "reason"}``. ``file`` is the key of the
-    ``ImportFile`` if the file came by the page of imports, or a key derived from it for its changed texts."""
+    """One import of one file for one chat user.
+
+    ``rejected`` lists ``{"line", "reason"}``, ``left_out`` what else of the file was not stored, as ``{"reason",
+    "count"}``. ``file`` is the key of the ``ImportFile`` if the file came by the page of imports, or a key derived from
+    it for its changed texts.
+    """
 
     source = models.CharField(_("source"), max_length=300)
     format = models.CharField(_("format"), max_length=20)
@@ -90,6 +101,7 @@ class ImportBatch(Owned):
     added = models.PositiveIntegerField(pgettext_lazy("messages", "added"), default=0)
     skipped = models.PositiveIntegerField(_("skipped"), default=0)
     rejected = models.JSONField(_("rejected"), default=list, blank=True)
+    left_out = models.JSONField(pgettext_lazy("messages", "left out"), default=list, db_default=[], blank=True)
     file = models.UUIDField(_("file"), null=True, blank=True, editable=False)
 
     class Meta:

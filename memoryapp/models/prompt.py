@@ -27,6 +27,7 @@ class Prompt(models.Model):
         PLAN = "plan", _("plan")
         EXPAND = "expand", _("expand")
         ANSWER = "answer", _("answer")
+        VERIFY = "verify", _("verify")
         DESCRIBE = "describe", _("describe")
 
     name = models.CharField(_("prompt"), max_length=16, choices=Name)

@@ -7,6 +7,7 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Value
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
@@ -33,8 +34,11 @@ class Run(Owned):
     model.
 
     ``messages`` is the running conversation that the caller sent, null for the active session. ``media`` names the
-    files that came with the query, ``evidence`` the ids of the messages that answer it, if known. ``parent`` is the run
-    that this one tries again with ``prompt``. ``stopped_by`` is the person who asked for its end.
+    files that came with the query, ``evidence`` the ids of the messages that answer it, if known. A run with a
+    ``parent`` is a fork of it: what came before ``turn`` is replayed from the parent's events (null: nothing is), and
+    ``changes`` say by name what differs; ``prompt`` is a stored prompt among them. ``delivered`` is what the assistant
+    said with the context, and which of the chosen items that uses (``text, at, uses, unused``). ``stopped_by`` is the
+    person who asked for its end. ``attempt`` counts how often it was begun again because its process was lost.
     """
 
     class State(models.TextChoices):
@@ -53,13 +57,17 @@ class Run(Owned):
     token = models.ForeignKey(ApiToken, models.SET_NULL, null=True, blank=True, verbose_name=_("API token"))
     messages = models.JSONField(_("conversation"), null=True, blank=True)
     media = models.JSONField(_("media"), default=list, blank=True)
-    parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, verbose_name=_("tries again"))
+    parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, verbose_name=_("fork of"))
+    turn = models.SmallIntegerField(_("forked at turn"), null=True, blank=True)
+    changes = models.JSONField(_("changes"), default=dict, blank=True, db_default=Value({}, models.JSONField()))
     prompt = models.ForeignKey(Prompt, models.SET_NULL, null=True, blank=True, verbose_name=_("prompt"))
+    delivered = models.JSONField(_("what the assistant said"), null=True, blank=True)
     evidence = models.JSONField(_("evidence"), default=list, blank=True)
     evaluation = models.ForeignKey(Evaluation, models.CASCADE, null=True, blank=True, verbose_name=_("evaluation"))
     state = models.CharField(_("state"), max_length=16, choices=State, default=State.PENDING)
     created_at = models.DateTimeField(_("asked"), auto_now_add=True)
     heartbeat_at = models.DateTimeField(_("last sign of life"), auto_now_add=True)
+    attempt = models.PositiveSmallIntegerField(_("begun again"), default=0, db_default=0, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
     stopped_by = models.CharField(_("stopped by"), max_length=150, blank=True, db_default="")
     fallback = models.CharField(_("fallback"), max_length=32, blank=True)

@@ -1,4 +1,4 @@
-"""The curation queue: merges and splits that the program suggests and a person decides about."""
+"""What is proposed and a person decides about: merges and splits by the program, messages to be erased by agents."""
 
 from __future__ import annotations
 
@@ -56,3 +56,22 @@ class Suggestion(Owned):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.topics}"
+
+
+class ForgetRequest(Owned):
+    """A message that an agent asks to have erased; it waits for a person, who erases it or keeps it.
+
+    Either way the row is gone: with its message, or by the decision to keep it. ``asked_by`` names the agent's token.
+    """
+
+    message = models.OneToOneField("memoryapp.Message", models.CASCADE, verbose_name=_("message"))
+    asked_by = models.CharField(_("asked by"), max_length=200)
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("owner", "id"), name="forgetrequest_owner"),)
+        verbose_name = _("request to forget")
+        verbose_name_plural = _("requests to forget")
+
+    def __str__(self) -> str:
+        return f"{self.message_id}"

@@ -13,6 +13,8 @@ class ApiToken(models.Model):
     """``scopes`` lists words of ``Scope``. The token opens the memories of ``owners``, or all of them with
     ``everyone``.
 
+    ``counted`` requests were sent since ``counted_from``, in seconds since 1970, see ``accounts.rates``.
+
     An empty list does not mean every memory: erasing the only chat user of a token must not open all others to it.
     """
 
@@ -21,6 +23,7 @@ class ApiToken(models.Model):
         INGEST = "ingest", _("add messages")
         READ = "read", _("read")
         CURATE = "curate", _("curate")
+        FORGET = "forget", _("forget")
         EVERYONE = "everyone", _("every memory")
 
     name = models.CharField(_("name"), max_length=200)
@@ -30,6 +33,8 @@ class ApiToken(models.Model):
     owners = models.ManyToManyField(ChatUser, blank=True, verbose_name=_("chat users"))
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+    counted = models.BigIntegerField(_("requests counted"), default=0, db_default=0, editable=False)
+    counted_from = models.BigIntegerField(_("counted from"), default=0, db_default=0, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
 
     class Meta:

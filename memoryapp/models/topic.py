@@ -7,26 +7,27 @@ to the live topic.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.search import SearchVectorField
+from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
+from memoryapp.engine.text.lexical import fold
 from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import ImportBatch, Message
-from memoryapp.models.user import ChatUser, Owned
-
-# The words by which a search finds a summary. The database folds them much as ``lexical.fold`` folds those of passages.
-SUMMARY_TERMS = (
-    "to_tsvector('russian'::regconfig, regexp_replace(translate(lower({}), 'ё', 'е'), '-([0-9])', ' \\1', 'g'))"
-)
+from memoryapp.models.user import ChatUser, Owned, RecallMode
 
 
-class SummaryTerms(models.Func):
-    template = SUMMARY_TERMS.format("%(expressions)s")
-    output_field = SearchVectorField()
+class SummaryTerms(SearchVectorField):  # type: ignore[type-arg]
+    """The words of the row's summary, folded as those of passages are, and made again whenever the row is written."""
+
+    def pre_save(self, model_instance: Any, add: bool) -> SearchVector:
+        return SearchVector(
+            models.Value(fold(model_instance.summary), output_field=models.TextField()), config="russian"
+        )
 
 
 class TopicQuerySet(models.QuerySet["Topic"]):
@@ -40,7 +41,8 @@ class TopicQuerySet(models.QuerySet["Topic"]):
 class Topic(Owned):
     """``erased_at`` is when messages of it, or words from them, were erased; its summary was then written again.
 
-    ``terms`` are the words of the summary, for search.
+    ``terms`` are the words of the summary, for search. ``recall`` is what somebody decided; a topic that gets most of
+    its messages from this one takes it over.
     """
 
     summary = models.TextField(_("summary"), blank=True)
@@ -54,10 +56,11 @@ class Topic(Owned):
     consolidation_checked = models.BooleanField(_("consolidation checked"), default=False)
     locked_by_hand = models.BooleanField(_("edited by hand"), default=False)
     erased_at = models.DateTimeField(_("messages erased"), null=True, blank=True)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    terms = models.GeneratedField(
-        expression=SummaryTerms("summary"), output_field=SearchVectorField(), db_persist=True, verbose_name=_("terms")
+    recall = models.CharField(
+        pgettext_lazy("noun", "recall"), max_length=6, choices=RecallMode, blank=True, default="", db_default=""
     )
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    terms = SummaryTerms(_("terms"), editable=False)
 
     objects = TopicQuerySet.as_manager()
 
@@ -68,6 +71,9 @@ class Topic(Owned):
             ),
             models.Index(fields=("owner", "id"), name="topic_owner"),
             GinIndex(fields=("terms",), name="topic_terms"),
+            models.Index(
+                fields=("owner",), condition=models.Q(is_live=True) & ~models.Q(recall=""), name="topic_recall"
+            ),
         )
         verbose_name = _("topic")
         verbose_name_plural = _("topics")

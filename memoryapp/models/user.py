@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from django.core.validators import MaxLengthValidator, MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 if TYPE_CHECKING:
     from memoryapp.models.operator import Operator
+
+
+# Bounds of a memory's settings, wherever they come from.
+SILENCE_SECONDS = (60, 30 * 86_400)
+SESSION_MESSAGES = (2, 10_000)
+TOPIC_MESSAGES = (1, 1_000)
+MOST_PROFILE_CHARS = 16_000
+
+
+def _between(least: int, most: int) -> tuple[MinValueValidator, MaxValueValidator]:
+    return MinValueValidator(least), MaxValueValidator(most)
+
+
+class RecallMode(models.TextChoices):
+    """How a topic, a person or a fact is recalled, as somebody decided; empty is the usual way."""
+
+    PINNED = "pinned", _("pinned")
+    NEVER = "never", _("never recalled")
 
 
 class ChatUserQuerySet(models.QuerySet["ChatUser"]):
@@ -34,7 +53,8 @@ class ChatUser(models.Model):
     """``objects`` are the chat users, ``with_erased`` also those that are being erased.
 
     A session ends after ``silence_seconds`` or at ``session_messages``; a topic has at least ``topic_messages``. Where
-    these are null the settings apply. ``consolidation`` and ``extraction`` say what is done automatically.
+    these are null the settings apply. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
+    counts the changes of the active sessions' passages.
     """
 
     class Consolidation(models.TextChoices):
@@ -49,12 +69,18 @@ class ChatUser(models.Model):
 
     name = models.CharField(_("name"), max_length=200, unique=True)
     display_name = models.CharField(_("shown as"), max_length=200, blank=True)
-    profile = models.TextField(_("profile"), blank=True)
+    profile = models.TextField(_("profile"), blank=True, validators=[MaxLengthValidator(MOST_PROFILE_CHARS)])
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
-    silence_seconds = models.PositiveIntegerField(_("silence that ends a session, s"), null=True, blank=True)
-    session_messages = models.PositiveIntegerField(_("most messages of a session"), null=True, blank=True)
-    topic_messages = models.PositiveIntegerField(_("least messages of a topic"), null=True, blank=True)
+    silence_seconds = models.PositiveIntegerField(
+        _("silence that ends a session, s"), null=True, blank=True, validators=_between(*SILENCE_SECONDS)
+    )
+    session_messages = models.PositiveIntegerField(
+        _("most messages of a session"), null=True, blank=True, validators=_between(*SESSION_MESSAGES)
+    )
+    topic_messages = models.PositiveIntegerField(
+        _("least messages of a topic"), null=True, blank=True, validators=_between(*TOPIC_MESSAGES)
+    )
     consolidation = models.CharField(
         _("consolidation"), max_length=16, choices=Consolidation, default=Consolidation.SUGGEST, db_default="suggest"
     )
@@ -62,6 +88,7 @@ class ChatUser(models.Model):
         _("extraction"), max_length=16, choices=Extraction, default=Extraction.REVIEW, db_default="review"
     )
 
+    talk = models.PositiveBigIntegerField(_("changes of the talk"), default=0, db_default=0, editable=False)
     erasing_since = models.DateTimeField(_("being erased since"), null=True, blank=True, editable=False)
 
     objects = ChatUserManager()

@@ -33,10 +33,12 @@ WHERE NOT EXISTS (
 SESSIONS = """
 SELECT count(*) FROM (
     SELECT FROM (
-        SELECT owner_id, session, sent_at FROM memoryapp_message
+        SELECT owner_id, session, sent_at, role FROM memoryapp_message
         WHERE topic_id IS NULL AND NOT is_withdrawn LIMIT %(most)s
     ) active
-    GROUP BY owner_id, session HAVING max(sent_at) < now() - make_interval(secs => %(pause)s)
+    GROUP BY owner_id, session HAVING max(sent_at) < now() - make_interval(secs =>
+        CASE WHEN bool_or(role = 'peer') AND NOT bool_or(role = 'assistant') THEN %(people)s ELSE %(pause)s END
+    )
 ) due
 """
 # Live topics that the archivist will read: not those that wait for a person, nor those of memories without extraction.
@@ -69,7 +71,7 @@ class BacklogCollector(Collector):
 
 
 def _depths() -> dict[str, int]:
-    values = {"most": MOST, "pause": settings.CHUNK_INTERVAL}
+    values = {"most": MOST, "pause": settings.CHUNK_INTERVAL, "people": settings.CHUNK_INTERVAL_PEOPLE}
     with connection.cursor() as cursor:
         cursor.execute(RUNS, values)
         pending, running = cursor.fetchone()

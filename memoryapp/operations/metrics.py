@@ -122,7 +122,7 @@ def _count(event: Event, owner: int) -> None:
 
 def _enriched(event: QueryEnriched) -> str:
     """Returns the outcome of the call; a model whose line was not used, because it is unrelated, has answered."""
-    return "answered" if event.note.partition(":")[0] in {"", "unrelated"} else "failed"
+    return "answered" if event.note.partition(":")[0] in {"", "unrelated", "guessed"} else "failed"
 
 
 def _count_call(event: QueryEnriched | ModelReplied, agent: str, outcome: str, owner: int) -> None:

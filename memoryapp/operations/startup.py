@@ -7,13 +7,11 @@ from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 
 from memoryapp import environment
+from memoryapp.environment import PROGRAM
 from memoryapp.operations.database import conninfo
 
 _NEWEST = "The database was last used by a newer version of this program, which made {name}: start that version again."
-_OLDER = (
-    "The database's tables are those of an earlier version: run `python3 manage.py migrate` or "
-    "`python3 manage.py up` first."
-)
+_OLDER = f"The database's tables are those of an earlier version: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
 _POOLED = (
     "The database is behind a pooler that gives each transaction another connection, which locks and notices of this "
     "program do not survive: set PgBouncer's pool_mode to session, or connect to PostgreSQL itself."

@@ -1,4 +1,4 @@
-"""File storage that writes a file completely or not at all.
+"""File storage that writes a file completely or not at all, and the free space that stays on the disk.
 
 Files are named by their hash, so a file of the same name has the same bytes and is replaced; a new file never gets
 another name.
@@ -7,11 +7,31 @@ another name.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
+from django.conf import settings
 from django.core.files.base import File
 from django.core.files.storage import FileSystemStorage
+from django.utils.translation import gettext as _
+
+
+class NoSpace(Exception):
+    """Too little of the disk is free; the text is a sentence for people."""
+
+
+def check_space(folder: Path, coming: int = 0) -> None:
+    """Raises NoSpace if ``coming`` more bytes would leave less than ``DISK_RESERVE_BYTES`` free on this disk."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if free - coming < settings.DISK_RESERVE_BYTES:
+        sentence = _(
+            "The disk of this server has too little free space for it: %(free)s MB, of which %(reserve)s MB stay free "
+            "(DISK_RESERVE_BYTES). Nothing is lost; remove what is not needed and try again."
+        )
+        numbers = {"free": f"{free // 10**6:,}", "reserve": f"{settings.DISK_RESERVE_BYTES // 10**6:,}"}
+        raise NoSpace(sentence % numbers)
 
 
 class WholeFiles(FileSystemStorage):

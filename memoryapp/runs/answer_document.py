@@ -39,8 +39,8 @@ def document(run: Run) -> dict[str, Any]:
 
 def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
     if answered is None:
-        nothing = {"answer": "", "text": "", "citations": [], "coverage": 0.0, "verified": None}
-        return {"outcome": "failed", **nothing, "by": None, "note": ""}
+        nothing = {"answer": "", "text": "", "citations": [], "coverage": 0.0, "support": None}
+        return {"outcome": "failed", **nothing, "verified": None, "by": None, "note": ""}
     messages = _cited(run, answered.citations)
     return {
         "outcome": answered.outcome,
@@ -48,15 +48,17 @@ def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
         "text": answered.text,
         "citations": [_citation(each, messages) for each in answered.citations if each.message in messages],
         "coverage": answered.coverage,
-        "verified": None if answered.support is None else answered.support >= 1,
-        "by": answered.by,
+        "support": answered.support,
+        "verified": answered.support >= 1 if answered.judged and answered.support is not None else None,
+        "by": None if answered.outcome == "passages" else answered.by,
         "note": english(answered.notes),
     }
 
 
 def _cited(run: Run, citations: Sequence[Citation]) -> dict[int, Message]:
-    """The cited messages by number, except for those that were erased."""
-    return Message.objects.of(run.owner_id).in_bulk([citation.message for citation in citations])
+    """The cited messages and those of their passages by number, except for those that were erased."""
+    numbers = {number for each in citations for number in (each.message, *each.passage)}
+    return Message.objects.of(run.owner_id).in_bulk(numbers)
 
 
 def _citation(citation: Citation, messages: Mapping[int, Message]) -> dict[str, Any]:
@@ -68,4 +70,5 @@ def _citation(citation: Citation, messages: Mapping[int, Message]) -> dict[str, 
         "author": message.author,
         "ts": message.sent_at.isoformat(),
         "quote": citation.quote,
+        "passage": [messages[number].external_id for number in citation.passage if number in messages],
     }

@@ -67,6 +67,10 @@ class Clients(RecallClients):
         embedder, profile_id = await self.serving.embedder()
         return self if profile_id == self.profile_id else replace(self, embedder=embedder, profile_id=profile_id)
 
+    def asking(self, model: str) -> Clients:
+        """The same clients with a chat model of this name; with the usual one for an empty name."""
+        return replace(self, chat=clients.chat(self.http, model)) if model and self.http else self
+
 
 @asynccontextmanager
 async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:

@@ -24,7 +24,8 @@ TRIES = 3
 _RECORD = """
 WITH run AS (
     SELECT run.id, run.owner_id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
-    WHERE run.id = %(run)s AND run.state = %(expected_state)s FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
+    WHERE run.id = %(run)s AND run.state = %(expected_state)s AND run.attempt = %(attempt)s
+    FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
 ), last AS (
     SELECT coalesce(max(seq), 0) AS seq FROM memoryapp_runevent WHERE run_id = %(run)s
 ), stored AS (
@@ -77,7 +78,7 @@ class JournalEntry:
     """Events of one run, numbered from ``first``.
 
     ``ending`` holds the columns of the run's row that its end fills; it is empty while the run goes on. Nothing is
-    stored for a run whose state is not ``expected_state``.
+    stored for a run whose state is not ``expected_state``, or that another process began again (``attempt``).
     """
 
     run_id: UUID
@@ -85,6 +86,7 @@ class JournalEntry:
     events: Sequence[EventRow]
     ending: Mapping[str, Any]
     expected_state: str = "running"
+    attempt: int = 0
 
     @property
     def statement(self) -> str:
@@ -99,6 +101,7 @@ class JournalEntry:
         return {
             "run": self.run_id,
             "expected_state": self.expected_state,
+            "attempt": self.attempt,
             "first": self.first,
             "kinds": [event.kind for event in self.events],
             "moments": [event.at for event in self.events],

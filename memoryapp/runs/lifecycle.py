@@ -27,6 +27,7 @@ from memoryapp.engine.events import MediaItem, ModelProgress
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
+from memoryapp.operations.database import in_thread
 from memoryapp.operations.logs import about_run
 from memoryapp.runs import closing, stopping
 from memoryapp.runs.claiming import Claim, claim, request_of
@@ -41,6 +42,9 @@ UNCLAIMED_AFTER = timedelta(seconds=3)
 # A run from further in the future was requested while a clock was ahead.
 FURTHEST_AHEAD = timedelta(days=1)
 LONGEST_QUERY = 4_000
+LOOK_AGAIN = 0.2
+# Seconds beyond those of the run itself: for its search, and for the sweep that closes abandoned runs.
+PATIENCE = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +60,15 @@ class TooManyRuns(Exception):
 def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
     """``start`` for a program, with its token; stores the ``media``. Raises TooManyRuns, and ParameterError like
     ``start``."""
+    check_room(token)
+    return start(owner, query, token=token, media=[media_store.store(owner, item) for item in media], **asked)
+
+
+def check_room(token: ApiToken) -> None:
+    """Raises TooManyRuns."""
     in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise TooManyRuns(in_flight)
-    return start(owner, query, token=token, media=[media_store.store(owner, item) for item in media], **asked)
 
 
 def start(
@@ -74,13 +83,15 @@ def start(
     messages: Sequence[Mapping[str, Any]] | None = None,
     media: Sequence[MediaItem] = (),
     parent: Run | None = None,
+    turn: int | None = None,
+    changes: Mapping[str, Any] | None = None,
     prompt: Prompt | None = None,
     evidence: Sequence[int] = (),
 ) -> Run:
     """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter.
 
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
-    stored already. With ``parent`` the run tries that run again, with the prompt ``prompt``.
+    stored already. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes them.
     """
     chosen = strategy_for_new_run(strategy)
     return Run.objects.create(
@@ -94,6 +105,8 @@ def start(
         messages=None if messages is None else list(messages),
         media=[asdict(item) for item in media],
         parent=parent,
+        turn=turn,
+        changes=dict(changes or {}),
         prompt=prompt,
         evidence=list(evidence),
     )
@@ -111,7 +124,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
 
 async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
-    recorder = Recorder(run_id, clients.journal, announce)
+    recorder = Recorder(run_id, clients.journal, announce, claimed.attempt)
     with stopping.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
         try:
             await stop.complete(_follow(recorder, claimed, clients))
@@ -122,19 +135,30 @@ async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None
                 await asyncio.shield(recorder.close(closing.stopped_event(stopped.by)))
         except BaseException as error:
             with suppress(RunClosed):
-                await asyncio.shield(recorder.close(closing.after_fault(error)))
+                await asyncio.shield(recorder.close(closing.after_fault(error, recorder.events)))
             raise
         finally:
             await recorder.stop_showing()
 
 
 async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
-    async with aclosing(recall(await request_of(claimed, clients.pool), clients)) as events:
+    request = await request_of(claimed, clients.pool)
+    async with aclosing(recall(request, clients.asking(request.model))) as events:
         async for event in events:
             if isinstance(event, ModelProgress):
                 recorder.show(event)
             else:
                 await recorder.record(event)
+
+
+async def wait_for_end(run: Run) -> None:
+    """Reads the row until the run has ended, whichever process executes it. Raises TimeoutError when that takes longer
+    than any run may."""
+    async with asyncio.timeout(run.parameters["seconds"] + run.parameters["turn_seconds"] + PATIENCE):
+        await in_thread(run.refresh_from_db)
+        while not run.is_finished:
+            await asyncio.sleep(LOOK_AGAIN)
+            await in_thread(run.refresh_from_db)
 
 
 def unclaimed(age: timedelta = UNCLAIMED_AFTER) -> list[UUID]:

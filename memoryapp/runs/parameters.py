@@ -1,22 +1,25 @@
 """The parameters of a run: what the strategies declare, with defaults from the settings and the values given by name.
 
-A run accepts the parameters of all strategies, so that one form, script or evaluation can be used with each of them. It
-applies only those of its own strategy.
+A run accepts the parameters of its own strategy alone: one that the strategy lacks would be ignored in silence. An
+evaluation of several strategies takes those of all of them, and gives each its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from django.conf import settings
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.memory import Where
 from memoryapp.engine.parameters import Declaration, Parameters, declarations
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT, PLAIN, PLANNING, STRATEGIES
+from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.strategies.strategy import AnyStrategy
+from memoryapp.models import Run
 from memoryapp.search.profiles import serving_profile
 
 # How many characters of a wrong value an error repeats.
@@ -28,12 +31,11 @@ class ParameterError(ValueError):
 
 
 def all_declarations() -> dict[str, Declaration]:
-    """Every parameter that a run accepts, by name."""
-    return {
-        name: declaration
-        for strategy in STRATEGIES.values()
-        for name, declaration in declarations(strategy.parameters).items()
-    }
+    """Every parameter that some strategy has, by name; of several declarations the first."""
+    found: dict[str, Declaration] = {}
+    for strategy in STRATEGIES.values():
+        found = {**declarations(strategy.parameters), **found}
+    return found
 
 
 def strategy_named(name: str) -> AnyStrategy:
@@ -71,6 +73,12 @@ def of_run(stored: Mapping[str, Any], strategy: AnyStrategy = DEFAULT) -> Any:
     )
 
 
+def where_of(run: Run) -> Where:
+    """The messages that the parameters of the run and the filters typed into its query permit."""
+    parameters = of_run(run.parameters, STRATEGIES.get(run.strategy, DEFAULT))
+    return cast("Parameters", parameters).where.over(typed(run.query).where)
+
+
 def _default(declaration: Declaration) -> Any:
     return getattr(settings, declaration.setting) if declaration.setting else declaration.default
 
@@ -81,30 +89,47 @@ def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ParameterError.
     """
-    own: Parameters = defaults(strategy)
+    usual: Parameters = defaults(strategy)
     calibrated = strategy.calibrated.get(serving_profile().name, {}) if strategy.calibrated else {}
-    return {**own.as_dict(), **calibrated, **validate(given)}
+    return {**usual.as_dict(), **calibrated, **validate(given, strategy)}
 
 
-def validate(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``given`` values as numbers, options and texts. Raises ParameterError with a sentence."""
-    known = all_declarations()
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise ParameterError(
-            _("There is no parameter “%(name)s”. A run takes: %(known)s.")
-            % {"name": unknown[0][:_SHOWN], "known": ", ".join(known)}
-        )
+def validate(given: Mapping[str, Any], strategy: AnyStrategy) -> dict[str, Any]:
+    """The ``given`` values as numbers, options and texts of the strategy. Raises ParameterError with a sentence."""
+    known = declarations(strategy.parameters)
+    if lacking := sorted(set(given) - set(known)):
+        raise ParameterError(_lacking(lacking[0], strategy, known))
     values = {name: _value(known[name], raw) for name, raw in given.items()}
     if values.get("until") and values.get("since", "") > values["until"]:
         raise ParameterError(_("since (%(since)s) is a later day than until (%(until)s).") % values)
     return values
 
 
+def own(given: Mapping[str, Any], strategy: AnyStrategy) -> dict[str, Any]:
+    """Those of the ``given`` values that the strategy has parameters for."""
+    return {name: value for name, value in given.items() if name in declarations(strategy.parameters)}
+
+
+def of_each(given: Mapping[str, Any], strategies: Sequence[AnyStrategy]) -> list[dict[str, Any]]:
+    """For each strategy its ``own`` of the values. Raises ParameterError for a wrong one, and for one that all lack."""
+    parts = [own(given, strategy) for strategy in strategies]
+    foreign = {name: value for name, value in given.items() if not any(name in part for part in parts)}
+    for strategy, part in zip(strategies, parts, strict=True):
+        validate({**part, **foreign}, strategy)
+    return parts
+
+
+def _lacking(name: str, strategy: AnyStrategy, known: Mapping[str, Declaration]) -> str:
+    given = {"name": name[:_SHOWN], "strategy": strategy.name, "known": ", ".join(known)}
+    if name not in all_declarations():
+        return _("There is no parameter “%(name)s”. The strategy “%(strategy)s” takes: %(known)s.") % given
+    return _("The strategy “%(strategy)s” has no parameter “%(name)s”. It takes: %(known)s.") % given
+
+
 def _value(declaration: Declaration, raw: Any) -> Any:
     if not declaration.is_number and not declaration.options:
         return _text(declaration, raw)
-    value = raw if declaration.options else _number(declaration, raw)
+    value = _option(declaration, raw) if declaration.options else _number(declaration, raw)
     if declaration.allows(value):
         return value
     if declaration.options:
@@ -113,6 +138,11 @@ def _value(declaration: Declaration, raw: Any) -> Any:
         _("%(name)s must be between %(least)s and %(most)s, not %(value)s.")
         % {"name": declaration.name, "least": declaration.least, "most": declaration.most, "value": raw}
     )
+
+
+def _option(declaration: Declaration, raw: Any) -> Any:
+    """The value as an option: true and false are those of a switch, also as text, which commands send."""
+    return {"true": "yes", "false": "no"}.get(f"{raw}".lower(), raw) if declaration.is_switch else raw
 
 
 def _number(declaration: Declaration, raw: Any) -> int | float:

@@ -6,35 +6,56 @@ assembled again whenever it is requested: the messages of a topic never change, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.context import MessagesByTopic, enclosed, joined, passages_text, topics_text
+from memoryapp.engine.context import (
+    MessagesByTopic,
+    PassageMessages,
+    SelectedTopics,
+    enclosed,
+    joined,
+    passages_text,
+    topics_text,
+)
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected
-from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
+from memoryapp.engine.memory import MessageContent, is_session, parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline, read_in
 from memoryapp.engine.strategies import STRATEGIES
-from memoryapp.models import Message, Run, TopicMessage
-from memoryapp.reading import content
+from memoryapp.engine.strategies.operators import typed
+from memoryapp.engine.text.lines import CURRENT_TALK
+from memoryapp.models import Message, PassageMessage, Run, Topic
+from memoryapp.reading import content, in_sessions, in_topics
 from memoryapp.runs import following
+from memoryapp.runs.parameters import where_of
 
 
-def document(run: Run) -> dict[str, Any]:
-    """The answer of ``POST /v1/recall``. Raises LookupError for a run that has not ended."""
+def document(run: Run, fields: Callable[[Message], Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """The answer of ``POST /v1/recall``; with ``fields`` of their messages, each topic contains those that the caller
+    did not send along. Raises LookupError for a run that has not ended."""
     events = [item.event for item in following.stored(run.pk)]
     finished = _finished(run, events)
     found = _found(events)
-    messages = _messages_of(run, finished)
+    rows = messages_of(run, finished, found)
+    messages = _contents(rows)
+    topics = _topics(finished, _heads(run, finished, found, rows), messages, read_in(events))
+    if fields:
+        known = _sent_by_caller(run, messages)
+        for topic in topics:
+            topic["messages"] = [fields(row) for row in rows.get(topic["id"], ()) if row.pk not in known]
     return {
         "run": str(run.pk),
         "url": reverse("run", args=[run.pk]),
-        "topics": _topics(finished, messages, read_in(events)),
+        "topics": topics,
         "people": _items(finished.people, found.people if found else ()),
         "artifacts": _items(finished.artifacts, found.artifacts if found else ()),
         "context": _context(finished, _topics_text(run, finished, found, messages)),
+        "handed_over": handed_over(run),
         "fallback": finished.fallback or None,
         "usage": usage(run),
     }
@@ -71,7 +92,8 @@ def part_text(run: Run, name: str) -> str:
         raise LookupError(f"The context of run {run.pk} has no part {name}.")
     if name != "topics":
         return part.text
-    return enclosed(name, _topics_text(run, finished, _found(events), _messages_of(run, finished)))
+    found = _found(events)
+    return enclosed(name, _topics_text(run, finished, found, _contents(messages_of(run, finished, found))))
 
 
 def _finished(run: Run, events: Sequence[Event]) -> RunFinished:
@@ -85,33 +107,99 @@ def _found(events: Sequence[Event]) -> CandidatesFound | None:
     return Outline.of(events).found
 
 
-def _messages_of(run: Run, finished: RunFinished) -> MessagesByTopic:
-    """The messages of every selected topic, oldest first, in one query."""
-    wanted = [parse_topic_id(selected.id) for selected in finished.selected]
-    rows = TopicMessage.objects.filter(owner_id=run.owner_id, topic__in=[number for number in wanted if number])
-    messages: dict[str, list[MessageContent]] = {}
-    for row in rows.select_related("message").order_by("message__sent_at", "message_id"):
-        messages.setdefault(topic_id(row.topic_id), []).append(content(row.message))
+def _numbers(finished: RunFinished) -> list[int]:
+    wanted = (parse_topic_id(selected.id) for selected in finished.selected)
+    return [number for number in wanted if number and number > 0]
+
+
+def messages_of(run: Run, finished: RunFinished, found: CandidatesFound | None) -> Mapping[str, Sequence[Message]]:
+    """The messages of every selected topic and active session that the run's filters permit, oldest first, as far as
+    they were not erased."""
+    messages: dict[str, list[Message]] = {}
+    for row in in_topics(run.owner_id, _numbers(finished), where_of(run)):
+        messages.setdefault(topic_id(row.topic_id), []).append(row.message)
+    sessions = session_messages(found, [selected.id for selected in finished.selected])
+    for message in in_sessions(run.owner_id, sessions, where_of(run)):
+        messages.setdefault(sessions[message.pk], []).append(message)
     return messages
+
+
+def session_messages(found: CandidatesFound | None, ids: Iterable[str]) -> dict[int, str]:
+    """The messages that the active sessions among ``ids`` had when they were found, each with the id of its session."""
+    listed = found.sessions if found else {}
+    return {number: id for id in ids for number in listed.get(id, ())}
+
+
+def _contents(rows: Mapping[str, Sequence[Message]]) -> MessagesByTopic:
+    return {id: [content(row) for row in listed] for id, listed in rows.items()}
+
+
+def _heads(
+    run: Run, finished: RunFinished, found: CandidatesFound | None, messages: Mapping[str, Sequence[Message]]
+) -> Mapping[str, Mapping[str, Any]]:
+    """What is said of each selected topic by its id: of an active session, and of a topic that a filter permits in
+    part, what its messages show. An erased topic is missing."""
+    named = found.named(finished.selected) if found else {}
+    by_messages = {id: part for id, part in messages.items() if part and (is_session(id) or where_of(run))}
+    rows = Topic.objects.filter(owner_id=run.owner_id, pk__in=[] if where_of(run) else _numbers(finished))
+    heads = {topic_id(row.pk): _head(row.summary, row.started_at, row.ended_at, row.message_count) for row in rows}
+    return heads | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
+
+
+def _head_of_part(id: str, candidate: Candidate | None, messages: Sequence[Message]) -> dict[str, Any]:
+    summary = candidate.summary if candidate else ""
+    summary = f"{CURRENT_TALK}: {summary}" if is_session(id) else summary
+    return _head(summary, messages[0].sent_at, messages[-1].sent_at, len(messages))
+
+
+def _head(summary: str, first_at: datetime, last_at: datetime, count: int) -> dict[str, Any]:
+    return {
+        "summary": summary,
+        "first_at": first_at.isoformat(),
+        "last_at": last_at.isoformat(),
+        "message_count": count,
+    }
+
+
+def handed_over(run: Run) -> str:
+    """What of the selected topics the context holds, as the run's parameter ``context`` says. Runs from before it have
+    whole topics."""
+    return str(run.parameters.get("context", "topics"))
 
 
 def _topics_text(run: Run, finished: RunFinished, found: CandidatesFound | None, messages: MessagesByTopic) -> str:
     candidates: Mapping[str, Candidate] = found.named(finished.selected) if found else {}
-    text = STRATEGIES[run.strategy].context if run.strategy in STRATEGIES else topics_text
-    if run.parameters.get("context") == "passages":
-        text = passages_text
-    return text(run.query, finished.selected, candidates, messages, _sent_by_caller(run))
+    context, strategy = handed_over(run), STRATEGIES.get(run.strategy)
+    usual = passages_text if context == "passages" else topics_text
+    makes = strategy.text_of(context) if strategy else usual
+    passages = _passages_of(run, candidates) if context == "passages" else {}
+    sent = _sent_by_caller(run, messages)
+    return makes(SelectedTopics(typed(run.query).text, finished.selected, candidates, messages, sent, passages))
 
 
-def _sent_by_caller(run: Run) -> set[int]:
-    """The messages that the caller sent along with the query."""
+def _passages_of(run: Run, candidates: Mapping[str, Candidate]) -> PassageMessages:
+    """The messages of the passage by which each topic was found, as far as it was not erased."""
+    numbers = [each.passage_id for each in candidates.values()]
+    listed = PassageMessage.objects.filter(owner_id=run.owner_id, passage__in=numbers)
+    read: dict[int, list[int]] = defaultdict(list)
+    for passage, message in listed.values_list("passage_id", "message_id"):
+        read[passage].append(message)
+    return {id: read[each.passage_id] for id, each in candidates.items()}
+
+
+def _sent_by_caller(run: Run, messages: MessagesByTopic) -> set[int]:
+    """The messages that the caller sent along with the query; in active sessions also those with the same text."""
     names = [str(sent["id"]) for sent in run.messages or () if sent.get("id")]
-    if not names:
-        return set()
-    return set(Message.objects.of(run.owner_id).filter(external_id__in=names).values_list("pk", flat=True))
+    texts = {str(sent.get("text") or "").strip() for sent in run.messages or ()}
+    talk = (message for id, listed in messages.items() if is_session(id) for message in listed)
+    known = {message.id for message in talk if message.text.strip() in texts}
+    rows = Message.objects.of(run.owner_id).filter(external_id__in=names)
+    return known | (set(rows.values_list("pk", flat=True)) if names else set())
 
 
-def _topics(finished: RunFinished, messages: MessagesByTopic, read: set[str]) -> list[dict[str, Any]]:
+def _topics(
+    finished: RunFinished, heads: Mapping[str, Mapping[str, Any]], messages: MessagesByTopic, read: set[str]
+) -> list[dict[str, Any]]:
     return [
         {
             "id": selected.id,
@@ -119,6 +207,8 @@ def _topics(finished: RunFinished, messages: MessagesByTopic, read: set[str]) ->
             "reason": selected.reason,
             "score": selected.score,
             "read": selected.id in read,
+            "pinned": selected.pinned,
+            **heads.get(selected.id, {}),
             **_excerpt(selected, messages.get(selected.id, ())),
         }
         for selected in finished.selected
@@ -148,13 +238,14 @@ def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> l
 
 
 def text(document: dict[str, Any]) -> str:
-    """The document as text for a terminal; an ``answer`` in words, if it contains one, comes first."""
+    """The document as text for a terminal; an ``answer`` in words, if it contains one, comes first, and passages in its
+    place."""
     lines = [f"{topic['rank']}. {topic['id']}  {topic['score']:.2f}  {topic['reason']}" for topic in document["topics"]]
     lines += [
         f"   {item['id']}  {item['score']:.2f}  {item['name']}  {item['reason']}"
         for item in (*document["people"], *document["artifacts"])
     ]
-    answer = document.get("answer", "")
+    answer = document.get("answer", "") or _passages(document)
     first = [answer] if answer else [] if lines else ["Nothing relevant."]
     if document["fallback"]:
         lines.insert(0, f"The model did not choose ({document['fallback']}).")
@@ -166,3 +257,11 @@ def text(document: dict[str, Any]) -> str:
         f" {cost}. Run {document['run']}"
     )
     return "\n".join([*first, *lines])
+
+
+def _passages(document: dict[str, Any]) -> str:
+    """The passages that are shown in place of an answer, with the note that says why; else nothing."""
+    if document.get("outcome") != "passages":
+        return ""
+    cited = [f"[{each['n']}] {each['author']} ({each['ts'][:10]}): {each['quote']}" for each in document["citations"]]
+    return "\n".join([document["note"], *cited])

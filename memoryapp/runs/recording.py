@@ -54,8 +54,9 @@ class RunClosed(Exception):
 class Recorder:
     """The only writer of a run's events, until somebody else closes the run."""
 
-    def __init__(self, run_id: UUID, journal: Journal, announce: Announce) -> None:
+    def __init__(self, run_id: UUID, journal: Journal, announce: Announce, attempt: int = 0) -> None:
         self.run_id = run_id
+        self.attempt = attempt
         self.journal = journal
         self.announce = announce
         self.events: list[Event] = []
@@ -102,7 +103,7 @@ class Recorder:
         first, events = len(self.events) + 1, [*self.events, *(event for _, event in waiting)]
         rows = [EventRow(event.kind, moment, to_json(event), raw_message(event)) for moment, event in waiting]
         ending = _ending(events)
-        owner = await self.journal.write(JournalEntry(self.run_id, first, rows, ending))
+        owner = await self.journal.write(JournalEntry(self.run_id, first, rows, ending, attempt=self.attempt))
         if owner is None:
             raise RunClosed(self.run_id)
         self.events = events

@@ -70,6 +70,11 @@ class Runner:
         """Whether this process executes the run, so that its notices need no channel layer."""
         return run_id in self._executing
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether this process executes any run."""
+        return bool(self._executing)
+
     @contextmanager
     def listening(self, run_id: UUID) -> Iterator[asyncio.Event]:
         """An event that is set whenever a run of this process may have new events. For this loop only."""

@@ -57,11 +57,14 @@ class RankedItems:
     artifacts: tuple[_RankedItem, ...]
 
 
-def find_items(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> RankedItems:
-    """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown. Equal scores are ordered by
-    number."""
+def find_items(
+    compared: Compared, threshold: float, *, shown: tuple[int, int], most: int, but: Sequence[int] = ()
+) -> RankedItems:
+    """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown, without the people ``but``.
+    Equal scores are ordered by number."""
+    people = np.flatnonzero((compared.items > 0) & ~np.isin(compared.items, but))
     return RankedItems(
-        people=_ranked(compared, np.flatnonzero(compared.items > 0), threshold, shown[0], most),
+        people=_ranked(compared, people, threshold, shown[0], most),
         artifacts=_ranked(compared, np.flatnonzero(compared.items < 0), threshold, shown[1], most),
     )
 

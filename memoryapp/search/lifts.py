@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from memoryapp.engine.candidates import NamedDates, OneTerm, UnderstoodQuery
 from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.dates import closeness, windows
-from memoryapp.engine.text.instructions import INSTRUCTION, asks_to_make
 from memoryapp.engine.text.irregular import other_forms
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.engine.text.queries import matter_of
+from memoryapp.engine.text.queries import INSTRUCTION, asks_to_make, matter_of
 from memoryapp.operations.database import SqlStatement
 from memoryapp.search.columns import Ids, Positions, positions
 
@@ -42,7 +41,7 @@ _DAY_SECONDS = 86_400
 INSTRUCTIONS = """
 SELECT string_agg(DISTINCT int8send(pm.passage_id), ''::bytea)
 FROM memoryapp_message m JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-WHERE m.owner_id = %(owner)s AND m.role = 'user' AND m.topic_id IS NOT NULL AND m.text ~* %(instruction)s
+WHERE m.owner_id = %(owner)s AND m.role = 'user' AND NOT m.is_withdrawn AND m.text ~* %(instruction)s
 """
 
 
@@ -50,8 +49,8 @@ WHERE m.owner_id = %(owner)s AND m.role = 'user' AND m.topic_id IS NOT NULL AND 
 class PassageOrigins:
     """The time and the author of each of n passages, shape (n,).
 
-    ``days`` counts from 1970-01-01; it is NaN for a passage that no topic holds. ``replies`` marks passages that
-    contain only the assistant's words. ``authors`` are all who speak in the memory.
+    ``days`` counts from 1970-01-01; it is NaN for a passage that is in no topic and no session. ``replies`` marks
+    passages that contain only the assistant's words. ``authors`` are all who speak in the memory.
     """
 
     days: Floats

@@ -15,7 +15,9 @@ from memoryapp.models import (
     CardVector,
     ChatUser,
     EmbeddingProfile,
+    Message,
     Passage,
+    PassageMessage,
     PassageVector,
     RefusedText,
     Topic,
@@ -27,12 +29,26 @@ from memoryapp.operations.waits import waiting
 # A refusal may be a passing fault. After three refusals a text is sent once a day.
 WAITS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 
+# Of the messages that are embedded before all others.
+MOST_FRESH = 1_000
+
 Row = TypeVar("Row", bound=Owned)
 
 
 def passages(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Passage]:
     vectors = PassageVector.objects.filter(passage=OuterRef("pk"), profile=row)
     return _missing(Passage.objects.all(), vectors, "passage", row, owner)
+
+
+def fresh(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Passage]:
+    """Those of ``passages`` that contain messages of active sessions, of up to a thousand such messages.
+
+    The ids are read first: as one statement over tables that were just filled it took minutes.
+    """
+    active = Message.objects.active() if owner is None else Message.objects.active().of(owner)
+    messages = list(active.order_by().values_list("pk", flat=True)[:MOST_FRESH])
+    of_active = PassageMessage.objects.filter(message__in=messages).values_list("passage", flat=True)
+    return passages(row, owner).filter(pk__in=list(of_active))
 
 
 def cards(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Card]:

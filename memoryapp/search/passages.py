@@ -8,25 +8,34 @@ the answer in that passage. Counted, the first ten passages contain less of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from memoryapp.engine.fusion import descending
+from memoryapp.engine.memory import ANYWHERE, MessageContent, Where
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.text.copies import Saying, originals
+from memoryapp.engine.text.passages import line_of, parts_of
 from memoryapp.operations.database import SqlStatement, array
+from memoryapp.reading import permitted
 from memoryapp.search.columns import Positions
 from memoryapp.search.similarity import Compared
 
 ROWS = """
 SELECT p.id, p.text, array_agg(m.id ORDER BY m.sent_at, m.id),
-       coalesce(array_agg(DISTINCT m.topic_id) FILTER (WHERE m.topic_id IS NOT NULL), '{}')
+       coalesce(array_agg(DISTINCT m.topic_id) FILTER (WHERE m.topic_id IS NOT NULL), '{{}}'), {messages}
 FROM memoryapp_passage p
 JOIN memoryapp_passagemessage of_passage ON of_passage.passage_id = p.id
 JOIN memoryapp_message m ON m.id = of_passage.message_id
-WHERE p.owner_id = %(owner)s AND p.id = ANY(%(passages)s::bigint[])
+WHERE p.owner_id = %(owner)s AND p.id = ANY(%(passages)s::bigint[]) AND {conditions}
 GROUP BY p.id
+"""
+# The messages that a restricted search may read of each passage.
+MESSAGES = """
+json_agg(json_build_object('id', m.id, 'role', m.role, 'author', m.author, 'sent_at', m.sent_at, 'text', m.text,
+                           'forwarded_from', m.forwarded_from) ORDER BY m.sent_at, m.id)
 """
 
 
@@ -36,16 +45,27 @@ def best(compared: Compared, most: int, within: Positions) -> Positions:
     return within[descending(compared.fused[within])[:most]] if most else np.zeros(0, np.intp)
 
 
-def rows_sql(owner_id: int, compared: Compared, at: Positions) -> SqlStatement | None:
-    """The statement that reads the texts and messages of the passages at these positions; none for no positions."""
-    return (ROWS, {"owner": owner_id, "passages": array(compared.ids[at].tolist())}) if len(at) else None
+def rows_sql(owner_id: int, compared: Compared, at: Positions, where: Where = ANYWHERE) -> SqlStatement | None:
+    """The statement that reads the passages at these positions; none for no positions."""
+    return texts_sql(owner_id, compared.ids[at].tolist(), where) if len(at) else None
+
+
+def texts_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> SqlStatement:
+    """The statement that reads the texts and permitted messages of these passages, as rows of ``ROWS``."""
+    conditions, values = permitted(where)
+    rows = ROWS.format(messages=MESSAGES if where else "NULL", conditions=conditions)
+    return rows, {"owner": owner_id, "passages": array(ids), **values}
 
 
 def find_passages(
-    compared: Compared, at: Positions, rows: Iterable[Sequence[Any]], sayings: Mapping[int, Saying]
+    compared: Compared,
+    at: Positions,
+    rows: Iterable[Sequence[Any]],
+    sayings: Mapping[int, Saying],
+    sessions: Mapping[int, int],
 ) -> tuple[FoundPassage, ...]:
     """The passages with the data of ``ROWS``, one of several copies; a passage that was erased meanwhile is
-    left out."""
+    left out. ``sessions`` are the active ones by their messages; they count as topics where there is none yet."""
     known = {id: row for id, *row in rows}
     numbers = compared.numbers(at)
     places = {id: place for place, id in enumerate(compared.ids[at].tolist()) if id in known}
@@ -59,9 +79,17 @@ def find_passages(
             bm25=numbers.bm25[place],
             fused=numbers.fused[place],
             score=numbers.score[place],
-            text=known[id][0],
+            text=text_of(known[id][0], known[id][3]),
             messages=tuple(known[id][1]),
-            topics=tuple(known[id][2]),
+            topics=tuple(known[id][2]) or tuple(dict.fromkeys(sessions[m] for m in known[id][1] if m in sessions)),
         )
         for rank, (place, id) in enumerate(here, start=1)
     )
+
+
+def text_of(passage: str, rows: Sequence[Mapping[str, Any]] | None) -> str:
+    """The passage, or the lines of the messages of it that may be read."""
+    if rows is None:
+        return passage
+    messages = [MessageContent(**{**row, "sent_at": datetime.fromisoformat(row["sent_at"])}) for row in rows]
+    return "\n".join(map(line_of, parts_of(passage, messages)))

@@ -41,10 +41,7 @@ MOST_REFUSED = 0.01
 async def profile_row(profile: Profile) -> EmbeddingProfile:
     """The row of ``profile``, made on its first use."""
     row, _made = await EmbeddingProfile.objects.aget_or_create(
-        provider=profile.provider,
-        model=profile.model,
-        dimensions=profile.dimensions,
-        defaults={"threshold": profile.threshold},
+        **profile.identity, defaults={"threshold": profile.threshold}
     )
     return row
 
@@ -52,13 +49,9 @@ async def profile_row(profile: Profile) -> EmbeddingProfile:
 def profile_of(row: EmbeddingProfile) -> Profile:
     """The profile of a row, as embedders and searches use it."""
     current = clients.profile()
-    if _named(current) == _named(row):
+    if current.identity == row.identity:
         return current
-    return clients.known_profile(row.provider, row.model, row.dimensions, row.threshold)
-
-
-def _named(profile: Profile | EmbeddingProfile) -> tuple[str, str, int]:
-    return profile.provider, profile.model, profile.dimensions
+    return clients.known_profile(row.identity, row.threshold)
 
 
 def serving_profile() -> Profile:
@@ -86,12 +79,7 @@ def serving() -> EmbeddingProfile:
 def configured() -> EmbeddingProfile:
     """The row of the profile that the settings ask for."""
     profile = clients.profile()
-    row, _made = EmbeddingProfile.objects.get_or_create(
-        provider=profile.provider,
-        model=profile.model,
-        dimensions=profile.dimensions,
-        defaults={"threshold": profile.threshold},
-    )
+    row, _made = EmbeddingProfile.objects.get_or_create(**profile.identity, defaults={"threshold": profile.threshold})
     return row
 
 
@@ -196,7 +184,7 @@ def awaiting_consent() -> Profile | None:
     row."""
     profile = clients.profile()
     first = EmbeddingProfile.objects.filter(is_serving=True).first()
-    if first is None or _named(first) == _named(profile):
+    if first is None or first.identity == profile.identity:
         return None
     return None if EmbeddingProfile.objects.asked(profile).exists() else profile
 

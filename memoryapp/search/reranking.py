@@ -21,7 +21,7 @@ quality is unknown should have a small weight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -31,16 +31,15 @@ import numpy as np
 from memoryapp.engine.candidates import Candidate, UnshownCandidates
 from memoryapp.engine.chat.cross_encoder import log_odds
 from memoryapp.engine.fusion import shown_scores, z_scores
+from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.engine.text.lines import candidate_line
-from memoryapp.operations.database import array
+from memoryapp.search import passages
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Connection
 
 WEIGHT = 3.0
 _DIGITS = 6
-
-TEXTS = "SELECT id, text FROM memoryapp_passage WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])"
 
 
 def ranked(found: SearchResult) -> list[Candidate]:
@@ -48,11 +47,15 @@ def ranked(found: SearchResult) -> list[Candidate]:
     return sorted((*found.candidates, *found.below.candidates()), key=attrgetter("rank"))
 
 
-async def passage_texts(connection: Connection, owner_id: int, candidates: Sequence[Candidate]) -> list[str]:
-    """The text of the best passage of each candidate; empty for a passage that was erased."""
+async def passage_texts(
+    connection: Connection, owner_id: int, candidates: Sequence[Candidate], where: Where = ANYWHERE
+) -> list[str]:
+    """The text of the best passage of each candidate, as far as ``where`` permits; empty for a passage that was
+    erased."""
     ids = [candidate.passage_id for candidate in candidates]
-    rows = await (await connection.execute(TEXTS, {"owner": owner_id, "ids": array(ids)})).fetchall()
-    texts: Mapping[int, str] = dict(rows)
+    rows, values = passages.texts_sql(owner_id, ids, where)
+    found = await (await connection.execute(rows, values)).fetchall()
+    texts = {id: passages.text_of(text, messages) for id, text, *_messages, messages in found}
     return [texts.get(id, "") for id in ids]
 
 

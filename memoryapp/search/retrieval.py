@@ -14,23 +14,25 @@ from typing import Any
 
 import numpy as np
 
+from memoryapp import reading
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery, UnshownCandidates
 from memoryapp.engine.fusion import Best, Fusion, TopicPassages, fuse
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.text.copies import Saying, originals
 from memoryapp.engine.text.lines import candidate_line
-from memoryapp.operations.database import SqlStatement, array, together
+from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search import copies, items, passages
 from memoryapp.search.columns import Ids
 from memoryapp.search.index_cache import IndexCache, TopicFacts
 from memoryapp.search.similarity import WORDINGS, Compared, Connection, Question, compare
 from memoryapp.search.summaries import SummaryWords
+from memoryapp.sessions import active
+from memoryapp.sessions.active import ActiveTalk
 
-TOPICS = """
-SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM memoryapp_topic
-WHERE owner_id = %(owner)s AND id = ANY(%(topics)s::bigint[])
-"""
+FACTS = (
+    "SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM ({topics}) topic"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class SearchResult:
     vector in this profile yet, ``cards`` counts people and artifacts together. A topic that shares no word with the
     query and whose cosine is below ``threshold`` is not shown. ``copies`` maps each topic that is left out, because a
     shown one says the same, to that one. ``rarity`` is the idf of each stem of the query that any passage contains.
+
+    ``sessions`` are the active sessions that were ranked, with the numbers of their messages.
     """
 
     candidates: tuple[Candidate, ...]
@@ -71,6 +75,7 @@ class SearchResult:
     threshold: float = 0.0
     copies: Mapping[str, str] = field(default_factory=dict)
     rarity: Mapping[str, float] = field(default_factory=dict)
+    sessions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +123,28 @@ async def search(
     texts, cards, index = compared.passages, compared.cards, compared.index
     least = compared.threshold if threshold is None else threshold
     ranked = _ranked(texts, compared.topics, compared.summaries, least, sizes)
-    found = items.find_items(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
-    within = np.unique(compared.topics.places) if asked.where else np.arange(len(texts.ids))
+    found = items.find_items(
+        cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked, but=asked.where.never_people
+    )
+    within = compared.within
     best = passages.best(texts, sizes.passages, within)
+    narrowed = asked.where.has_filters
+    unknown = [number for number in ranked.best.topics.tolist() if narrowed or number not in index.facts]
     read_for = dict.fromkeys([*texts.ids[ranked.best.passages].tolist(), *texts.ids[best].tolist()])
-    people, artifacts, topics, read, sayings, *_ = await together(
+    people, artifacts, topics, titles, read, sayings, *_ = await together(
         connection,
         *items.rows_sql(asked.owner_id, found),
-        _topics_sql(asked.owner_id, [number for number in ranked.best.topics.tolist() if number not in index.facts]),
-        passages.rows_sql(asked.owner_id, texts, best),
+        _facts_sql(asked, [number for number in unknown if number > 0]),
+        active.titles_sql(asked.owner_id, [number for number in unknown if number < 0]),
+        passages.rows_sql(asked.owner_id, texts, best, asked.where),
         copies.sayings_sql(asked.owner_id, [number for number in read_for if number not in index.sayings]),
         *keep,
     )
-    cache.learn(asked.owner_id, index, [TopicFacts(*row) for row in topics], copies.sayings(sayings))
+    facts = [*(TopicFacts(*row) for row in topics), *_session_facts(titles, index.active, has_title=not narrowed)]
+    cache.learn(asked.owner_id, index, () if narrowed else facts, copies.sayings(sayings))
     shown, left_out = ranked.once(texts.ids, index.sayings, sizes.topics)
-    candidates, below = _candidates(texts, ranked, index.facts, shown)
+    known = {each.id: each for each in facts} if narrowed else index.facts
+    candidates, below = _candidates(texts, ranked, known, shown)
     return SearchResult(
         candidates=candidates,
         below=below,
@@ -142,12 +154,28 @@ async def search(
         people=items.people(found.people, people),
         artifacts=items.artifacts(found.artifacts, artifacts),
         cards=len(cards.ids),
-        best_passages=passages.find_passages(texts, best, read, index.sayings),
+        best_passages=passages.find_passages(texts, best, read, index.sayings, index.active.session_of),
         understood=compared.understood,
         threshold=least,
         copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},
         rarity=texts.words.rarity,
+        sessions=_sessions(ranked.best.topics, index.active),
     )
+
+
+def _session_facts(titles: Sequence[Sequence[Any]], talk: ActiveTalk, *, has_title: bool) -> list[TopicFacts]:
+    """The facts of active sessions, with the beginnings of their first messages if those may be shown."""
+    found = ((talk.sessions[-number], text) for number, text in titles if -number in talk.sessions)
+    return [
+        TopicFacts(each.number, active.title(text) if has_title else "", each.date, len(each.messages), each.size_chars)
+        for each, text in found
+    ]
+
+
+def _sessions(ranked: Ids, talk: ActiveTalk) -> dict[str, tuple[int, ...]]:
+    """The messages of the active sessions that were ranked."""
+    numbers = (number for number in ranked.tolist() if number in talk.sessions)
+    return {topic_id(number): talk.sessions[number].messages for number in numbers}
 
 
 def _ranked(
@@ -176,9 +204,12 @@ def _ranks_among(every: Ids, topics: Ids) -> dict[int, int]:
     return dict(zip(every[at].tolist(), (at + 1).tolist(), strict=True))
 
 
-def _topics_sql(owner_id: int, topics: Sequence[int]) -> SqlStatement | None:
-    """The statement that reads the facts of these topics."""
-    return (TOPICS, {"owner": owner_id, "topics": array(topics)}) if topics else None
+def _facts_sql(asked: Question, topics: Sequence[int]) -> SqlStatement | None:
+    """The statement that reads what candidates show of these topics: nothing beyond the permitted messages."""
+    if not topics:
+        return None
+    rows, values = reading.topics_sql(asked.owner_id, topics, asked.where)
+    return FACTS.format(topics=rows), values
 
 
 def _candidates(

@@ -1,9 +1,10 @@
 """Search cache: results of searches, kept for some seconds for an identical search.
 
 A series of questions, several strategies for one question, or a reloaded page repeat the same search within seconds. A
-cached result is used while the memory is unchanged: each search asks for the last edit of topics, the last erasure, the
-cards of people and artifacts, and the threshold of the profile. A result without all vectors is not cached, because the
-vectors are being made. The query's own vectors are not part of it: each run makes and stores its own.
+cached result is used while the memory is unchanged: each search asks for the last edit of topics, the changes of the
+talk, the last erasure, the cards of people and artifacts, and the threshold of the profile. A result without all
+vectors is not cached, because the vectors are being made. The query's own vectors are not part of it: each run makes
+and stores its own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ MOST = 64
 
 VERSION = """
 SELECT (SELECT row(id, at)::text FROM memoryapp_topicedit WHERE owner_id = %(owner)s ORDER BY id DESC LIMIT 1),
+       (SELECT talk FROM memoryapp_chatuser WHERE id = %(owner)s),
        (SELECT row(max(id), max(cut_at), max(ended_at))::text FROM memoryapp_erasure),
        (SELECT row(count(*), max(made_from))::text FROM memoryapp_card WHERE owner_id = %(owner)s),
        (SELECT count(*) FROM memoryapp_cardvector WHERE owner_id = %(owner)s AND profile_id = %(profile)s),
@@ -105,7 +107,7 @@ def _key(asked: Question, sizes: Sizes, fusion: Fusion) -> Hashable:
     """The key of a search: its texts, and which of them had a vector. The vectors themselves follow from texts and
     model."""
     wordings = tuple((wording.text, wording.vector is not None) for wording in asked.wordings)
-    return asked.owner_id, asked.profile_id, wordings, asked.where, sizes, fusion
+    return asked.owner_id, asked.profile_id, wordings, asked.where, asked.fresh, asked.known, sizes, fusion
 
 
 _caches: WeakSet[SearchCache] = WeakSet()

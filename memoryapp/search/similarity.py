@@ -28,16 +28,16 @@ from pgvector import HalfVector
 
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.fusion import Fusion, Sum, TopicPassages, fuse, shown_scores
-from memoryapp.engine.memory import ANYWHERE, Where
+from memoryapp.engine.memory import ANYWHERE, AtHand, Where
 from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, is_wide
 from memoryapp.models.embedding import COVERED_DIMENSIONS
 from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, Positions, int64s, positions
-from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, current, reread, versions
+from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, current, reread, version_of, versions
 from memoryapp.search.lifts import instructions_sql, lifts, understood_of
 from memoryapp.search.summaries import SummaryWords, holding
-from memoryapp.search.where import let_through, pairs_sql
+from memoryapp.search.where import at_hand_sql, let_through, pairs_sql
 from memoryapp.search.words import Occurrences, counts_sql, folded, joined, matches_in, one_term_each
 
 Connection = psycopg.AsyncConnection[Any]
@@ -201,7 +201,7 @@ class Wording:
 class Question:
     """A query to one owner's memory: as it was typed, and as a model rewrote it, if that differs.
 
-    ``where`` restricts the messages that may be found.
+    ``where`` restricts what is found; ``known`` of active sessions is not, without ``fresh`` nothing of them.
     """
 
     owner_id: int
@@ -211,6 +211,8 @@ class Question:
     dimensions: int
     rewrite: Wording | None = None
     where: Where = ANYWHERE
+    fresh: bool = True
+    known: AtHand = AtHand()
 
     @property
     def wordings(self) -> tuple[Wording, ...]:
@@ -222,14 +224,15 @@ class Question:
 class Comparison:
     """Every passage and card of an owner compared with a query, and what was ``understood`` of the query.
 
-    ``topics`` may be found, with their passages; ``summaries`` holds the words of the summaries of all topics;
-    ``threshold`` is the cosine below which nothing counts as near in this profile.
+    ``topics`` may be found, with their passages, which are at the positions ``within``; ``summaries`` holds the words
+    of the summaries of all topics; ``threshold`` is the cosine below which nothing counts as near in this profile.
     """
 
     passages: Compared
     cards: Compared
     index: MemoryIndex
     topics: TopicPassages
+    within: Positions
     summaries: SummaryWords
     threshold: float
     understood: UnderstoodQuery
@@ -247,12 +250,14 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
     common = await common_words.of_query(connection, asked.owner_id, queries, known.passages.ids)
     counting = counts_sql(asked.owner_id, queries, common.words)
     instructing = instructions_sql(asked.owner_id, texts, known.talk)
-    asks = *versions(asked.owner_id), _near(asked), counting, instructing, pairs_sql(asked.owner_id, asked.where)
-    edits, (erasure,), (row,), counted, instructed, pairs = await together(connection, *asks)
+    asks = (
+        *(*versions(asked.owner_id), _near(asked), counting, instructing),
+        *(pairs_sql(asked.owner_id, asked.where), at_hand_sql(asked.owner_id, asked.text, asked.known)),
+    )
+    versioned, (erasure,), (row,), counted, instructed, pairs, at_hand = await together(connection, *asks)
     cache.forget_erased(tuple(erasure))
-    edit = tuple(edits[0]) if edits else None
-    if known.edit != edit:
-        known = await reread(connection, asked.owner_id, edit, cache)
+    if known.version != (version := version_of(versioned)):
+        known = await reread(connection, asked.owner_id, version, cache)
     near, words = Near._make(row), [Occurrences._make(each) for each in counted]
     instructions = int64s(instructed[0][0]) if instructed else np.zeros(0, np.int64)
     by_wording = []
@@ -264,12 +269,16 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
         by_wording.append((weighed(passages, wide, fusion, lifted), _weighed_among(passages, cards, wide, fusion)))
     of_passages, of_cards = zip(*by_wording, strict=True)
     understood = understood_of(texts, known.talk, common.terms, instructed=bool(len(instructions)), where=asked.where)
-    topics = let_through(known.passages.ids, pairs) if asked.where else known.topics
+    topics = let_through(asked.where, known, pairs)
+    hidden = known.active_passages if not asked.fresh else known.active_within({number for (number,) in at_hand})
+    topics = topics.without(positions(known.passages.ids, np.array(list(hidden), np.int64))[0]) if hidden else topics
+    within = np.unique(topics.places) if topics is not known.topics else np.arange(len(known.passages.ids))
     matches = [_summaries(known.topics.topics, words, place) for place in range(len(asked.wordings))]
     summaries = SummaryWords.of(
         known.topics.topics, matches, common.terms, fusion.words if isinstance(fusion, Sum) else 1.0
     )
-    return Comparison(better(*of_passages), better(*of_cards), known, topics, summaries, near.threshold, understood)
+    found, items = better(*of_passages), better(*of_cards)
+    return Comparison(found, items, known, topics, within, summaries, near.threshold, understood)
 
 
 def better(typed: Compared, rewrite: Compared | None = None) -> Compared:

@@ -118,7 +118,7 @@ async def _only_worker(row: EmbeddingProfile, wait: timedelta, meanwhile: Callab
 
 
 async def _embed_passages(task: _Task) -> int:
-    passages = await sync_to_async(_page)(task, missing.passages(task.row, task.owner), 0, "text")
+    passages, last = await sync_to_async(_next_passages)(task, 0)
     if not passages:
         return 0
     made = 0
@@ -128,9 +128,17 @@ async def _embed_passages(task: _Task) -> int:
             vectors = await _vectors_of(task, "passage", {passage: [passage.text] for passage in passages})
             made += await sync_to_async(_store_passages)(task.row, vectors)
             await sync_to_async(joint.add)([passage.owner_id for passage in passages])
-            rest = missing.passages(task.row, task.owner)
-            passages = await sync_to_async(_page)(task, rest, passages[-1].pk, "text")
+            passages, last = await sync_to_async(_next_passages)(task, last)
     return made
+
+
+def _next_passages(task: _Task, last: int) -> tuple[list[Passage], int]:
+    """The next passages: those of active sessions first, because people ask for what was just said. With them the
+    number after which the others go on."""
+    if fresh := _page(task, missing.fresh(task.row, task.owner), 0, "text"):
+        return fresh, last
+    rest = _page(task, missing.passages(task.row, task.owner), last, "text")
+    return rest, rest[-1].pk if rest else last
 
 
 @asynccontextmanager
@@ -239,7 +247,7 @@ async def _vectors(
 
 async def _embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     with metrics.embedding(len(texts)):
-        vectors = await embedder.embed(texts)
+        vectors = await embedder.embed(embedder.profile.as_passages(texts))
         if vectors.shape != (len(texts), embedder.profile.dimensions):
             raise EmbeddingError(f"{len(texts)} texts came back as vectors of shape {vectors.shape}.")
     return vectors

@@ -1,8 +1,8 @@
 """Wordings of a query and their vectors: as it was typed, and as a model rewrote it if that fits the conversation.
 
-The typed query is always searched, because a rewrite may be wrong. A rewrite that shares no word with the query or the
-conversation, and is not near the query in meaning ("MinIO" for "мениск"), would only add noise. It is not used, and the
-run says so.
+The typed query is always searched, because a rewrite may be wrong. A rewrite is not used, and the run says so, when it
+shares no word with the query or the conversation and is not near the query in meaning, or when it guesses: a word of
+the query gave way to one that nobody said ("MinIO" for "мениск").
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pgvector import HalfVector
 
+from memoryapp.engine.agents.rewrites import guesses
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
 from memoryapp.engine.events import QueryEnriched
 from memoryapp.engine.notes import Note, Notes
@@ -45,14 +46,14 @@ async def word_query(
     ``talk`` are the texts of the running conversation. ``authors`` are the people who speak in the memory; their names
     are left out of the vectors. A rewrite that does not fit is removed from the line.
     """
-    # These seconds are charged to the run, whose timeouts use this clock.
+    # The run's deadline uses this clock.
     loop = asyncio.get_running_loop()
     began = loop.time()
     texts = [line.query] if line.enriched == line.query else [line.query, line.enriched]
     encoded = [matter_of(text, authors).texts for text in texts]
     vectors, notes = await _vectors(encoded, embedder, seconds)
-    if len(texts) > 1 and not _is_related(line, talk, vectors, embedder.profile.related):
-        line = replace(line, enriched=line.query, note=f"unrelated: {line.enriched}")
+    if len(texts) > 1 and (fault := _fault(line, talk, authors, vectors, embedder.profile.related)):
+        line = replace(line, enriched=line.query, note=f"{fault}: {line.enriched}")
         texts = texts[:1]
     made = [None] * len(texts) if vectors is None else [HalfVector(vector) for vector in vectors[: len(texts)]]
     typed, *rewrite = (Wording(text, vector) for text, vector in zip(texts, made, strict=True))
@@ -67,12 +68,24 @@ async def _vectors(
     every = list(dict.fromkeys(text for texts in encoded for text in texts))
     try:
         async with asyncio.timeout(seconds):
-            known = dict(zip(every, await embedder.embed(every), strict=True))
+            known = dict(zip(every, await embedder.embed(embedder.profile.as_queries(every)), strict=True))
             return unit(np.stack([sum(known[text] for text in texts) for texts in encoded])), ()
     except EmbeddingError as error:
         return None, (error.note or Note("embedding_failed", {"words": str(error)}),)
     except TimeoutError:
         return None, (Note("no_vector_in_time", {"seconds": seconds}),)
+
+
+def _fault(
+    line: QueryEnriched, talk: Sequence[str], authors: Collection[str], vectors: Vectors | None, least: float
+) -> str:
+    """Why the rewrite is not used, as the code of a note; empty when it is."""
+    if not _is_related(line, talk, vectors, least):
+        return "unrelated"
+    # What the enricher was shown, except other topics: a word of theirs is as much of a guess as any.
+    shown = (line.variables.get(name, "") for name in ("profile", "messages"))
+    texts = (*(text[:QUERY_CHARS] for text in (*talk, *authors)), *shown)
+    return "guessed" if guesses(line.query, line.enriched, texts) else ""
 
 
 def _is_related(line: QueryEnriched, talk: Sequence[str], vectors: Vectors | None, least: float) -> bool:

@@ -39,7 +39,7 @@ SELECT string_agg(int8send(topic_id), ''::bytea), string_agg(int8send(size_chars
        string_agg(halfvec_send(vector), ''::bytea)
 FROM (
     SELECT v.topic_id, t.size_chars, v.vector FROM memoryapp_topicvector v
-    JOIN memoryapp_topic t ON t.id = v.topic_id AND t.owner_id = %(owner)s AND t.is_live
+    JOIN memoryapp_topic t ON t.id = v.topic_id AND t.owner_id = %(owner)s AND t.is_live AND t.recall = ''
     WHERE v.owner_id = %(owner)s AND v.profile_id = %(profile)s
     ORDER BY t.consolidation_checked, t.ended_at DESC, t.id DESC LIMIT %(most)s
 ) compared

@@ -116,9 +116,6 @@ def _cosines(vectors: TopicVectors, asked: Indices) -> Floats:
     sizes = vectors.sizes
     cosines: Floats = vectors.matrix[asked] @ vectors.matrix.T
     cosines[np.arange(len(asked)), asked] = -1
-    # A topic that is too long already should be split instead.
-    too_long = sizes > settings.SPLIT_THRESHOLD_CHARS
-    cosines[too_long[asked]] = cosines[:, too_long] = -1
     cosines[sizes[asked][:, None] + sizes[None, :] > settings.MAX_MERGED_SIZE_CHARS] = -1
     return cosines
 

@@ -40,6 +40,19 @@ FROM (
     ORDER BY m.topic_id, m.sent_at, m.id
 ) ordered
 """
+# Of some topics, those whose messages a merge put together exactly so; a new summary or an undo of an undo changes
+# nothing about that.
+MERGED = """
+SELECT DISTINCT t.id
+FROM memoryapp_topicedit e
+JOIN memoryapp_editedtopic i ON i.edit_id = e.id AND i.side = 'in'
+JOIN memoryapp_topic made ON made.id = i.topic_id
+JOIN memoryapp_topicmessage was ON was.topic_id = made.id
+JOIN memoryapp_topicmessage now ON now.message_id = was.message_id AND now.topic_id = ANY(%(topics)s::bigint[])
+JOIN memoryapp_topic t ON t.id = now.topic_id AND t.message_count = made.message_count AND t.size_chars <= %(most)s
+WHERE e.owner_id = %(owner)s AND e.kind = 'merge'
+GROUP BY t.id, made.id, made.message_count HAVING count(*) = made.message_count
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +111,18 @@ class _Cut:
 
 
 def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness, most: int) -> list[Split]:
-    """The best ``most`` of ``topics`` to split, best first."""
-    found = (_split(topic, messages, near) for topic, messages in _messages_of(owner_id, topics, profile))
+    """The best ``most`` of ``topics`` to split, best first; none that a merge made within its bound."""
+    merged = _merged(owner_id, topics)
+    apart = [topic for topic in topics if topic.pk not in merged]
+    found = (_split(topic, messages, near) for topic, messages in _messages_of(owner_id, apart, profile))
     return sorted((split for split in found if split), key=lambda split: (-split.score, split.topic))[:most]
+
+
+def _merged(owner_id: int, topics: Sequence[Topic]) -> frozenset[int]:
+    named = [topic.pk for topic in topics if _may_be_cut(topic)]
+    with connection.cursor() as cursor:
+        cursor.execute(MERGED, {"owner": owner_id, "topics": named, "most": settings.MAX_MERGED_SIZE_CHARS})
+        return frozenset(number for (number,) in cursor.fetchall())
 
 
 def _split(topic: Topic, messages: _TopicMessages, near: Nearness) -> Split | None:

@@ -47,6 +47,8 @@ def _verdict(verdict: MergeVerdict | None) -> Iterator[str]:
         return
     if verdict.should_merge:
         yield _("The merger would make them one: %(reason)s") % {"reason": verdict.reason}
+        if verdict.fault:
+            yield _("Its summary could not be used, so a person decides; the proposed one quotes the messages.")
     elif verdict.reason:
         yield _("The merger would keep them apart: %(reason)s") % {"reason": verdict.reason}
     else:

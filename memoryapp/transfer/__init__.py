@@ -6,7 +6,9 @@ Rows are written by field, so a new model or field is exported automatically; ``
 makes the passages of restored messages, and ``knowledge``.
 """
 
+from memoryapp.transfer.export_file import outline, recognises
 from memoryapp.transfer.exporting import file_of, lines
-from memoryapp.transfer.restoring import NotEmpty, Restored, outline, recognises, restore
+from memoryapp.transfer.restoring import NotEmpty, Restored, restore
+from memoryapp.transfer.rows import RESTORED
 
-__all__ = ["NotEmpty", "Restored", "file_of", "lines", "outline", "recognises", "restore"]
+__all__ = ["RESTORED", "NotEmpty", "Restored", "file_of", "lines", "outline", "recognises", "restore"]

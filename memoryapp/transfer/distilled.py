@@ -9,7 +9,7 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -22,7 +22,7 @@ from memoryapp import chat_users, knowledge
 from memoryapp.curation import CurationError
 from memoryapp.curation.swapping import lock_owner
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.importers import ChatFile, Distilled, MessageRecord, Rejected
+from memoryapp.importers import ChatFile, Distilled, LeftOut, MessageRecord, Rejected, reasons
 from memoryapp.ingestion.imports import Addressee, NamedMessages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, KnowledgeEdit, Message, Person, Topic
@@ -30,20 +30,29 @@ from memoryapp.operations import advisory_locks
 
 KINDS = ("topic", "fact", "person", "artifact")
 _AT_ONCE = 500
+MOST_SAMPLES = 4
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "fact": ("relation", "content"),
-    "person": ("display_name",),
+    "person": ("display_name", "username", "circle"),
     "artifact": ("sha256",),
 }
+# The field of the key by which known rows are looked up.
+_TELLING: Mapping[str, str] = {"fact": "content", "person": "display_name", "artifact": "sha256"}
 
 
 @dataclass(frozen=True, slots=True)
 class DistilledCounts:
-    """How many items of each kind are new, and how many known; what was refused, with the reasons."""
+    """How many items of each kind are new, and how many known; what was refused and what left out, with the reasons.
+
+    ``users`` are the chat users with at least one item, ``samples`` the first new facts.
+    """
 
     new: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     refused: NamedMessages = field(default_factory=NamedMessages)
+    left_out: Counter[str] = field(default_factory=Counter)
+    users: dict[str, None] = field(default_factory=dict)
+    samples: list[Fact] = field(default_factory=list)
 
 
 @contextmanager
@@ -108,9 +117,16 @@ def _portions(
 def _addressed(chat: ChatFile, addressee: Addressee, found: DistilledCounts) -> Iterator[tuple[str, Distilled]]:
     for item in chat.distilled():
         name = addressee(item.user)
-        if isinstance(item, Rejected) and name is not None:
+        if name is None:
+            found.left_out[str(reasons.OTHER_USER)] += 1
+        elif isinstance(item, LeftOut):
+            found.left_out[item.reason] += 1
+        elif isinstance(item, Rejected):
             found.refused.add([item])
-        elif isinstance(item, Distilled) and name:
+        elif not name:
+            found.refused.add([Rejected(item.line, _("it names no user: say whose memory this is with --user"))])
+        else:
+            found.users[name] = None
             yield name, item
 
 
@@ -198,7 +214,7 @@ class _Rows:
         known, linked = self._known(items), self._linked(items)
         for item in items:
             key = self._key(item.values)
-            if key in known:
+            if self._is_among(key, known):
                 self.found.known[self.kind] += 1
                 continue
             try:
@@ -209,17 +225,26 @@ class _Rows:
                 continue
             known.add(key)
             self.found.new[self.kind] += 1
+            if isinstance(row, Fact) and len(self.found.samples) < MOST_SAMPLES:
+                self.found.samples.append(row)
             yield row
 
     def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(values.get(name) for name in _KEYS[self.kind])
 
+    def _is_among(self, key: tuple[Any, ...], known: Collection[tuple[Any, ...]]) -> bool:
+        """Whether the key is known; of people, also with another username or circle that does not contradict."""
+        if self.kind != "person" or key in known:
+            return key in known
+        name, *_rest = key
+        return any(name == other[0] and not _are_namesakes(key, other) for other in known)
+
     def _known(self, items: Sequence[Distilled]) -> set[tuple[Any, ...]]:
         """Returns the keys of rows that exist, or that an earlier import brought."""
         if self.owner is None:
             return set()
-        names = _KEYS[self.kind]
-        there = {"owner": self.owner, f"{names[-1]}__in": [item.values[names[-1]] for item in items]}
+        names, name = _KEYS[self.kind], _TELLING[self.kind]
+        there = {"owner": self.owner, f"{name}__in": [item.values[name] for item in items]}
         if self.kind == "fact":
             there["superseded_at"] = None
         known = set(knowledge.MODELS[self.kind]._default_manager.filter(**there).values_list(*names))
@@ -239,6 +264,14 @@ class _Rows:
         found = {number: topic for number, _pk, topic, _gone in _messages(self.owner, numbers) if topic}
         topics = Topic.objects.in_bulk(found.values())
         return {number: topics[topic] for number, topic in found.items()}
+
+
+def _are_namesakes(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the usernames of two people of one name, or else their circles, contradict each other."""
+    (_name, username, circle), (_same, other_username, other_circle) = one, other
+    if username and other_username:
+        return username.casefold() != other_username.casefold()
+    return circle != other_circle and Person.Circle.OTHER not in (circle, other_circle)
 
 
 def _row(owner: ChatUser | None, item: Distilled, linked: Mapping[Any, Any]) -> knowledge.Row:

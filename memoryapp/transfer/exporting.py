@@ -15,7 +15,7 @@ from typing import IO, Any
 from django.db import connection, models, transaction
 
 from memoryapp.models import ChatUser, Message
-from memoryapp.transfer.rows import FORMAT, MARK, columns, exported, is_kept, label, plain, references
+from memoryapp.transfer.rows import FORMAT, MARK, as_exported, columns, exported, label, plain
 
 _AT_ONCE = 1_000
 _MESSAGE = {"id", "role", "author", "ts", "text", "session", "reply_to", "forwarded_from"}
@@ -94,10 +94,7 @@ def _message(user: str, row: Message) -> dict[str, Any]:
 
 
 def _row(model: type[models.Model], row: models.Model) -> dict[str, Any]:
-    values = {column.attname: plain(getattr(row, column.attname)) for column in columns(model)}
-    for column, other in references(model):
-        if not is_kept(other):
-            del values[column.attname]
+    values = {column.attname: as_exported(column, getattr(row, column.attname)) for column in columns(model)}
     return {MARK: label(model), "n": row.pk, **values}
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from graphlib import TopologicalSorter
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 
-from memoryapp.importers.jsonl import EXPORT_MARK
+from memoryapp.curation import MERGER
+from memoryapp.extraction.by_hand import ARCHIVIST
+from memoryapp.importers.formats.memories.jsonl import EXPORT_MARK
+from memoryapp.ingestion.archiving import ARCHIVIST as SEGMENTER
 from memoryapp.knowledge.rows import MODELS as NOUNS
 from memoryapp.models import (
     Access,
@@ -20,6 +24,9 @@ from memoryapp.models import (
     CardVector,
     ChatUser,
     Finding,
+    ForgetRequest,
+    GoldenQuestion,
+    Grade,
     ImportFile,
     Judgement,
     KnowledgeEdit,
@@ -46,13 +53,20 @@ FORMAT = 1
 LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
-        *(Run, RunEvent, RawReply, RunProgress, Judgement, AgentCall),
+        *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
         *(Access, Work, ImportFile, RefusedText),
     )
 )
 _OWN = ("id", "owner")
 # Fields of a chat user's row that concern only this installation.
-_OF_USER = ("id", "name", "erasing_since")
+_OF_USER = ("id", "name", "talk", "erasing_since")
+
+# Columns that name who did something. In a restored row the name is a claim of the file and is marked as such; the
+# program's own agents are named as they are, because rules depend on what they did.
+_ACTORS = ("actor", "decided_by", "by")
+_AGENTS = (SEGMENTER, ARCHIVIST, MERGER)
+# Contains a blank, so no operator can have a name that begins with it.
+RESTORED = "restored: "
 
 # Returns the new number of a model's row for its number in the export, None for None.
 Renumber = Callable[[type[models.Model], Any], Any]
@@ -84,10 +98,13 @@ def label(model: type[models.Model]) -> str:
 
 
 def columns(model: type[models.Model]) -> Iterator[models.Field[Any, Any]]:
-    """Yields the fields of a row's line: all except its number, its owner, and generated fields."""
+    """Yields the fields of a row's line: all except its number, its owner, what is made of other fields, and references
+    to what an export leaves out."""
     skipped = _OF_USER if model is ChatUser else _OWN
     for column in model._meta.concrete_fields:
-        if column.name not in skipped and not isinstance(column, models.GeneratedField):
+        is_left_out = isinstance(column, models.ForeignKey) and not is_kept(column.related_model)
+        is_made = isinstance(column, models.GeneratedField | SearchVectorField)
+        if column.name not in skipped and not is_made and not is_left_out:
             yield column
 
 
@@ -95,6 +112,18 @@ def references(model: type[models.Model]) -> Iterator[tuple[models.Field[Any, An
     for column in columns(model):
         if isinstance(column, models.ForeignKey):
             yield column, column.related_model
+
+
+def as_restored(column: models.Field[Any, Any], value: Any) -> Any:
+    """Returns the column's value in a restored row: with the mark if it names a person."""
+    if column.name not in _ACTORS or not value or value in _AGENTS or value.startswith(RESTORED):
+        return value
+    return f"{RESTORED}{value}"[: column.max_length]
+
+
+def as_exported(column: models.Field[Any, Any], value: Any) -> Any:
+    """Returns the column's value in a line: without the mark, and as JSON represents it."""
+    return plain(value.removeprefix(RESTORED) if column.name in _ACTORS else value)
 
 
 def plain(value: Any) -> Any:
@@ -115,8 +144,8 @@ def renumbered(model: type[models.Model], values: dict[str, Any], new: Renumber)
         return _suggestion(values, new)
     if model is Finding:
         noun = NOUNS[values["noun"]]
-        alike = [new(noun, number) for number in values["alike"]]
-        return values | {"target": new(noun, values["target"]), "row": new(noun, values["row"]), "alike": alike}
+        single = {name: new(noun, values.get(name)) for name in ("target", "row", "stored")}
+        return values | single | {"alike": [new(noun, number) for number in values["alike"]]}
     if model is KnowledgeEdit:
         noun = NOUNS[values["noun"]]
         return values | {side: _sides(noun, values[side], new) for side in ("before", "after")}
@@ -143,14 +172,3 @@ def _sides(noun: type[models.Model], rows: Mapping[str, Any], new: Renumber) -> 
 
 def _row(row: Mapping[str, Any], referred: Mapping[str, type[models.Model]], new: Renumber) -> dict[str, Any]:
     return {name: new(referred[name], value) if name in referred and value else value for name, value in row.items()}
-
-
-def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    part: list[Any] = []
-    for item in items:
-        part.append(item)
-        if len(part) == size:
-            yield part
-            part = []
-    if part:
-        yield part

@@ -9,6 +9,7 @@ from memoryapp.curation import MERGER, Change
 from memoryapp.engine.memory import topic_id
 from memoryapp.ingestion.archiving import ARCHIVIST
 from memoryapp.models import AgentCall, TopicEdit
+from memoryapp.transfer import RESTORED
 from rerankui.text import counts
 
 Kind = TopicEdit.Kind
@@ -16,12 +17,15 @@ MOST_SIZES = 8
 
 
 def actor_words(actor: str) -> str:
-    """Who did it: an operator or a token by name, and the program or one of its agents where nobody asked."""
+    """Who did it: an operator or a token by name, the program or one of its agents where nobody asked, or whom a
+    restored file names."""
     words = {
         ARCHIVIST: pgettext("who", "the program"),
         MERGER: pgettext("who", "the merger"),
         AgentCall.Agent.ARCHIVIST.value: pgettext("who", "the archivist"),
     }
+    if actor.startswith(RESTORED):
+        return pgettext("who", "%(name)s (says a restored file)") % {"name": actor.removeprefix(RESTORED)}
     return words.get(actor, actor)
 
 

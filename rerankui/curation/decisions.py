@@ -30,6 +30,7 @@ _BREAK = timedelta(minutes=3)
 
 Row = TypeVar("Row", Suggestion, Finding)
 Listed = TypeVar("Listed")
+Query = Callable[[HttpRequest], str]
 Act = Callable[[HttpRequest, ChatUser, Row], HttpResponse]
 
 
@@ -44,12 +45,18 @@ class Around(Generic[Listed]):
     next: int | None
 
 
+def _whole(_request: HttpRequest) -> str:
+    """The query of a section that is not narrowed."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions(Generic[Row]):
     """How the rows of one noun are read, shown and taken back.
 
     ``noun`` names the address of a row and its number there; ``section`` is the address that shows the next one.
-    ``page`` takes a request, an owner and a row or None, and by name a sentence and a status.
+    ``page`` takes a request, an owner and a row or None, and by name a sentence and a status. ``query`` is what every
+    address keeps of the request's, to which the section is narrowed.
     """
 
     noun: str
@@ -58,6 +65,7 @@ class Decisions(Generic[Row]):
     row_or_404: Callable[[ChatUser, int], Row]
     page: Callable[..., HttpResponse]
     take_back: Callable[..., Any]
+    query: Query = _whole
 
     def view(self, act: Act[Row]) -> Callable[..., HttpResponse]:
         """The view of one row: a look is answered with the page, a post by ``act``, which needs a curator."""
@@ -76,17 +84,16 @@ class Decisions(Generic[Row]):
         if row.state != self.undecided:
             try:
                 self.take_back(row, actor=request.user.get_username())
-            except Depends:
-                assert row.edit, "only an edit can be depended on"
-                return redirect(undo_address(row.edit, request.path))
             except CurationError as error:
+                if isinstance(error, Depends) and row.edit:
+                    return redirect(undo_address(row.edit, request.path))
                 return self.page(request, owner, row, sentence=str(error), status=422)
-        return redirect(self.noun, owner.pk, row.pk)
+        return redirect(reverse(self.noun, args=[owner.pk, row.pk]) + self.query(request))
 
     def onward(self, request: HttpRequest, owner: ChatUser, following: Row | None) -> HttpResponse:
         """The next row, or the section's page when there is none."""
         name, numbers = (self.noun, [owner.pk, following.pk]) if following else (self.section, [owner.pk])
-        address = reverse(name, args=numbers)
+        address = reverse(name, args=numbers) + self.query(request)
         return push_url(self.page(request, owner, following), address) if is_partial(request) else redirect(address)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -37,20 +37,46 @@ class Rewording:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """An entry with the texts that it changed, and its consequence in numbers."""
+    """An entry with the texts that it changed, and its consequence in numbers.
+
+    ``took_back`` is the change that it undid, where a list folds both into one row.
+    """
 
     entry: HistoryEntry
     rewordings: tuple[Rewording, ...]
     tally: str = ""
+    took_back: EntryView | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to see than its line."""
+        record = self.entry.record
+        return bool(self.rewordings or record.call_id or record.kind == Kind.ARCHIVE)
 
 
 def entry_views(entries: Iterable[HistoryEntry]) -> list[EntryView]:
     return [EntryView(entry, tuple(_rewordings(entry)), _tally(entry)) for entry in entries]
 
 
+def pairs_folded(views: Iterable[EntryView]) -> list[EntryView | None]:
+    """The views in their order; one that an undo in the list took back is None and stands within that undo's row."""
+    listed = list(views)
+    places = {(view.entry.source, view.entry.record.pk): place for place, view in enumerate(listed)}
+    folded: list[EntryView | None] = [*listed]
+    for place, view in enumerate(listed):
+        undoer = view.entry.undone_by
+        at = places.get((view.entry.source, undoer.pk)) if undoer else None
+        shown = folded[at] if at is not None else None
+        if at is not None and shown is not None and shown.entry.takes_back and shown.took_back is None:
+            # Both say the same: the undo's own difference is that of the change, the other way round.
+            folded[at] = replace(shown, took_back=view, rewordings=())
+            folded[place] = None
+    return folded
+
+
 def field_rewordings(noun: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Rewording]:
     """How each of a row's values differs; values as people write them, a list line by line."""
-    fields = [name for name in knowledge.EDITABLE[noun] if name in before or name in after]
+    fields = [name for name in dict.fromkeys((*knowledge.EDITABLE[noun], "recall")) if name in before or name in after]
     pairs = (
         (label(noun, name), form_value(noun, name, before.get(name)), form_value(noun, name, after.get(name)))
         for name in fields
@@ -68,6 +94,8 @@ def form_value(noun: str, name: str, value: Any) -> str:
         return ""
     if isinstance(value, list):
         return "\n".join(map(str, value))
+    if name == "recall" and not value:
+        return _("as usual")
     choices = dict(getattr(knowledge.MODELS[noun]._meta.get_field(name), "flatchoices", ()))
     return str(choices.get(value, value))
 

@@ -79,7 +79,7 @@ def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | Anonym
     first = max(0, place - LISTED_BEFORE)
     shown = rows[first : max(place, 0) + LISTED_AFTER + 1]
     return Around(
-        listed=_lines(shown, current, user),
+        listed=lines_of(shown, user, current),
         above=first,
         below=len(rows) - first - len(shown),
         previous=rows[place - 1].pk if place > 0 else None,
@@ -87,13 +87,14 @@ def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | Anonym
     )
 
 
-def _lines(
-    shown: Sequence[Suggestion], current: Suggestion, user: AbstractBaseUser | AnonymousUser
+def lines_of(
+    shown: Sequence[Suggestion], user: AbstractBaseUser | AnonymousUser, current: Suggestion | None = None
 ) -> tuple[SuggestionLine, ...]:
+    """These suggestions with the summaries of their topics."""
     topics = suggestions.topics_of(shown)
     summaries = [[topics[number].summary for number in row.topics if number in topics] for row in shown]
     return tuple(
-        SuggestionLine(row, tuple(texts), other_holder(row, user), row.pk == current.pk)
+        SuggestionLine(row, tuple(texts), other_holder(row, user), current is not None and row.pk == current.pk)
         for row, texts in zip(shown, summaries, strict=True)
     )
 

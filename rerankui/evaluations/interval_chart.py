@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.evaluation.bootstrap import Interval
 
-WIDTH, HEIGHT = 120, 20
+WIDTH, HEIGHT = 360, 20
 _MARGIN = 6
 # Below this the picture is not widened further: a hair's breadth would look like a gulf.
 _LEAST_SCALE = 0.05

@@ -10,16 +10,18 @@ from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
+from rerankui.run.filter_words import STAGE_WORDS
 
 AnyCandidate = Candidate | ItemCandidate
 
 # By the last mark of ``marks``; a candidate without one was not opened.
-WORDS: dict[str, Promise] = {
+WORDS: dict[str, str | Promise] = {
     "chosen": pgettext_lazy("candidate", "chosen"),
     "instead": pgettext_lazy("candidate", "used instead"),
     "read": pgettext_lazy("candidate", "read"),
     "requested": pgettext_lazy("candidate", "asked for"),
-    "dropped": pgettext_lazy("candidate", "put aside"),
+    "dropped": pgettext_lazy("candidate", "read, not chosen"),
+    **STAGE_WORDS,
     "": pgettext_lazy("candidate", "not opened"),
 }
 
@@ -47,8 +49,12 @@ def counts(candidates: Sequence[AnyCandidate], states: Mapping[str, str]) -> lis
     return [Count(state or "none", words, found[state]) for state, words in WORDS.items()]
 
 
-def rows(candidates: Sequence[AnyCandidate]) -> Iterator[LegendRow]:
-    """Those that the model was shown, best first."""
+def rows(candidates: Sequence[AnyCandidate], by_similarity: bool = False) -> Iterator[LegendRow]:
+    """Those that the model was shown, best first; in the order of their similarity where that alone decides."""
+    if by_similarity:
+        shown = (candidate for candidate in candidates if candidate.shown)
+        yield from (LegendRow(each, "") for each in sorted(shown, key=lambda each: each.vector_rank or each.rank))
+        return
     before = 0
     for candidate in candidates:
         if candidate.shown:

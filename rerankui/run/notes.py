@@ -22,6 +22,25 @@ WORDS: dict[str, Promise] = {
         "Everything that was found was filtered out (the best %(best).2f, at least %(threshold).2f):"
         " the assistant answers without context."
     ),
+    "no_model": _(
+        "No chat model is connected, or models are switched off, so nothing is answered: these are the passages nearest"
+        " to the question."
+    ),
+    "no_answer": _("The chat model gave no answer that can be used: these are the passages nearest to the question."),
+    "searched_plainly": _("Every search of the agent was late, so the question was searched for and answered once."),
+    "statements_unsupported": _(
+        "Statements of the model left out because the messages they cite do not say so: %(n)d."
+    ),
+    "wrong_citations": _(
+        "Statements of the model that cited a message which does not say so, now with one that does: %(n)d."
+    ),
+    "nothing_within": _("No message meets the filters %(filters)s."),
+    "filters_widened": _(
+        "Too little was found within %(filters)s, which was guessed from the question, so messages beyond it were"
+        " searched too."
+    ),
+    "said_by_others": _("The question names %(named)s; what comes nearest to it was said by %(who)s."),
+    "filters_unread": _("These filters could not be read, write a day as 2026-05-31: %(filters)s."),
     "extracts_only": _("No model was asked: the answer is put together of what the messages say."),
     "model_failed": _(
         "The model gave no answer that can be used, so the answer is put together of what the messages say."
@@ -40,6 +59,7 @@ WORDS: dict[str, Promise] = {
     "not_candidates": _("Not among the candidates: %(ids)s."),
     "already_loaded": _("Already loaded: %(ids)s."),
     "no_longer_stored": _("No longer stored: %(ids)s."),
+    "not_replayable": _("The memory has changed since the run that this one forks, so that its replies no longer fit."),
     "cut": _("Cut at %(limit)s characters: %(ids)s."),
     **endpoint_words.WORDS,
     **file_words.WORDS,
@@ -54,7 +74,12 @@ def remarks(event: CandidatesFound | TopicsRead | Answered | RunFinished) -> str
 def error_words(event: ModelReplied | Retried) -> str:
     """What failed; empty for a turn with an answer. Errors without notes are shown as they were stored."""
     stored = event.error if isinstance(event, ModelReplied) else event.why
-    return " ".join(map(sentence_of, event.notes)) or stored
+    return (" ".join(map(sentence_of, event.notes)) or stored) if stored else ""
+
+
+def reading_words(event: ModelReplied) -> str:
+    """How an answer was read that came in another way than it should; empty for one that came as it should."""
+    return "" if event.error else " ".join(map(sentence_of, event.notes))
 
 
 def sentence_of(note: Note) -> str:

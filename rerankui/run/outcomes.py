@@ -42,6 +42,7 @@ NAMES: dict[str, Promise] = {
 NO_ANSWER: dict[str, Promise] = {
     **{code: NAMES[code] for code in ("parse_error", "empty_response", "llm_error", "refused", "content_filter")},
     "timeout": pgettext_lazy("outcome", "no answer in time"),
+    "cut": pgettext_lazy("outcome", "answer cut off"),
 }
 SENTENCES: dict[str, Promise] = {
     "all_hallucinated": _("The model named only ids that were not among the candidates."),

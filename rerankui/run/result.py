@@ -61,12 +61,12 @@ def result_of(
     finished: RunFinished | None,
     candidates: Mapping[str, Candidate],
     items: Mapping[str, ItemCandidate],
+    talk: Mapping[int, Message] | None = None,
 ) -> Result | None:
-    """The selection with its excerpts in the real messages: one query for all of them."""
+    """The selection with its excerpts in the real messages: those of ``talk``, else one query for all of them."""
     if finished is None:
         return None
-    ids = {piece.message for chosen in finished.selected for piece in chosen.excerpt if piece.message}
-    messages = {message.pk: message for message in Message.objects.of(run.owner_id).filter(pk__in=ids).in_order()}
+    messages = _quoted(run, finished) if talk is None else talk
     chosen = tuple(_chosen(selected, candidates, messages) for selected in finished.selected)
     names = [selected.id for selected in finished.selected]
     nearest = finished.baseline[: len(names)]
@@ -78,6 +78,11 @@ def result_of(
         lost=tuple(name for name in nearest if name not in names),
         lines=rank_lines([(each.selected, each.candidate) for each in chosen]),
     )
+
+
+def _quoted(run: Run, finished: RunFinished) -> Mapping[int, Message]:
+    ids = {piece.message for chosen in finished.selected for piece in chosen.excerpt if piece.message}
+    return {message.pk: message for message in Message.objects.of(run.owner_id).filter(pk__in=ids).in_order()}
 
 
 def _chosen(selected: Selected, candidates: Mapping[str, Candidate], messages: Mapping[int, Message]) -> Chosen:

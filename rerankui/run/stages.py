@@ -9,7 +9,6 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
-    Filtered,
     ModelReplied,
     QueryEnriched,
     Retried,
@@ -18,6 +17,8 @@ from memoryapp.engine.events import (
     TopicsRead,
     TurnStarted,
 )
+from memoryapp.engine.kinds.decisions import DecisionsApplied
+from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.strategies import needs_model
 
@@ -61,6 +62,8 @@ def _agents_stage(event: Event, turn: int) -> RunStage:
             return RunStage("turn", _("Answering…"))
         case StepStarted(phase="plan"):
             return RunStage("turn", _("Planning…"))
+        case DecisionsApplied():
+            return RunStage("enrich", _("Rewriting the query…"))
         case Answered():
             return RunStage("turn", _("Locating the sources…"))
         case StepStarted() | ToolUsed():

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, QueryEnriched, RunFinished, TopicsRead
+from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.runs.following import StoredEvent
 
 # Of the axis, so that a stage of no time is seen too.
 LEAST = 0.004
+# What lies between two stages has a name from this share of the axis on.
+GAP = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class StageBar:
-    """A stage from ``start`` over ``width``, in milliseconds; ``seconds`` is its wall time."""
+    """A stage from ``start`` over ``width``, in milliseconds of ``whole``; ``seconds`` is its wall time.
+
+    ``is_gap``: the program worked between two stages that have seconds of their own.
+    """
 
     seq: int
     stage: str
@@ -23,6 +29,28 @@ class StageBar:
     start: int
     width: int
     seconds: float
+    whole: int
+    is_gap: bool = False
+
+    @property
+    def left_share(self) -> str:
+        return f"{self.start / self.whole:.4%}"
+
+    @property
+    def share(self) -> str:
+        return f"{self.width / self.whole:.4%}"
+
+    @property
+    def look(self) -> str:
+        """The classes of its colour: turns alternate, gaps have none."""
+        even = " is-even" if self.turn and self.turn % 2 == 0 else ""
+        return f"stage-{self.stage}{even}{' is-gap' if self.is_gap else ''}"
+
+    @property
+    def room(self) -> str:
+        """Whether a label fits: in a window (wide), only on a broad screen (narrow), or not."""
+        share = self.width / self.whole
+        return "wide" if share >= 0.3 else "narrow" if share >= 0.1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +77,52 @@ def axis(stored: Sequence[StoredEvent], now: datetime) -> WaterfallAxis:
     ended = last.at if isinstance(last.event, RunFinished) else max(now, last.at)
     whole = max(milliseconds(began, ended), 1)
     least = max(round(whole * LEAST), 1)
-    bars = (_bar(item, began, whole, least) for item in stored)
-    return WaterfallAxis(whole, milliseconds(began, last.at), [bar for bar in bars if bar])
+    return WaterfallAxis(whole, milliseconds(began, last.at), [*_bars(stored, began, whole, least)])
 
 
 def milliseconds(began: datetime, at: datetime) -> int:
     return int((at - began).total_seconds() * 1000)
 
 
-def _bar(item: StoredEvent, began: datetime, whole: int, least: int) -> StageBar | None:
-    stage = _stage(item.event)
-    if stage is None:
-        return None
-    name, turn, seconds = stage
-    end = milliseconds(began, item.at)
-    width = max(end - max(end - round(seconds * 1000), 0), least)
-    return StageBar(item.seq, name, turn, max(min(end, whole) - width, 0), width, seconds)
+def _bars(stored: Sequence[StoredEvent], began: datetime, whole: int, least: int) -> Iterator[StageBar]:
+    """The stages, and before each the gap since the one before."""
+    done = 0
+    for item in stored:
+        end = milliseconds(began, item.at)
+        name, turn, seconds = _stage(item.event, (end - done) / 1000)
+        width = max(min(round(seconds * 1000), end), least) if name and (seconds or name == "read") else 0
+        start = max(min(end, whole) - width, 0)
+        if start - done >= whole * GAP and (gap := _gap(item.event, done)):
+            yield StageBar(item.seq, gap, 0, done, start - done, (start - done) / 1000, whole, is_gap=True)
+            done = end
+        if width:
+            yield StageBar(item.seq, name, turn, start, width, seconds, whole)
+            done = end
 
 
-def _stage(event: Event) -> tuple[str, int, float] | None:
-    if isinstance(event, QueryEnriched):
-        return ("enrich", 0, event.seconds) if event.seconds else None  # typed words are searched as they are
-    if isinstance(event, CandidatesFound):
-        return ("search", 0, event.seconds) if event.seconds else None  # a trial takes the candidates of another run
-    if isinstance(event, ModelReplied):
-        return "turn", event.turn, event.seconds
-    if isinstance(event, TopicsRead):
-        return "read", event.turn, 0.0
-    return None
+def _stage(event: Event, since: float) -> tuple[str, int, float]:
+    """Its name, turn and seconds; reading took those since the model had asked for it."""
+    match event:
+        case QueryEnriched():  # typed words are searched as they are, in no time
+            return "enrich", 0, event.seconds
+        case CandidatesFound():  # a trial takes the candidates of another run
+            return "search", 0, event.seconds
+        case ModelReplied():
+            return "turn", event.turn, event.seconds
+        case TopicsRead():
+            return "read", event.turn, since
+        case _:
+            return "", 0, 0.0
+
+
+def _gap(event: Event, done: int) -> str:
+    """What took the time that ends with this event or its stage."""
+    match event:
+        case RunFinished():
+            return "check"
+        case ToolUsed():
+            return "tools"
+        case QueryEnriched() | CandidatesFound() | ModelReplied():
+            return "wait" if done else "start"
+        case _:
+            return ""

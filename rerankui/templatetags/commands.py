@@ -6,7 +6,15 @@ import shlex
 
 from django import template
 
+from memoryapp.environment import PROGRAM
+
 register = template.Library()
+
+
+@register.simple_tag
+def program() -> str:
+    """How this program is called in a terminal."""
+    return PROGRAM
 
 
 @register.filter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from django import template
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.importers import FORMATS
@@ -19,6 +20,25 @@ _PLACES = {"line": gettext_lazy("line %(n)s"), "message": gettext_lazy("message 
 def format_name(code: str) -> str:
     """The format of an import, by the name its makers gave it."""
     return FORMATS[code].label if code in FORMATS else code
+
+
+_CHAT_KINDS = {
+    "saved_messages": gettext_lazy("saved messages"),
+    "replies": gettext_lazy("replies"),
+    "personal_chat": gettext_lazy("personal chat"),
+    "bot_chat": gettext_lazy("chat with a bot"),
+    "private_group": gettext_lazy("group"),
+    "private_supergroup": gettext_lazy("group"),
+    "public_supergroup": gettext_lazy("public group"),
+    "private_channel": gettext_lazy("channel"),
+    "public_channel": gettext_lazy("public channel"),
+}
+
+
+@register.filter
+def chat_kind(kind: str) -> str:
+    """What a chat is, in people's words; a kind of another program as that calls it."""
+    return str(_CHAT_KINDS.get(kind, kind or _("chat")))
 
 
 @register.filter

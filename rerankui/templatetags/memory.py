@@ -197,6 +197,12 @@ register.filter(absolute)
 
 
 @register.filter
+def moment(text: str) -> str:
+    """A moment in ISO 8601, in the reader's format and time zone."""
+    return absolute(datetime.fromisoformat(text))
+
+
+@register.filter
 def ago(moment: datetime | None) -> SafeString | str:
     """``3 weeks ago``, with the moment itself in the title."""
     if moment is None:

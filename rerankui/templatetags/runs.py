@@ -17,7 +17,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, pgettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.compare.marks import ids_in
 from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.chat.trial import TrialFinding
 from memoryapp.engine.events import (
     MediaItem,
     PromptMessage,
@@ -28,15 +30,17 @@ from memoryapp.engine.events import (
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.models import Run
 from rerankui.run import legend
+from rerankui.run.fork import difference
 from rerankui.run.item_words import details
 from rerankui.run.marked_text import marked_text
-from rerankui.run.marks import ids_in
-from rerankui.run.notes import error_words, remarks
+from rerankui.run.notes import error_words, reading_words, remarks, sentence_of
 from rerankui.run.outcomes import NAMES, NO_ANSWER
 from rerankui.run.result import Segment
 from rerankui.run.score_parts import bounds, days, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
+from rerankui.text.json_text import begins_as_json, indented
 from rerankui.text.pictures import is_shown
+from rerankui.text.trial_words import OUTCOMES, QUESTIONS
 
 register = template.Library()
 register.filter(score_parts)
@@ -46,13 +50,18 @@ register.filter("days_bounded", bounds)
 
 # Of one answer: a choice with long excerpts fits, a runaway model does not weigh the page down.
 MOST_SHOWN = 100_000
-HEAD_CHARS = 700
+# Of reasoning: about a screen of its column.
+MOST_READ_AT_ONCE = 1_200
 
 STAGES: dict[str, Promise] = {
     "enrich": pgettext_lazy("stage", "enrich"),
     "search": pgettext_lazy("stage", "search"),
     "turn": pgettext_lazy("stage", "turn"),
     "read": pgettext_lazy("stage", "read"),
+    "start": pgettext_lazy("stage", "start"),
+    "tools": pgettext_lazy("stage", "tools"),
+    "check": pgettext_lazy("stage", "check"),
+    "wait": pgettext_lazy("stage", "wait"),
 }
 PIECES: dict[str, Promise] = {
     "exact": _("exact"),
@@ -69,10 +78,15 @@ LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
 ENRICH_NOTES: dict[str, Promise] = {
     "no_model": _("No model is connected, so the query is searched as typed."),
     "not_wanted": _("This strategy searches the query as typed."),
+    "by_hand": _("Written by hand for this fork."),
     "disabled": _("The reranker is switched off, so the query is searched as typed."),
     "unrelated": _(
         "The enricher's line shares neither words nor meaning with what was said, so the query is searched as typed."
         " It wrote:"
+    ),
+    "guessed": _(
+        "In the enricher's line a word of the query gave way to one that nobody said, so the query is searched as"
+        " typed. It wrote:"
     ),
 }
 
@@ -125,22 +139,15 @@ def unshown_count(candidates: Sequence[Candidate | ItemCandidate]) -> int:
 
 
 @register.filter
-def head(text: str) -> str:
-    """The beginning of a long text, cut between words."""
-    return text[: _head_chars(text)].rstrip()
+def is_embedded(model: str) -> bool:
+    """Whether this is the stand-in for a chat model."""
+    return model == EMBEDDED_MODEL
 
 
 @register.filter
-def tail(text: str) -> str:
-    """What ``head`` left out."""
-    return text[_head_chars(text) :].strip()
-
-
-def _head_chars(text: str) -> int:
-    if len(text) <= HEAD_CHARS:
-        return len(text)
-    space = max(text.rfind(" ", 0, HEAD_CHARS), text.rfind("\n", 0, HEAD_CHARS))
-    return space if space > 0 else HEAD_CHARS
+def is_long(text: str) -> bool:
+    """Whether a page shows only the beginning until more is asked for."""
+    return len(text) > MOST_READ_AT_ONCE
 
 
 @register.filter
@@ -192,8 +199,8 @@ def state_counts(candidates: Sequence[legend.AnyCandidate], states: Mapping[str,
 
 
 @register.filter
-def in_rows(candidates: Sequence[legend.AnyCandidate]) -> list[legend.LegendRow]:
-    return list(legend.rows(candidates))
+def in_rows(candidates: Sequence[legend.AnyCandidate], by_similarity: bool = False) -> list[legend.LegendRow]:
+    return list(legend.rows(candidates, by_similarity))
 
 
 @register.filter
@@ -212,12 +219,6 @@ def marked_prose(segments: Sequence[Segment]) -> SafeString:
 def percent(share: float) -> str:
     """``82 %`` of a share in [0, 1]."""
     return f"{round(100 * share)}\u202f%"
-
-
-@register.filter
-def number_of(topic: str) -> int:
-    """42 of ``Topic:42``."""
-    return int(topic.rpartition(":")[2])
 
 
 @register.filter
@@ -265,7 +266,28 @@ def _enricher_failed(event: QueryEnriched) -> str:
 
 
 register.filter(remarks)
+
+
+@register.filter
+def trial_question(question: str) -> str | Promise:
+    """What an endpoint was asked in a trial."""
+    return QUESTIONS[question]
+
+
+@register.filter
+def trial_outcome(can: str) -> str | Promise:
+    """What came of a question to an endpoint."""
+    return OUTCOMES[can]
+
+
+@register.filter
+def trial_notes(finding: TrialFinding) -> str:
+    """How the answer was read that came in another way than it should."""
+    return " ".join(map(sentence_of, finding.notes))
+
+
 register.filter(error_words)
+register.filter(reading_words)
 register.filter("item_details", details)
 
 
@@ -273,6 +295,12 @@ register.filter("item_details", details)
 def outcome_name(fallback: str) -> str | Promise:
     """A fallback in two words; one from another version as its code."""
     return NAMES.get(fallback, fallback)
+
+
+@register.filter
+def fork_words(run: Run) -> str:
+    """Where a fork begins, and what differs in it."""
+    return difference(run)
 
 
 @register.filter
@@ -335,10 +363,17 @@ def pretty_json(text: str) -> str:
     if len(text) > MOST_SHOWN:
         return _beginning(text)
     try:
-        # Indenting multiplies what is deeply nested, so the outcome is bounded too.
-        return _beginning(json.dumps(json.loads(text), ensure_ascii=False, indent=2))
+        read = json.loads(text)
     except (ValueError, RecursionError):  # a model may write thousands of digits or of brackets
         return text
+    # Indenting multiplies what is deeply nested, so the outcome is bounded too.
+    return _beginning(indented(json.dumps(read, ensure_ascii=False) if "\\u" in text else text))
+
+
+@register.filter
+def being_written(text: str) -> str:
+    """What a model has written so far, as ``pretty_json`` will show it."""
+    return indented(text) if begins_as_json(text) and len(text) <= MOST_SHOWN else text
 
 
 def _beginning(text: str) -> str:

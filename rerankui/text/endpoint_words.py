@@ -31,6 +31,16 @@ WORDS: dict[str, Promise] = {
     "answer_filtered": _("The endpoint's content filter stopped the answer%(quoted)s."),
     "question_late": _("The model gave no answer in %(seconds)g seconds."),
     "turn_late": _("No answer within %(seconds).1f s."),
+    "stream_unended": _("The stream ended without saying why; what had come is taken as the whole answer."),
+    "stream_silent": _("The stream fell silent without an end; what had come is taken as the whole answer."),
+    "calls_taken_apart": _("The endpoint sent several tool calls as one (%(n)s); they were taken apart."),
+    "call_in_text": _("The model wrote its tool call as text; it was read as a call."),
+    "call_in_reasoning": _("The tool call stood in the model's reasoning; it was read as a call."),
+    "answer_in_call": _("The model gave its answer as the call of a tool %(name)s; it was read as the answer."),
+    "answer_in_text": _("The answer was JSON written into a text of JSON; it was unpacked."),
+    "answer_in_reasoning": _(
+        "The reply was empty and the answer stood in the model's reasoning; it was taken from there."
+    ),
     "embedder_unreachable": _("The embedding endpoint %(url)s cannot be reached%(quoted)s."),
     "embedder_late": _("The embedding endpoint %(url)s did not answer within %(seconds).0f seconds."),
     "embedder_unaskable": _("The embedding endpoint %(url)s cannot be asked%(quoted)s."),

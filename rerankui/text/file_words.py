@@ -20,4 +20,5 @@ WORDS: dict[str, Promise] = {
     "takes_no_image": _("%(model)s takes no pictures. Connect a chat model that does, and read the file again."),
     "no_describer": _("No chat model is connected that could describe pictures and sound."),
     "answer_unreadable": _("The chat model’s answer cannot be read."),
+    "answer_cut": _("The chat model’s answer was cut off before it said what is in the file."),
 }

@@ -23,6 +23,7 @@ PURPOSES: dict[str, Promise] = {
     "plan": _("Plans what the strategy react searches for beside the question."),
     "expand": _("Writes what else the strategy react searches for when it has found too little."),
     "answer": _("Answers from the messages found, each statement with its source."),
+    "verify": _("Judges which sources say what an answer states."),
     "describe": _("Describes a picture or a recording, so that it is found by words."),
 }
 # What a trial of another text on a past run does.
@@ -33,8 +34,8 @@ TRIALS: dict[str, Promise] = {
 DIFFERS: dict[str, Promise] = {
     "rerank": _("The new run takes the same candidates, so any difference comes from the prompt."),
     "enrich": _(
-        "The new run gets the same query, searches today's memory for its own rewrite and chooses with the rerank "
-        "prompt in force."
+        "The new run gets the same query, searches today's memory for its own rewrite and chooses with the same "
+        "rerank prompt."
     ),
 }
 TITLES: dict[str, Promise] = {
@@ -47,6 +48,7 @@ TITLES: dict[str, Promise] = {
     "plan": _("Plan searches"),
     "expand": _("Search once more"),
     "answer": _("Answer with sources"),
+    "verify": _("Check an answer"),
     "describe": _("Describe pictures and sound"),
 }
 LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
@@ -69,6 +71,7 @@ HOLDS: dict[str, Promise] = {
     "people_candidates": _("a line for each person that search found"),
     "artifact_candidates": _("a line for each file that search found"),
     "sources": _("the messages found, numbered"),
+    "statements": _("the statements of the answer, numbered"),
     "file": _("the file's name and the message that it came with"),
     "topic": _("the messages of the topic, one a line"),
     "sizes": _("how small and how many topics may be"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from asgiref.sync import async_to_sync
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from memoryapp import history
 from memoryapp.history import Narrowing
 from memoryapp.models import AgentCall, Role, Topic
+from memoryapp.runs.endpoint_trial import try_endpoints
 from rerankui.access import agent_call_or_404, operator_of, requires, visible_owners
 from rerankui.agent_talk import talk_context
 from rerankui.curation.entry_views import entry_views
@@ -27,7 +29,16 @@ def agents(request: HttpRequest) -> HttpResponse:
     filters = AgentFilter(request.GET, owners=owners)
     listed = AgentCall.objects.filter(owner__in=owners).select_related("owner").defer("events")
     page = page_of(request, _filtered(listed, filters), filters.order)
-    return show(request, "pages/agents/agents.html", "partials/agents/agents.html", {"filters": filters, "page": page})
+    context = {"filters": filters, "page": page, "may_try": operator_of(request).may(Role.DEBUGGER)}
+    return show(request, "pages/agents/agents.html", "partials/agents/agents.html", context)
+
+
+@require_POST
+@requires(Role.DEBUGGER)
+def endpoint_trial(request: HttpRequest) -> HttpResponse:
+    """What the connected endpoints can do; asking them takes at most about a minute."""
+    context = {"trial": async_to_sync(try_endpoints)(), "may_try": True}
+    return show(request, "pages/agents/endpoint_trial.html", "partials/agents/endpoint_trial.html", context)
 
 
 def _filtered(listed: QuerySet[AgentCall], filters: AgentFilter) -> QuerySet[AgentCall]:

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from memoryapp import erasure, transfer
 from memoryapp.api.streams import FilePieces
-from memoryapp.erasure import Reach, Target
+from memoryapp.erasure import Reach, Target, scanner
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
 from rerankui.access import owner_or_404, requires
 from rerankui.pages import page_of, show
@@ -125,7 +125,9 @@ def receipt(request: HttpRequest, pk: int) -> HttpResponse:
     """How many rows went from each table by now. The page asks again by itself until the end."""
     found = get_object_or_404(Erasure, pk=pk)
     is_waiting = found.ended_at is None or found.verify_asked_at is not None
-    return render(request, "pages/erasure/erasure.html", {"erasure": found, "is_waiting": is_waiting})
+    remark = scanner.thinning(scanner.share_of(found.share, found.kind)) if found.mark_count else ""
+    context = {"erasure": found, "is_waiting": is_waiting, "remark": remark}
+    return render(request, "pages/erasure/erasure.html", context)
 
 
 @require_POST

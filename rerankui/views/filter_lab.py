@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -13,41 +14,19 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration
-from memoryapp.engine.strategies.cuts import FATES, Cuts, Fate, FilteredItem, Filtering, apply_cuts, presets_of
+from memoryapp.engine.strategies.cuts import FATES, Cuts, FilteredItem, Filtering, apply_cuts, presets_of
 from memoryapp.engine.strategies.filter import similarities
 from memoryapp.filter_lab import effect, presets
-from memoryapp.models import EmbeddingProfile, Role, Run
+from memoryapp.models import Role, Run
 from memoryapp.runs import following
 from rerankui.access import Request, operator_of, requires, run_or_404
 from rerankui.run.filter_chart import chart
-
-LABELS: Mapping[str, Promise] = {
-    "initial_top_k": _("First stage: candidates at most"),
-    "initial_threshold": _("First stage: similarity at least"),
-    "threshold": _("Similarity at least"),
-    "score_gap": _("Cut at a drop above"),
-    "final_top_k": _("Topics at most"),
-}
-NAMES: Mapping[str, Promise] = {
-    "precise": pgettext_lazy("preset", "Precise"),
-    "balanced": pgettext_lazy("preset", "Balanced"),
-    "broad": pgettext_lazy("preset", "Broad"),
-    "small": pgettext_lazy("preset", "Small memory"),
-}
-FATE_NAMES: Mapping[Fate, Promise] = {
-    "kept": _("kept"),
-    "below_initial": _("below the first stage"),
-    "beyond_initial": _("beyond the first stage"),
-    "below_threshold": _("below the threshold"),
-    "after_gap": _("behind the gap"),
-    "beyond_top_k": _("beyond the most"),
-}
+from rerankui.run.filter_words import FATE_NAMES, LABELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +70,18 @@ class _Lab:
     def context(self) -> dict[str, Any]:
         counts = self.filtering.counts
         shown = self.filtering.items[: max(self.filtering.initial + 10, 20)]
+        counted = Counter(item.fate for item in self.filtering.items[len(shown) :])
         return {
             "run": self.run,
             "filtering": self.filtering,
             "chart": chart(self.filtering),
             "counts": [(fate, FATE_NAMES[fate], counts[fate]) for fate in FATES],
             "rows": [CandidateRow(item, self.candidates[item.id], FATE_NAMES[item.fate]) for item in shown],
-            "unshown": len(self.filtering.items) - len(shown),
+            "unshown": [(counted[fate], FATE_NAMES[fate]) for fate in FATES if counted[fate]],
+            "presets": [
+                (preset.title, urlencode(preset.values), preset, preset.cuts == self.cuts)
+                for preset in presets.of_profile(self.profile, presets.profile_named(self.profile))
+            ],
             "sliders": _sliders(self.cuts),
             "query": urlencode(asdict(self.cuts)),
             "most": effect.MOST,
@@ -142,7 +126,7 @@ def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
     lab = _lab(request, pk, request.POST or request.GET)
     if request.method != "POST":
         return _page(request, lab)
-    profile = _profile(lab.profile)
+    profile = presets.profile_named(lab.profile)
     if profile is None:
         raise Http404
     try:
@@ -156,14 +140,9 @@ def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, lab: _Lab, status: int = 200, **more: Any) -> HttpResponse:
-    listed = [
-        (NAMES.get(preset.name, preset.name), urlencode(preset.values), preset)
-        for preset in presets.of_profile(lab.profile, _profile(lab.profile))
-    ]
     context = {
         **lab.context(),
         "memory": lab.run.owner,
-        "presets": [(name, query, preset, preset.cuts == lab.cuts) for name, query, preset in listed],
         "profile": lab.profile,
         "may_save": _may_save(request),
         "measured": None,
@@ -188,11 +167,6 @@ def _lab(request: HttpRequest, pk: UUID, given: Mapping[str, Any]) -> _Lab:
 
 def _may_save(request: HttpRequest) -> bool:
     return operator_of(request).may(Role.DEBUGGER)
-
-
-def _profile(name: str) -> EmbeddingProfile | None:
-    """The row of a profile that an event names."""
-    return next((row for row in EmbeddingProfile.objects.all() if str(row) == name), None)
 
 
 def _sliders(cuts: Cuts) -> list[Slider]:

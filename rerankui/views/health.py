@@ -23,6 +23,7 @@ from memoryapp.operations.outages import database_outage
 from memoryapp.runs import readiness
 from memoryapp.runs.runner import runner
 from memoryapp.search import profiles
+from rerankui.web.draining import draining
 
 BROKER_SECONDS = 2.0
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
@@ -44,6 +45,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
     state and that of the embedding model, which the worker asks, are listed and never count.
     """
     parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
+    if draining.is_on:
+        parts["process"] = "stopping"
     background = _background()
     counted = parts | background if request.GET.get("all") else parts
     is_ready = all(state == "ok" for state in counted.values())

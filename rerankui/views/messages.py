@@ -8,15 +8,19 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
 from memoryapp.browsing.months import MOST_MONTHS, messages_by_month
 from memoryapp.models import ChatUser, Message, Role
-from rerankui.access import Request, operator_of, owner_or_404
+from rerankui.access import Request, message_or_404, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
+from rerankui.lists import of_items
+from rerankui.lists.downloads import download
 from rerankui.pages import Page, is_partial, page_around, page_of, show
 from rerankui.text.talk import talk_of
 
@@ -27,11 +31,13 @@ Month = tuple[date, int]
 
 
 @require_safe
-def messages(request: Request, owner: int) -> HttpResponse:
+def messages(request: Request, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = MessageFilter(request.GET)
     at = _pointed_at(request, of)
     found = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn)).select_related("topic")
+    if file := download(request, found, of_items.MESSAGES, filters.order, f"messages-{of.pk}"):
+        return file
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
     months = messages_by_month(of) if _wants_months(request, filters) else []
@@ -57,6 +63,15 @@ def _wants_months(request: Request, filters: MessageFilter) -> bool:
     if filters.chosen["q"]:
         return False
     return not is_partial(request) or "q" in parse_qs(urlsplit(request.htmx.current_url or "").query)
+
+
+@require_safe
+def session(request: Request, message: int) -> HttpResponse:
+    """The messages of an active session, by the number of its first one; there they also are once it is archived."""
+    first = message_or_404(request, message)
+    at = request.GET.get("at", "")
+    number = at if at.isdecimal() else first.pk
+    return redirect(f"{reverse('messages', args=[first.owner_id])}?at={number}#message-{number}")
 
 
 def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter, months: Sequence[Month]) -> int:

@@ -19,13 +19,17 @@ from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
 from memoryapp.browsing.holdings import Holdings, holdings
 from memoryapp.browsing.months import messages_by_month
 from memoryapp.browsing.usage import usage, worst_runs
+from memoryapp.demo import recorded
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
 from memoryapp.operations import heartbeats
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
 from rerankui.access import Request, operator_of, owner_or_404, visible_owners
 from rerankui.filters import OwnerFilter
+from rerankui.frame import PageFrame
 from rerankui.pages import page_of, show
+from rerankui.run.playing import played_run
 from rerankui.text.embedding_words import undecided_words
+from rerankui.views.ask.question import usual_strategy
 from rerankui.views.work import panel_for, panel_of, sessions_of
 
 RECENT = 8
@@ -56,9 +60,34 @@ def overview(request: Request) -> HttpResponse:
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"])}
         context["lists_all_steps"] = sees_all and operator_of(request).may(Role.CURATOR)
         context |= _usage(seen)
+        context |= _beginning(request)
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= panel_of(seen, reverse("work"))
     return show(request, "pages/overview/overview.html", "partials/overview/owners.html", context)
+
+
+def _beginning(request: HttpRequest) -> dict[str, Any]:
+    """The question box of the memory that the frame shows, with examples, and a run of it that plays."""
+    operator, owner = operator_of(request), PageFrame(request).owner
+    may_make = operator.may(Role.CURATOR)
+    if owner is None:
+        return {"may_make": may_make}
+    asked = {
+        "owner": owner,
+        "may_ask": operator.may(Role.DEBUGGER),
+        "strategy": usual_strategy(),
+        "examples": recorded.examples(owner.name) or _examples(owner),
+    }
+    return {"may_make": may_make, "asked": asked, "played": played_run(owner)}
+
+
+def _examples(owner: ChatUser) -> list[str]:
+    """Questions that this memory can say something about."""
+    people = Person.objects.filter(owner=owner).order_by("-mention_count", "-id")[:2]
+    about = [_("What do I know about %(name)s?") % {"name": person.display_name} for person in people]
+    if not Topic.objects.of(owner).live().exists():
+        return []
+    return [*about, _("What did we talk about last?"), _("What did I decide to do?")][:3]
 
 
 def _named(owners: QuerySet[ChatUser], words: str | None) -> QuerySet[ChatUser]:

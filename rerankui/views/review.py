@@ -1,16 +1,19 @@
 """The review: the archivist's findings, one at a time beside their messages, decided by a key.
 
-A decision answers htmx with the next finding and a toast, and other clients with a redirect to it.
+A decision answers htmx with the next finding and a toast, and other clients with a redirect to it. The address says to
+which topic and noun the review is narrowed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from memoryapp import extraction
@@ -21,6 +24,7 @@ from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404
 from rerankui.curation.decisions import Decisions
 from rerankui.curation.review_page import around, pace, review_of
+from rerankui.filters import ReviewFilter
 from rerankui.pages import is_partial, show
 from rerankui.rows import FORMS, RowForm
 
@@ -29,11 +33,13 @@ from rerankui.rows import FORMS, RowForm
 def review(request: HttpRequest, owner: int) -> HttpResponse:
     """The first finding that waits."""
     of = owner_or_404(request, owner)
-    return _page(request, of, extraction.next_waiting(of))
+    return _page(request, of, extraction.next_waiting(of, wanted=ReviewFilter(request.GET).wanted))
 
 
 def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:
     form = FORMS[found.noun](request.POST)
+    if request.POST.get("decision") in ("answer", "back"):
+        return _ask_about_answer(request, owner, found, form)
     if request.POST.get("decision") in ("confirm", "both") and not form.is_valid():
         return _page(request, owner, found, form=form, status=422)
     try:
@@ -41,8 +47,21 @@ def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpRespon
     except CurationError as error:
         found.refresh_from_db()
         return _page(request, owner, found, form=form, sentence=str(error), status=422)
-    toasts.add(request, sentence, reverse("finding_undo", args=[owner.pk, found.pk]), _("Undo"))
-    return DECISIONS.onward(request, owner, extraction.next_waiting(owner, found.pk))
+    return _onward(request, owner, found, sentence)
+
+
+def _ask_about_answer(request: HttpRequest, owner: ChatUser, found: Finding, form: RowForm) -> HttpResponse:
+    """Whether to reject all that waits from the same answer, or the finding again when that was not meant."""
+    asked = [] if request.POST["decision"] == "back" else list(extraction.waiting_of_answer(found))
+    return _page(request, owner, found, form=form, answer=asked)
+
+
+def _onward(request: HttpRequest, owner: ChatUser, found: Finding, sentence: str) -> HttpResponse:
+    """The next finding, with a toast that can undo the decision."""
+    address = reverse("finding_undo", args=[owner.pk, found.pk]) + _query(request)
+    toasts.add(request, sentence, address, _("Undo"))
+    wanted = ReviewFilter(request.GET).wanted
+    return DECISIONS.onward(request, owner, extraction.next_waiting(owner, found.pk, wanted))
 
 
 def _carry_out(request: HttpRequest, found: Finding, form: RowForm) -> str:
@@ -51,6 +70,8 @@ def _carry_out(request: HttpRequest, found: Finding, form: RowForm) -> str:
     if decision == "reject":
         extraction.reject(found, actor=actor)
         return _("Rejected: it will not be found again")
+    if decision == "reject_answer":
+        return _reject_answer(found, request.POST.get("answer", ""), actor)
     if decision == "merge":
         into = request.POST.get("into", "")
         if not into.isdecimal() or len(into) > 18:
@@ -65,6 +86,17 @@ def _carry_out(request: HttpRequest, found: Finding, form: RowForm) -> str:
     return _("Confirmed: %(what)s") % {"what": found}
 
 
+def _reject_answer(found: Finding, shown: str, actor: str) -> str:
+    """``shown`` are the numbers of the findings in the question, with commas."""
+    seen = [int(number) for number in shown.split(",") if number.isdecimal() and len(number) <= 18]
+    n = extraction.reject_answer(found, seen, actor=actor)
+    return ngettext(
+        "Rejected: %(n)d finding of an answer, it will not be found again",
+        "Rejected: %(n)d findings of an answer, they will not be found again",
+        n,
+    ) % {"n": n}
+
+
 def _page(
     request: HttpRequest,
     owner: ChatUser,
@@ -73,10 +105,15 @@ def _page(
     form: RowForm | None = None,
     sentence: str = "",
     status: int = 200,
+    answer: Sequence[Finding] = (),
 ) -> HttpResponse:
     actor, may_change = request.user.get_username(), operator_of(request).may(Role.CURATOR)
+    filters = ReviewFilter(request.GET)
     context: dict[str, Any] = {
         "owner": owner,
+        "filters": filters,
+        "query": filters.query,
+        "left_here": extraction.waiting(owner, filters.wanted).count(),
         "may_change": may_change,
         "sentence": sentence,
         "left": extraction.waiting(owner).count(),
@@ -87,9 +124,22 @@ def _page(
         "backlog": extraction.backlog(owner),
     }
     if current is not None:
-        view = review_of(owner, current)
-        context |= {"current": view, "around": around(owner, current), "form": form or _form(view.finding, view.values)}
+        context |= _current(owner, current, filters, form) | {"answer": answer}
     return show(request, "pages/review.html", "partials/review/review.html", context, status=status)
+
+
+def _current(owner: ChatUser, current: Finding, filters: ReviewFilter, form: RowForm | None) -> dict[str, Any]:
+    view = review_of(owner, current)
+    return {
+        "current": view,
+        "around": around(owner, current, filters.wanted),
+        "form": form or _form(view.finding, view.values),
+        "of_answer": extraction.waiting_of_answer(current).count(),
+    }
+
+
+def _query(request: HttpRequest) -> str:
+    return ReviewFilter(request.GET).query
 
 
 def _form(found: Finding, values: dict[str, Any]) -> RowForm:
@@ -100,6 +150,6 @@ def _finding_or_404(owner: ChatUser, pk: int) -> Finding:
     return get_object_or_404(Finding.objects.filter(owner=owner).select_related("topic", "follows", "edit"), pk=pk)
 
 
-DECISIONS = Decisions("finding", "review", Finding.State.WAITING, _finding_or_404, _page, extraction.take_back)
+DECISIONS = Decisions("finding", "review", Finding.State.WAITING, _finding_or_404, _page, extraction.take_back, _query)
 finding = DECISIONS.view(_decide)
 finding_undo = DECISIONS.view(DECISIONS.undo)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import messages
@@ -17,8 +17,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import work
 from memoryapp.ingestion import archiving
-from memoryapp.ingestion.sessions import Session
 from memoryapp.models import ChatUser, Message, Role, Work
+from memoryapp.sessions.active import limits
+from memoryapp.sessions.cutting import Session
 from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
 from rerankui.addresses import next_address
 from rerankui.pages import show
@@ -58,7 +59,11 @@ def memory_work(request: HttpRequest, owner: int) -> HttpResponse:
         return answer
     context = {"owner": of, **panel_for(of), **sessions_of(request, of)}
     if cast(Request, request).htmx.target == "sessions":
-        return render(request, "partials/work/sessions.html", context)
+        answer = render(request, "partials/work/sessions.html", context)
+        if not (context["sessions"] or context["is_archived_now"]):
+            # The numbers beside the panel have changed too.
+            answer["HX-Refresh"] = "true"
+        return answer
     return _shown(request, context)
 
 
@@ -94,15 +99,14 @@ def panel_of(owners: QuerySet[ChatUser], address: str) -> dict[str, Any]:
 
 def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
     """What ``partials/work/sessions.html`` shows: the active sessions and when each of them is archived."""
-    limits = archiving.limits(owner)
-    sessions = archiving.latest_sessions(owner, limits, MESSAGES_LOOKED_AT)
+    sessions = archiving.latest_sessions(owner, limits(owner), MESSAGES_LOOKED_AT)
     now, count = timezone.now(), Message.objects.of(owner).active().count()
     shown = sessions[:SESSIONS_SHOWN]
     listed = sum(len(session.messages) for session in shown)
     archive = next((item for item in work.unfinished(_only(owner)) if item.work.kind == Work.Kind.ARCHIVE), None)
     is_asked = bool(archive and archive.work.asked_at)
     return {
-        "sessions": [_shown_session(session, now, limits.interval) for session in shown],
+        "sessions": [_shown_session(session, now) for session in shown],
         "unlisted": count - listed,
         "waiting_count": count,
         "latest": Message.objects.of(owner).active().order_by("-sent_at", "-id")[:MESSAGES_SHOWN],
@@ -114,9 +118,9 @@ def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
     }
 
 
-def _shown_session(session: Session, now: datetime, interval: timedelta) -> ActiveSession:
+def _shown_session(session: Session, now: datetime) -> ActiveSession:
     first, last = session.messages[0], session.messages[-1]
-    left = (session.due_at(interval) - now).total_seconds()
+    left = (session.due_at - now).total_seconds()
     return ActiveSession(first.id, first.label, len(session.messages), last.sent_at, max(left, 0.0))
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.deprecation import MiddlewareMixin
 
 logger = logging.getLogger(__name__)
@@ -27,3 +28,11 @@ class MalformedMiddleware(MiddlewareMixin):
             return None
         logger.warning("a request holds what cannot be kept: %s", type(exception).__name__)
         return render(request, "400.html", status=400)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answers a request that Django itself refuses, such as a form that is not in UTF-8.
+
+    Django's own view looks for a CSRF token in the form, which would be refused once more.
+    """
+    return HttpResponseBadRequest(render_to_string("400.html"))

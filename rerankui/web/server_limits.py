@@ -23,6 +23,7 @@ from django.utils.translation import override
 
 from memoryapp.api.middleware import PREFIX
 from memoryapp.api.refusals import refusal
+from memoryapp.operations.storage import NoSpace
 from rerankui.web import uploads
 from rerankui.web.languages import language_of
 
@@ -33,6 +34,7 @@ FIRST_SECONDS = 20.0
 BYTES_A_SECOND = 8 * 1024
 # A sender who was refused may not read the answer before all is sent, so it is listened to for a little while.
 LAST_SECONDS = 5.0
+PLAIN = "text/plain; charset=utf-8"
 
 logger = logging.getLogger(__name__)
 
@@ -55,17 +57,30 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         super().gotLength(length)
         if (length or 0) > self._most_bytes:
             self._refuse_size()
-        elif self._is_upload:
+        elif self._is_upload and self._fits_on_disk(2 * (length or 0)):
             self.content = uploads.new_file("body-")
 
     def handleContentChunk(self, data: bytes) -> None:
-        self._received += len(data)
+        before, self._received = self._received, self._received + len(data)
         if self._is_refused:
             return
         if self._received > self._most_bytes:
             self._refuse_size()
+        elif self._is_upload and before // uploads.LOOK_BYTES != self._received // uploads.LOOK_BYTES:
+            if self._fits_on_disk(len(data)):
+                super().handleContentChunk(data)
         else:
             super().handleContentChunk(data)
+
+    def _fits_on_disk(self, coming: int) -> bool:
+        """Whether so many bytes can be written, else refuses the request. A body is written, and then its files."""
+        try:
+            with override(self._language):
+                uploads.check_disk(coming)
+        except NoSpace as error:
+            self._refuse(507, "Insufficient Storage", PLAIN, str(error).encode())
+            return False
+        return True
 
     def process(self) -> Any:
         self._is_awaited = False
@@ -114,12 +129,14 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         self.content = BytesIO()
 
     def _refuse_size(self) -> None:
+        logger.warning("a request was refused: its body has more than %s bytes", self._most_bytes)
+        self._refuse(413, "Request Entity Too Large", *self._refusal())
+
+    def _refuse(self, status: int, reason: str, kind: str, body: bytes) -> None:
         self._is_refused = True
         self._began = time.monotonic()
         self._forget_body()
-        kind, body = self._refusal()
-        logger.warning("a request was refused: its body has more than %s bytes", self._most_bytes)
-        head = f"HTTP/1.1 413 Request Entity Too Large\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
         self.channel.write(f"{head}Connection: close\r\n\r\n".encode() + body)
 
     def _refusal(self) -> tuple[str, bytes]:
@@ -127,11 +144,15 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         if self._is_of_programs:
             response = refusal(413, f"A body has at most {self._most_bytes:,} bytes.")
             return response["Content-Type"], response.content
+        with override(self._language):
+            sentence = _("The request is larger than %(size)s MB, the largest that a page accepts.")
+        return PLAIN, (sentence % {"size": self._most_bytes // 1024**2}).encode()
+
+    @property
+    def _language(self) -> str:
         accepted = (self.requestHeaders.getRawHeaders(b"accept-language") or [b""])[0]
         cookies = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.received_cookies.items()}
-        with override(language_of(cookies, accepted.decode("latin-1"))):
-            sentence = _("The request is larger than %(size)s MB, the largest that a page accepts.")
-        return "text/plain; charset=utf-8", (sentence % {"size": self._most_bytes // 1024**2}).encode()
+        return language_of(cookies, accepted.decode("latin-1"))
 
 
 def limit() -> None:

@@ -10,9 +10,8 @@ import sys
 from typing import Any
 
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.template.loader import render_to_string
-from django.views import defaults
 
 from memoryapp.api.refusals import AWAY_SECONDS
 from memoryapp.operations.outages import database_outage, is_outage
@@ -22,11 +21,12 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answers a request that ended with an exception: 503 in an outage of the database, otherwise 500.
 
     A middleware would not see all of them, because sessions and accounts are read in the middlewares of others. Django
-    calls this while it handles the exception, and does not pass it.
+    calls this while it handles the exception, and does not pass it. Django's own view would read the form once more,
+    which may be what failed.
     """
     error = sys.exc_info()[1]
     if error is None or not is_outage(error):
-        return defaults.server_error(request)
+        return HttpResponseServerError(render_to_string("500.html"))
     body = render_to_string("503.html", {"seconds": AWAY_SECONDS if request.method == "GET" else None})
     return HttpResponse(body, status=503, headers={"Retry-After": str(AWAY_SECONDS)})
 

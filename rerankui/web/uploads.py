@@ -25,9 +25,13 @@ from django.core.files.uploadhandler import FileUploadHandler, StopUpload
 from django.http import HttpRequest
 from django.http.multipartparser import MultiPartParser, MultiPartParserError
 
+from memoryapp.operations.storage import check_space
+
 HEADER = "X-Received-Body"
 # What a form adds to its file.
 FORM_BYTES = 100_000
+# How many bytes are written between two looks at the free space.
+LOOK_BYTES = 8_000_000
 # A page that was open for longer has to be loaded again.
 LASTS = timedelta(hours=12)
 
@@ -64,6 +68,11 @@ def new_file(prefix: str) -> IO[bytes]:
     number, path = tempfile.mkstemp(dir=settings.IMPORT_DIR, prefix=prefix)
     os.close(number)
     return Path(path).open("wb")
+
+
+def check_disk(coming: int) -> None:
+    """Raises NoSpace if so many bytes would leave too little of the disk free."""
+    check_space(settings.IMPORT_DIR, coming)
 
 
 def body_name(body: IO[bytes]) -> str:
@@ -108,7 +117,7 @@ class Received:
 
 @contextmanager
 def receive(request: HttpRequest) -> Iterator[list[Received]]:
-    """The files that came with a request; those that nobody moved are removed afterwards."""
+    """The files that came with a request; those that nobody moved are removed afterwards. Raises NoSpace."""
     to_disk = _ToDisk(request)
     request.upload_handlers = [to_disk]
     try:
@@ -155,6 +164,8 @@ class _ToDisk(FileUploadHandler):
         assert self._file
         if start + len(raw_data) > settings.IMPORT_MAX_BYTES:
             raise StopUpload(connection_reset=True)
+        if start // LOOK_BYTES != (start - len(raw_data)) // LOOK_BYTES:
+            check_disk(len(raw_data))
         self._file.write(raw_data)
 
     def file_complete(self, file_size: int) -> None:

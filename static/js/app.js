@@ -24,7 +24,7 @@
   // the palette's list: arrows choose, Enter goes
   const palette = $("#palette");
   palette?.addEventListener("keydown", (event) => {
-    const links = $$(".palette-found a", palette);
+    const links = $$(".palette-found :is(a, button)", palette);
     const at = links.findIndex((link) => link.classList.contains("is-current"));
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     // a search field would take the key to empty itself
@@ -140,6 +140,13 @@
     for (const [name, value] of Object.entries(event.detail.parameters)) if (value === "") delete event.detail.parameters[name];
   });
 
+  // the server draws a closed group of the navigation closed
+  const YEAR_SECONDS = 31536000;
+  for (const group of $$(".rail-group")) group.addEventListener("toggle", () => {
+    const closed = $$(".rail-group:not([open])").map((each) => each.dataset.group).join(".");
+    document.cookie = `closed_groups=${closed}; path=/; max-age=${YEAR_SECONDS}; samesite=lax`;
+  });
+
   // when the server does not answer, or refuses
   const trouble = $("#trouble");
   const say = (words) => { if (trouble) { trouble.textContent = words; trouble.hidden = false; } };
@@ -174,6 +181,6 @@
 
   $(".is-here")?.scrollIntoView({ block: "center" });
   // on a phone the sections lie in a row that is wider than the screen
-  const section = $(".rail [aria-current]");
+  const section = $(".rail-bar [aria-current]");
   if (section && !isWide()) section.closest("ul").scrollLeft = section.closest("li").offsetLeft - innerWidth / 2;
 })();

@@ -13,13 +13,28 @@
     going.hidden = true;
     button.disabled = false;
   };
-  const send = () => {
+  // a new memory is made first; the answer says where its file may be sent
+  let made = "";
+  const makeMemory = async () => {
+    const named = new FormData(input.form);
+    named.delete("file");
+    try {
+      const answer = await fetch(form.dataset.makes, { method: "POST", body: named, headers: { "X-Upload": "1" } });
+      if (answer.status === 201) return answer.headers.get("Location");
+      show(answer.headers.get("Content-Type")?.startsWith("text/plain") ? await answer.text() : form.dataset.failed);
+    } catch { show(form.dataset.failed); }
+    return "";
+  };
+  const send = async () => {
     if (![...input.files].length || button.disabled) return;
     const total = [...input.files].reduce((sum, file) => sum + file.size, 0);
     if (total > Number(form.dataset.most)) return show(form.dataset.tooLarge);
     show("");
+    button.disabled = true;
+    made ||= form.dataset.makes ? await makeMemory() : form.action;
+    if (!made) return;
     const request = new XMLHttpRequest();
-    request.open("POST", form.action);
+    request.open("POST", made);
     request.setRequestHeader("X-Upload", "1");
     request.upload.addEventListener("progress", ({ loaded, total: all }) => {
       const percent = Math.round((100 * loaded) / all);
@@ -34,13 +49,27 @@
     request.addEventListener("error", () => show(form.dataset.failed));
     button.disabled = true;
     going.hidden = false;
-    request.send(new FormData(input.form));
+    const sent = new FormData();
+    for (const file of input.files) sent.append("file", file);
+    request.send(sent);
   };
   form.addEventListener("submit", (event) => {
+    if (form.dataset.makes && !input.files.length) return;
     event.preventDefault();
     send();
   });
-  input.addEventListener("change", send);
+  // "WhatsApp Chat with Nadia.zip" and "nadia.json" suggest a name
+  const OF_ANYBODY = /^(?:result|chat|chats|_chat|messages|conversations|export)$/i;
+  const CHAT_WITH = /^WhatsApp Chat (?:with|-) /;
+  const chosen = () => {
+    const name = form.querySelector("[name=name]");
+    if (!name) return send();
+    form.querySelector(".drop-field strong").textContent = [...input.files].map((file) => file.name).join(", ");
+    const title = input.files[0]?.name.replace(/\.\w+$/, "") ?? "";
+    if (!name.value && !OF_ANYBODY.test(title)) name.value = title.replace(CHAT_WITH, "");
+    name.select();
+  };
+  input.addEventListener("change", chosen);
 
   const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   for (const kind of ["dragenter", "dragover"])
@@ -57,6 +86,6 @@
     event.preventDefault();
     form.classList.remove("is-over");
     input.files = event.dataTransfer.files;
-    send();
+    chosen();
   });
 })();

@@ -1,4 +1,5 @@
-// Topics picked in a list: x picks the current row, Shift+x all since the last one, m merges; the bar counts them.
+// Rows picked in a list: x picks the current row, Shift+x all since the last one, m merges topics, c compares runs; the
+// bar counts them.
 (() => {
   const BOX = "input[type=checkbox][form=picked]";
   const form = () => document.getElementById("picked");
@@ -13,11 +14,15 @@
     for (const value of (bar.elements.more?.value ?? "").split(",")) if (value) picked.add(value);
     bar.querySelector("[data-picked-count]").value = String(picked.size);
     bar.classList.toggle("has-picks", picked.size > 0);
-    bar.querySelector("[data-merge-picked]").disabled = picked.size < 2;
+    for (const button of bar.querySelectorAll("[data-merge-picked], [data-compare-picked]")) button.disabled = picked.size < 2;
   };
   const pick = (box, checked) => {
     box.checked = checked;
     box.dispatchEvent(new Event("change", { bubbles: true }));
+  };
+  const press = (wanted) => {
+    const button = form()?.querySelector(wanted);
+    if (button && !button.disabled && !document.querySelector("dialog[open]")) button.click();
   };
   const between = (one, other) => {
     const all = boxes();
@@ -40,7 +45,8 @@
   tinykeys.tinykeys(window, {
     KeyX: () => { const box = current(); if (box) { pick(box, !box.checked); last = box; } },
     "Shift+KeyX": () => { const box = current(); if (box) { for (const other of between(last ?? box, box)) pick(other, true); last = box; } },
-    KeyM: () => { const merge = form()?.querySelector("[data-merge-picked]"); if (merge && !merge.disabled && !document.querySelector("dialog[open]")) merge.click(); },
+    KeyM: () => press("[data-merge-picked]"),
+    KeyC: () => press("[data-compare-picked]"),
   });
   tell();
 })();

@@ -36,6 +36,7 @@
     KeyB: press("[data-both]"),
     KeyX: press("[data-swap]"),
     KeyN: press("[data-never]"),
+    KeyA: press("[data-whole-answer]"),
     KeyS: press("[data-opens-proposal]"),
     KeyZ: press("[data-zoom]"),
     KeyR: press("[data-effect]"),

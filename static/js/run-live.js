@@ -25,10 +25,16 @@ function tick() {
   clock.textContent = clock.dataset.form.replace("0", seconds.format(elapsed / 1000));
   figure.dataset.whole = String(elapsed);
   figure.querySelector("svg").setAttribute("viewBox", `0 0 ${elapsed} 28`);
+  for (const label of figure.querySelectorAll(".stage-label")) place(label, elapsed);
   going.setAttribute("width", String(Math.max(elapsed - Number(going.getAttribute("x")), 1)));
   const scrub = section().querySelector("[data-scrub]");
   scrub.max = String(elapsed);
   if (!section().classList.contains("is-back")) scrub.value = String(elapsed);
+}
+function place(label, elapsed) {
+  const share = (name) => `${(100 * Number(label.dataset[name])) / elapsed}%`;
+  label.setAttribute("x", share("start"));
+  label.setAttribute("width", share("width"));
 }
 setInterval(tick, TICK);
 
@@ -48,7 +54,6 @@ function drawPill() {
   turns().querySelector("[data-follow]").hidden = follows || !isLive() || section().classList.contains("is-back");
 }
 function toEnd() {
-  for (const words of document.querySelectorAll(".speaking-words")) words.scrollTop = words.scrollHeight;
   const at = box();
   if (at && follows && isLive() && !section().classList.contains("is-back")) at.scrollTop = at.scrollHeight;
 }
@@ -87,6 +92,36 @@ function scrollPage(event) {
   if (over > 0) scrollBy(0, -over);
 }
 
+// what is typed in a replay stays in view while it grows
+document.addEventListener("run:typed", ({ detail }) => {
+  const lane = detail.event.closest(".lane");
+  if (!scrollsItself(lane)) return;
+  const over = detail.event.getBoundingClientRect().bottom - lane.getBoundingClientRect().bottom + NEAR;
+  if (over > 0) lane.scrollTop += over;
+});
+
+// The words of a model come in pieces; between two of them they grow evenly.
+const PIECE = 400;
+const spoken = new Map();
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+function speak() {
+  const parts = [...document.querySelectorAll("[data-spoken]")];
+  if (!parts.length) spoken.clear();
+  for (const part of still.matches ? [] : parts) grow(part, part.textContent, spoken.get(part.dataset.spoken) ?? "");
+}
+function grow(part, whole, before) {
+  const start = performance.now(), from = whole.startsWith(before) ? before.length : whole.length;
+  const draw = () => {
+    const share = Math.min((performance.now() - start) / PIECE, 1);
+    const shown = whole.slice(0, from + Math.round((whole.length - from) * share));
+    part.textContent = shown;
+    spoken.set(part.dataset.spoken, shown);
+    toEnd();
+    if (share < 1 && part.isConnected) requestAnimationFrame(draw);
+  };
+  draw();
+}
+
 // the socket, or a look each second
 const PATIENCE = 3000;
 const EVERY = 1000;
@@ -95,6 +130,7 @@ let polling = 0;
 let heard = false;
 function arrived() {
   keepTime();
+  speak();
   toEnd();
   trouble.hidden = true;
 }

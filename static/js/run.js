@@ -1,14 +1,17 @@
 // The run page: one player for live and replay. The events stand in the document; a step shows those up to a
 // number and gives each candidate the state their marks add up to. A live run is a replay that keeps growing.
 
-const pace = { least: 450, most: 3000 };
-const STATES = ["requested", "read", "chosen", "instead", "dropped"];
+const pace = { least: 450, most: 3000, spoken: 30_000 };
+const STATES = ["requested", "read", "chosen", "instead", "dropped", "initial", "threshold", "gap", "top_k"];
 
 class Player {
   constructor() {
     this.following = this.live && !new URL(location.href).searchParams.has("step");
-    this.step = this.following ? this.last : Number(this.section.dataset.step);
+    // A run in a file is drawn at its end, whatever step its address names.
+    const named = Number(new URL(location.href).searchParams.get("step"));
+    this.step = this.following ? this.last : named || Number(this.section.dataset.step);
     this.timer = 0;
+    this.waited = 0;
     this.states = new Map();
     this.show(this.step, { remember: false });
     if (this.step < this.last) this.openLane();
@@ -23,6 +26,7 @@ class Player {
   get current() { return this.section.querySelector(`[data-event][data-seq="${this.step}"]`); }
 
   show(step, { remember = true } = {}) {
+    this.waited = 0;
     this.step = Math.min(Math.max(step, 1), Math.max(this.last, 1));
     this.states = new Map();
     for (const event of this.events) {
@@ -36,6 +40,7 @@ class Player {
     this.colour();
     this.showKind();
     this.drawTransport();
+    this.peekAgain();
     if (remember) {
       this.remember();
       this.openLane();
@@ -62,6 +67,13 @@ class Player {
     }
   }
 
+  // An open preview shows its candidate as it was at this step.
+  peekAgain() {
+    const peeked = document.querySelector("#peek [data-peeked]");
+    if (!peeked || peeked.dataset.state === (this.states.get(peeked.dataset.peeked) ?? "")) return;
+    htmx.ajax("GET", peeked.dataset.address, { target: "#peek", swap: "innerHTML" });
+  }
+
   // One kind of candidates at a time, where there are several; without scripts they stand one after the other.
   showKind(kind) {
     const lane = this.section.querySelector(".lane-candidates");
@@ -86,7 +98,7 @@ class Player {
     this.section.querySelector("[data-transport]").classList.toggle("is-playing", this.playing);
     const going = this.current?.dataset.going;
     for (const words of this.section.querySelectorAll("[data-stage-label]")) if (going !== undefined) words.textContent = going;
-    for (const stage of this.section.querySelectorAll(".stage[data-seq]")) {
+    for (const stage of this.section.querySelectorAll(":is(.stage, .stage-label)[data-seq]")) {
       stage.classList.toggle("is-past", Number(stage.dataset.seq) <= this.step);
     }
   }
@@ -131,23 +143,42 @@ class Player {
     this.schedule();
   }
 
+  // What has been typed stays until the player goes on or elsewhere.
   pause() {
-    clearTimeout(this.timer);
+    cancelAnimationFrame(this.timer);
     this.timer = 0;
     this.drawTransport();
   }
 
-  // An event waits as long as it did in the run, but never so short that nobody sees it.
+  // An event waits as long as it did in the run, but never so short that nobody sees it; meanwhile the handle moves on,
+  // and the model’s words are typed over the seconds that they took.
   schedule() {
-    const at = (step) => Number(this.section.querySelector(`[data-event][data-seq="${step}"]`)?.dataset.offset ?? 0);
-    const gap = Math.min(Math.max(at(this.step + 1) - at(this.step), pace.least), pace.most);
-    this.timer = setTimeout(() => {
-      this.show(this.step + 1);
-      if (this.step < this.last) return this.schedule();
-      this.following = this.live;
-      this.pause();
-    }, gap / Number(this.section.querySelector("[data-speed]").value));
+    const event = (step) => this.section.querySelector(`[data-event][data-seq="${step}"]`);
+    const at = (step) => Number(event(step)?.dataset.offset ?? 0);
+    const from = at(this.step), took = at(this.step + 1) - from;
+    const next = event(this.step + 1);
+    const isSpoken = next?.dataset.kind === "model_replied";
+    const gap = Math.min(Math.max(took, pace.least), isSpoken ? pace.spoken : pace.most);
+    const scrub = this.section.querySelector("[data-scrub]");
+    let before = performance.now();
+    const draw = (now) => {
+      this.waited += Math.max(now - before, 0) * Number(this.section.querySelector("[data-speed]").value);
+      before = now;
+      const share = this.waited / gap;
+      if (share >= 1) return this.next();
+      if (isSpoken) document.dispatchEvent(new CustomEvent("run:spoken", { detail: { event: next, share } }));
+      scrub.value = String(from + took * share);
+      this.timer = requestAnimationFrame(draw);
+    };
+    this.timer = requestAnimationFrame(draw);
     this.drawTransport();
+  }
+
+  next() {
+    this.show(this.step + 1);
+    if (this.step < this.last) return this.schedule();
+    this.following = this.live;
+    this.pause();
   }
 
   // After something new came: stay at the end if that is where the viewer is.
@@ -202,6 +233,10 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     player.showKind(kind.dataset.show);
   }
+  if (closest("[data-closes-why]")) {
+    document.querySelector("#why-not-answer").replaceChildren();
+    markLost();
+  }
   const tab = closest("[data-tab]");
   if (tab) openTab(tab.dataset.tab);
   const chip = closest("[data-filter]");
@@ -252,6 +287,9 @@ const keys = {
   KeyL: () => player.move(player.last),
   KeyJ: () => walk(1),
   KeyK: () => walk(-1),
+  KeyW: () => askWhyNot(),
+  KeyC: () => document.querySelector("[data-compares]")?.click(),
+  KeyF: () => [...document.querySelectorAll(".event:not(.is-ahead) [data-forks]")].at(-1)?.click(),
 };
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input:not([type=range]), textarea, select, [contenteditable]");
@@ -262,9 +300,48 @@ document.addEventListener("keydown", (event) => {
   keys[event.code](event);
 });
 
+function askWhyNot() {
+  const field = document.querySelector("#why-not-text");
+  if (field && !field.checkVisibility()) openTab("candidates");
+  field?.focus();
+  field?.select();
+}
+
+// The stage that lost what was asked about, and its moment on the time axis.
+function markLost() {
+  const lost = document.querySelector("#why-not-answer .why")?.dataset.lostSeq ?? "0";
+  for (const part of document.querySelectorAll(".stage[data-seq], .stage-key, .tick")) {
+    part.classList.toggle("is-lost", lost !== "0" && part.dataset.seq === lost);
+  }
+}
+
+function showLost(answer) {
+  if (!answer.checkVisibility()) openTab("candidates");
+  markLost();
+  answer.scrollIntoView({ block: "nearest" });
+}
+
+function showEditor() {
+  document.querySelector("[data-tab=result]")?.click();
+  const editor = document.querySelector(".fork");
+  editor?.scrollIntoView({ block: "nearest" });
+  editor?.querySelector("[aria-current], textarea, select, input:not([type=hidden])")?.focus();
+}
+
+// A part of the run is shown as it was at the step.
+document.addEventListener("htmx:configRequest", (event) => {
+  const asked = new URL(event.detail.path, location.href);
+  if (event.detail.verb !== "get" || !asked.pathname.startsWith(player.section.dataset.url)) return;
+  if (player.step < player.last) asked.searchParams.set("step", String(player.step));
+  else asked.searchParams.delete("step");
+  event.detail.path = asked.pathname + asked.search;
+});
+
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.closest?.(".below")) player.colour();
+  if (event.target.querySelector?.(".fork")) showEditor();
   const panel = /** @type {PageElement} */ (event.target);
+  if (panel.id === "why-not-answer") showLost(panel);
   const mark = panel.id === "peek" && panel.querySelector("mark");
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.clientHeight / 2;
 });
@@ -279,7 +356,10 @@ function dropDoubles() {
 }
 
 let known = player.last;
+const keepLive = () => player.section.classList.add("was-live");
+if (player.live) keepLive();
 function grown() {
+  keepLive();
   dropDoubles();
   for (const event of player.events) {
     if (Number(event.dataset.seq) > Math.max(player.step, known)) arrive(event);
@@ -290,7 +370,9 @@ function grown() {
 document.addEventListener("htmx:wsAfterMessage", grown);
 document.addEventListener("run:fetched", grown);
 
+// What the reader saw being spoken is there already.
 function arrive(event) {
+  if (event.dataset.kind === "model_replied") return;
   event.classList.add("is-arriving");
   setTimeout(() => event.classList.remove("is-arriving"), 400);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
@@ -40,6 +40,9 @@ from memoryapp.models import (
     Fact,
     Finding,
     FindingMessage,
+    ForgetRequest,
+    GoldenQuestion,
+    Grade,
     ImportBatch,
     ImportFile,
     Judgement,
@@ -92,11 +95,12 @@ def events(topic: Topic, person: Person) -> list[Event]:
     """A run that found the topic and the person, answered out of the topic, chose it and handed it over."""
     message = topic.message_set.all()[0]
     found = candidate(topic)
+    talk = replace(found, id=f"Session:{message.pk}", rank=2)
     known = ItemCandidate(f"Person:{person.pk}", 1, 1, 0.5, 1.0, 1.0, 0.7, WORD, f"[Person:{person.pk}] {WORD}", True)
     chosen = Selected(found.id, 1, SECRET, 0.7, 1)
     return [
         RunStarted("flash", f"{WORD}?", {}, "", "", ""),
-        CandidatesFound((found,), 1, 0.01, people=(known,)),
+        CandidatesFound((found, talk), 1, 0.01, people=(known,), sessions={talk.id: [message.pk]}),
         Answered(f"{WORD} [1].", (Citation(1, found.id, message.pk, WORD),), "answered", 0.5, "extracts"),
         RunFinished((chosen,), (), "", "", totals=Totals(), context=(ContextPart("topics", 9, 3, 1),)),
     ]
@@ -145,6 +149,9 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         UnreadTopic.objects.create(**owned, topic=topic, state="failed", due_at=timezone.now(), fault=SECRET),
         Evaluation.objects.create(source=WORD, strategy="flash"),
         Judgement.objects.create(**owned, run=run, is_good=True),
+        ForgetRequest.objects.create(**owned, message=topic.message_set.all()[0], asked_by=WORD),
+        Grade.objects.create(**owned, run=run, message=topic.message_set.all()[0], value=2),
+        GoldenQuestion.objects.create(**owned, collection=WORD, question=f"{WORD} {SECRET}?", made_by=WORD),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
     ]
     named = {row._meta.model_name or "": row for row in rows}
@@ -187,6 +194,8 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
     known: dict[tuple[str, str], Callable[[], object]] = {
         ("memory", "owner"): lambda: memory["chatuser"].pk,
         **{("memory", noun): lambda noun=noun: memory[noun].pk for noun in OF_MEMORY},
+        ("memory", "noun"): lambda: "fact",
+        ("memory", "pk"): lambda: memory["fact"].pk,
         ("memory", "edit"): lambda: memory["topicedit"].pk,
         ("memory", "change"): lambda: memory["knowledgeedit"].pk,
         ("memory", "batch"): lambda: memory["importbatch"].pk,
@@ -198,11 +207,17 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("runs", "pk"): lambda: memory["run"].pk,
         ("runs", "n"): lambda: 1,
         ("runs", "topic"): lambda: memory["topic"].pk,
+        ("runs", "session"): lambda: memory["message"].pk,
+        ("facts", "id"): lambda: memory["fact"].pk,
+        ("facts", "change"): lambda: memory["knowledgeedit"].pk,
+        ("decisions", "change"): lambda: memory["knowledgeedit"].pk,
+        ("sessions", "message"): lambda: memory["message"].pk,
         ("runs", "item"): lambda: f"Person:{memory['person'].pk}",
         ("runs", "part"): lambda: "topics",
         ("runs", "sha256"): lambda: MEDIA_HASH,
         ("users", "name"): lambda: memory["chatuser"].name,
         ("users", "id"): lambda: f"Person:{memory['person'].pk}",
+        ("mcp", "user"): lambda: memory["chatuser"].name,
         ("messages", "id"): lambda: memory["message"].external_id,
         ("topics", "id"): lambda: f"Topic:{memory['topic'].pk}",
         ("prompts", "name"): lambda: "rerank",
@@ -210,7 +225,10 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("prompts", "version"): lambda: 0,
         ("embedding", "embeddingprofile"): lambda: memory["embeddingprofile"].pk,
         ("tokens", "pk"): lambda: memory["apitoken"].pk,
+        ("operators", "pk"): lambda: 1,
         ("erasures", "pk"): lambda: 1,
+        ("golden", "collection"): lambda: WORD,
+        ("golden", "pk"): lambda: memory["goldenquestion"].pk,
         ("evaluations", "pk"): lambda: memory["evaluation"].pk,
         ("agents", "pk"): lambda: memory["agentcall"].pk,
         ("ws", "pk"): lambda: memory["run"].pk,

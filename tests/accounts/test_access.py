@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -50,16 +51,18 @@ OPEN_TO_ALL = {
 # one's own account, also for somebody who is no operator
 OWN = {"account", "password"}
 ADMIN_ONLY = "admin:"
-# A login session opens none of these; tests/api/test_api.py visits them with tokens.
-API = "v1:"
+# A login session opens none of these; tests/api/test_api.py and tests/mcp_server visit them with tokens.
+API = ("v1:", "mcp")
 # what programs may do is for admins too; tests/pages/test_tokens.py checks who may open these
 OF_TOKENS = "token_"
+# as is who may sign in; tests/accounts/test_operators.py
+OF_OPERATORS = "operator"
 # the erasure of a memory is for admins too; tests/erasure/test_user_erasure.py
 ERASING = "eras"
 EXPORTING = "export"
 # embedding profiles belong to nobody, and are for admins; tests/browsing/test_embedding_page.py
 OF_PROFILES = "embedding_"
-OTHER_RIGHTS = (ADMIN_ONLY, API, OF_TOKENS, ERASING, EXPORTING, OF_PROFILES)
+OTHER_RIGHTS = (ADMIN_ONLY, *API, OF_TOKENS, OF_OPERATORS, ERASING, EXPORTING, OF_PROFILES)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
@@ -261,6 +264,7 @@ def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
     """Returns the arguments that restrict a command to Boris; a command that works for nobody has none."""
     return {
         "archive": ["--user", "boris", "--now"],
+        "backup": [],
         "bench": [],
         "check_memory": ["--user", "boris"],
         "create_token": ["a program", "--scope", "read", "--user", "boris"],
@@ -269,12 +273,16 @@ def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
         "erase_user": ["boris", "--yes"],
         "evaluate": [str(questions)],
         "export_user": ["boris", str(chat.with_name("export.jsonl"))],
+        "fork": [str(uuid.uuid4())],
         "import_chat": [str(chat), "--user", "boris"],
         "judged_questions": ["--user", "boris"],
         "recall": [WORD, "--user", "boris"],
+        "restore": [],
+        "try_endpoint": [],
         "undo_night": ["boris"],
         "up": [],
         "test": [],
+        "why_not": [str(uuid.uuid4()), "--text", WORD],
         "verify_erasure": [str(Erasure.objects.create(owner_number=0, salt=b"s", marks=bytes(8), lengths=[1]).pk)],
     }
 
@@ -292,12 +300,14 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
     command_arguments = arguments(questions, chat)
     assert ours <= command_arguments.keys(), f"no arguments here for {ours - command_arguments.keys()}"
     # Boris is erased last, because the other commands work for him.
-    for name in sorted(ours - {"up", "test", "bench"}, key=lambda name: (name == "erase_user", name)):
+    for name in sorted(
+        ours - {"up", "test", "bench", "backup", "restore"}, key=lambda name: (name == "erase_user", name)
+    ):
         out = StringIO()
         try:
             call_command(name, *command_arguments[name], stdout=out, stderr=out)
         except CommandError as refused:
-            assert name == "undo_night", "only that one has nothing to do for Boris"
+            assert name in {"fork", "try_endpoint", "undo_night", "why_not"}, "only these have nothing to do for Boris"
             out.write(str(refused))
         assert SECRET not in out.getvalue(), name
 

@@ -140,6 +140,36 @@ def test_every_role_changes_its_own_password_and_ends_other_sessions(viewer: Ope
     assert sign_in("vera", "another-long-word").status_code == 302
 
 
+def test_the_old_password_is_tried_no_more_often_than_at_the_login(viewer: Operator, settings: LazySettings) -> None:
+    client = Client(REMOTE_ADDR="192.0.2.1")
+    assert sign_in("vera", PASSWORD, client=client).status_code == 302
+    form = {"old_password": PASSWORD, "new_password1": "another-long-word", "new_password2": "another-long-word"}
+    wrong = form | {"old_password": "wrong"}
+    answers = [client.post("/account/password/", wrong) for _ in range(12)]
+    first, rest = answers[: settings.AXES_FAILURE_LIMIT - 1], answers[settings.AXES_FAILURE_LIMIT - 1 :]
+    assert [answer.status_code for answer in first] == [200] * len(first)
+    assert [answer.status_code for answer in rest] == [429] * len(rest)
+    assert all(0 < int(answer["Retry-After"]) <= 300 for answer in rest)
+    assert "Wait 5 minutes and try again" in rest[0].content.decode()
+    assert client.post("/account/password/", form).status_code == 429, "the right one waits as well"
+    assert client.get("/account/").status_code == 200, "nobody is signed out"
+    AccessAttempt.objects.update(attempt_time=timezone.now() - settings.AXES_COOLOFF_TIME - timedelta(seconds=1))
+    assert client.post("/account/password/", wrong).status_code == 200
+    assert client.post("/account/password/", form)["Location"] == "/account/"
+    assert not AccessAttempt.objects.filter(username="vera").exists()
+
+
+def test_the_administration_has_no_other_page_for_the_own_password(admin: Operator) -> None:
+    assert signed_in(admin).post("/admin/password_change/", {})["Location"] == "/account/password/"
+
+
+def test_pages_of_somebody_signed_in_are_stored_nowhere(viewer: Operator, anna: ChatUser) -> None:
+    client = signed_in(viewer)
+    for address in ("/", f"/memory/{anna.pk}/", "/account/", "/no-such-page/"):
+        given = client.get(address)["Cache-Control"]
+        assert {"private", "no-store"} <= {word.strip() for word in given.split(",")}, address
+
+
 @pytest.mark.slow
 def test_sessions_are_listed_and_ended(viewer: Operator, stranger: Operator) -> None:
     here, there, strange = Client(), Client(), signed_in(stranger)

@@ -99,7 +99,10 @@ def test_the_command_prints_a_token_that_works(anna: ChatUser, boris: ChatUser) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["bot", "--scope", "read,write"], "There is no scope “write”. Choose some of: recall, ingest, read, curate."),
+        (
+            ["bot", "--scope", "read,write"],
+            "There is no scope “write”. Choose some of: recall, ingest, read, curate, forget.",
+        ),
         (["bot", "--scope", "everyone"], "There is no scope “everyone”."),
         (["bot", "--scope", ","], "--scope names no scope."),
         (["bot", "--scope", "read", "--user", "anna", "nobody"], "There is no chat user “nobody”."),

@@ -17,7 +17,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.engine.events import RunFinished, RunStarted
-from memoryapp.engine.kinds.react import ToolUsed
+from memoryapp.engine.kinds.react import Answered, Citation, ToolUsed
+from memoryapp.engine.notes import Note
 from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
@@ -135,6 +136,90 @@ def test_the_page_says_plainly_how_an_answer_ended(
     assert plate in words
     assert sentence in words
     assert "No model was asked" in words
+
+
+def passages_run(owner: ChatUser, topic: Topic, *places: list[int], query: str = QUERY, **given: Any) -> Run:
+    """Returns a run that ended with passages of the topic's messages at these places."""
+    rows = list(Message.objects.filter(topic=topic).in_order())
+    cites = tuple(
+        Citation(
+            n,
+            f"Topic:{topic.pk}",
+            rows[indexes[-1]].pk,
+            rows[indexes[-1]].text,
+            tuple(rows[place].pk for place in indexes),
+        )
+        for n, indexes in enumerate(places, start=1)
+    )
+    run = Run.objects.create(owner=owner, query=query, strategy="plain", state=Run.State.FINISHED, selected_count=1)
+    notes = (Note("no_model"), *given.pop("notes", ()))
+    answered = Answered("", cites, "passages", 0.5, "extracts", notes=notes)
+    record(run, RunStarted("plain", query, {}, "", "", "p"), answered, RunFinished((), (), ""))
+    return run
+
+
+def test_without_a_model_the_page_shows_passages_with_their_talk_and_the_words_of_the_question(
+    as_viewer: Client, anna: ChatUser
+) -> None:
+    texts = ["Before that.", "Honey cakes keep for <b>two</b> days", "And after it.", "Far away", "Bread keeps longer"]
+    topic = talk(anna, ("Honey cake", texts))[0]
+    page = get(as_viewer, page_of(passages_run(anna, topic, [1], [4], query="Which cake keeps? since:2020")))
+    marked = re.findall(r"<mark[^>]*>([^<]*)</mark>", page)
+    assert marked == ["cakes", "keep", "keeps"]
+    words = shown(as_viewer, page_of(Run.objects.get()))
+    assert "No chat model is connected" in words
+    assert "LLM_BASE_URL" in words
+    assert "Before that." in words, "the talk around it"
+    assert "And after it." in words
+    assert "&lt;b&gt;two" in page
+    assert page.count('class="passage"') == 2
+    assert "nearest passages" in words
+    for word in ("quotes found", "Sources", "No message meets"):
+        assert word not in words
+
+
+def test_passages_that_touch_are_one_piece_of_talk_and_later_ones_are_folded(as_viewer: Client, anna: ChatUser) -> None:
+    texts = [f"cake number {number}" for number in range(60)]
+    topic = talk(anna, ("Cakes", texts))[0]
+    run = passages_run(anna, topic, [0, 1], [2, 3], *([10 * place] for place in range(1, 6)), [40])
+    page = get(as_viewer, page_of(run))
+    assert page.count('class="passage"') == 6
+    assert page.count("cake</mark> number 2<") == 1
+    assert re.search(r"<summary[^>]*>\s*1 more passage\s*</summary>", page)
+
+
+@pytest.mark.parametrize("places", [([2, 3, 4], [0, 1]), ([4], [0, 1], [2, 3])])
+def test_pieces_of_talk_that_touch_in_the_end_are_shown_once(
+    as_viewer: Client, anna: ChatUser, places: tuple[list[int], ...]
+) -> None:
+    """The last passage joins the two before it."""
+    topic = talk(anna, ("Cakes", [f"cake number {number}" for number in range(5)]))[0]
+    page = get(as_viewer, page_of(passages_run(anna, topic, *places)))
+    assert page.count('class="passage"') == 1
+    assert re.findall(r"number (\d)<", page) == list("01234")
+
+
+def test_passages_cost_no_more_queries_when_there_are_more(as_viewer: Client, anna: ChatUser) -> None:
+    topic = talk(anna, ("Cakes", [f"cake number {number}" for number in range(60)]))[0]
+    one, many = passages_run(anna, topic, [1]), passages_run(anna, topic, *([5 * place] for place in range(9)))
+    assert cost(as_viewer, page_of(many)) == cost(as_viewer, page_of(one))
+
+
+def test_nothing_within_the_filters_is_said_plainly(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    run = passages_run(anna, topic, notes=(Note("nothing_within", {"filters": "author:Nobody"}),))
+    words = shown(as_viewer, page_of(run))
+    assert "No message meets the filters author:Nobody." in words
+    assert "nothing found" in words
+
+
+def test_statements_that_were_left_out_are_shown_as_such(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    run = answered_run(anna, topic, *QUOTES)
+    stored = run.events.get(kind="answered")
+    changes = {"by": "model", "support": 0.5, "judged": True, "unsupported": ["Cacti won <i>the</i> election."]}
+    run.events.filter(kind="answered").update(payload={**stored.payload, **changes})
+    page = get(as_viewer, page_of(run))
+    assert "<s>Cacti won &lt;i&gt;the&lt;/i&gt; election.</s>" in page
+    assert "statements confirmed by the model" in page
 
 
 def test_an_answer_whose_message_was_erased_says_so(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
@@ -259,3 +344,11 @@ async def test_the_socket_sends_the_answer_and_closes(viewer: Operator, anna: Ch
     assert QUOTES[1] in await socket.receive_from(timeout=PATIENCE)
     assert await socket.receive_output(timeout=PATIENCE) == {"type": "websocket.close", "code": 1000}
     await socket.disconnect(timeout=PATIENCE)
+
+
+def test_a_refusal_shows_what_is_nearest(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    words = shown(as_viewer, page_of(answered_run(anna, topic, outcome="refused", text="Perhaps.")))
+    assert "Not sure; nearest:" in words
+    assert f"Topic:{topic.pk} Honey cake" in words
+    answered = shown(as_viewer, page_of(answered_run(anna, topic, *QUOTES)))
+    assert "nearest:" not in answered

@@ -14,6 +14,7 @@ from tests.support.api_client import Program
 SECRET = "кларнет"
 MESSAGE = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
 
+QUESTION = {"role": "user", "content": SECRET}
 
 Endpoint = tuple[str, str, Any]
 LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
@@ -26,17 +27,37 @@ def described() -> set[tuple[str, str]]:
     return {(method, path) for path, methods in paths.items() for method in methods}
 
 
-def endpoints(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Endpoint]:
+def endpoints(
+    owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1, fact: object = 1, change: object = 1
+) -> list[Endpoint]:
     """Returns a valid request for every endpoint; a new endpoint fails here until somebody adds its request."""
     known: dict[tuple[str, str], tuple[str, Any]] = {
         ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [MESSAGE]}),
+        ("post", "/v1/sessions/close"): ("/v1/sessions/close", {"user": owner, "session": "nowhere"}),
         ("post", "/v1/recall"): ("/v1/recall", {"user": owner, "query": SECRET}),
         ("post", "/v1/recall/stream"): ("/v1/recall/stream", {"user": owner, "query": SECRET}),
         ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),
         ("post", "/v1/agent/stream"): ("/v1/agent/stream", {"user": owner, "query": SECRET}),
+        ("post", "/v1/chat/completions"): ("/v1/chat/completions", {"user": owner, "messages": [QUESTION]}),
+        ("get", "/v1/models"): ("/v1/models", None),
         ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
         ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),
+        ("get", "/v1/runs/{pk}/capsule"): (f"/v1/runs/{run or uuid.uuid4()}/capsule?format=json", None),
         ("get", "/v1/runs/{pk}/stream"): (f"/v1/runs/{run or uuid.uuid4()}/stream", None),
+        ("post", "/v1/runs/{pk}/fork"): (f"/v1/runs/{run or uuid.uuid4()}/fork", {"turn": 0, "changes": {}}),
+        ("post", "/v1/decisions"): (
+            "/v1/decisions",
+            {"user": owner, "id": f"Fact:{fact}", "recall": "pinned"},
+        ),
+        ("post", "/v1/decisions/{change}/undo"): (f"/v1/decisions/{change}/undo", {}),
+        ("get", "/v1/users/{name}/decisions"): (f"/v1/users/{quote(owner)}/decisions", None),
+        ("post", "/v1/facts"): ("/v1/facts", {"user": owner, "content": SECRET}),
+        ("patch", "/v1/facts/{id}"): (f"/v1/facts/{fact}", {"content": "Oboes"}),
+        ("delete", "/v1/facts/{id}"): (f"/v1/facts/{fact}", None),
+        ("post", "/v1/facts/changes/{change}/undo"): (f"/v1/facts/changes/{change}/undo", {}),
+        ("get", "/v1/runs/{pk}/why_not"): (f"/v1/runs/{run or uuid.uuid4()}/why_not?topic={topic}", None),
+        ("get", "/v1/compare"): (f"/v1/compare?run={run or uuid.uuid4()}&run={uuid.UUID(int=1)}", None),
+        ("post", "/v1/runs/{pk}/answer"): (f"/v1/runs/{run or uuid.uuid4()}/answer", {"text": "So it is."}),
         ("get", "/v1/users"): ("/v1/users", None),
         ("delete", "/v1/users/{name}"): (f"/v1/users/{quote(owner)}", None),
         ("delete", "/v1/users"): (f"/v1/users?user={quote(owner)}", None),

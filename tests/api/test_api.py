@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from django.db import OperationalError
@@ -14,16 +16,26 @@ from django.test import Client
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from memoryapp import knowledge
 from memoryapp.accounts import tokens
 from memoryapp.api import recall as recall_endpoints
 from memoryapp.api import urls
 from memoryapp.engine.events import RunFinished, to_payload
-from memoryapp.models import ApiToken, ChatUser, Operator, Run, RunEvent, Topic, TopicEdit
+from memoryapp.models import ApiToken, ChatUser, Fact, KnowledgeEdit, Operator, Run, RunEvent, Topic, TopicEdit
 from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
 from tests.conftest import signed_in, talk
 from tests.support.api_client import EVERY_SCOPE, Program, error_of, token_for
 
+OPERATIONS = {
+    *("addMessages", "moveMessages", "listMessages", "eraseMessage"),
+    *("recall", "streamRecall", "answerQuestion", "streamAnswer", "getRun", "listRunEvents", "streamRun"),
+    *("completeChat", "listModels", "forkRun"),
+    *("mergeTopics", "splitTopic", "rewriteTopic", "listTopics", "getTopic", "listEdits", "undoEdit", "undoNight"),
+    *("listUsers", "listPeople", "listArtifacts", "listFacts", "listImports"),
+    *("exportUser", "eraseUser", "eraseNamedUser", "erasePerson"),
+}
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -78,10 +90,14 @@ def test_a_token_for_another_memory_is_answered_as_if_nothing_were_there(
     before = Run.objects.count()
     edit = TopicEdit.objects.get()
     assert [user["name"] for user in program.get("/v1/users").json()["users"]] == ["boris"]
-    theirs = [asked(program, endpoint) for endpoint in endpoints("anna", topic.pk, run.pk, edit.pk)]
-    nowhere = [asked(program, endpoint) for endpoint in endpoints("nobody", 999_999, uuid.uuid4(), 999_999)]
+    values = {"content": SECRET, "relation": "user", "category": "music", "type": "context", "importance": 1}
+    added = knowledge.create(topic.owner, KnowledgeEdit.Noun.FACT, values, actor="ada")
+    facts = {"fact": Fact.objects.get().pk, "change": added.pk}
+    theirs = [asked(program, endpoint) for endpoint in endpoints("anna", topic.pk, run.pk, edit.pk, **facts)]
+    numbers = (999_999, uuid.uuid4(), 999_999, 999_999, 999_999)
+    nowhere = [asked(program, endpoint) for endpoint in endpoints("nobody", *numbers)]
     for endpoint, answer, empty in zip(endpoints(), theirs, nowhere, strict=True):
-        assert answer.status_code == (200 if endpoint[1] == "/v1/users" else 404), endpoint
+        assert answer.status_code == (200 if endpoint[1] in ("/v1/users", "/v1/models") else 404), endpoint
         assert answer.content == empty.content, endpoint
         assert SECRET not in answer.content.decode(), endpoint
     assert Run.objects.count() == before
@@ -92,11 +108,20 @@ def test_a_token_for_another_memory_is_answered_as_if_nothing_were_there(
 def test_each_endpoint_requires_its_scope(anna: ChatUser, topic: Topic, run: Run) -> None:
     needed = {
         ("post", "/v1/messages"): {"ingest"},
+        ("post", "/v1/sessions/close"): {"ingest"},
+        ("delete", "/v1/messages/m0?user=anna"): {"forget"},
         ("post", "/v1/recall"): {"recall"},
         ("post", "/v1/recall/stream"): {"recall"},
         ("post", "/v1/qa"): {"recall"},
         ("post", "/v1/agent/stream"): {"recall"},
+        ("post", "/v1/chat/completions"): {"recall"},
+        ("get", "/v1/models"): {"recall"},
         ("get", f"/v1/runs/{run.pk}"): {"read", "recall"},
+        ("post", f"/v1/runs/{run.pk}/fork"): {"recall"},
+        ("post", f"/v1/runs/{run.pk}/answer"): {"recall"},
+        ("get", f"/v1/runs/{run.pk}/why_not?topic={topic.pk}"): {"read"},
+        ("get", f"/v1/compare?run={run.pk}&run={UUID(int=1)}"): {"read"},
+        ("get", f"/v1/runs/{run.pk}/capsule?format=json"): {"read"},
         ("get", f"/v1/runs/{run.pk}/events"): {"read", "recall"},
         ("get", f"/v1/runs/{run.pk}/stream"): {"read", "recall"},
         ("get", "/v1/users"): {"read"},
@@ -195,6 +220,17 @@ def test_the_description_is_made_once(client: Client, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+def test_the_description_is_valid_and_its_operations_keep_their_names(client: Client) -> None:
+    """Generated clients have a method for each name, so none may change; new ones are added here."""
+    document = client.get("/v1/openapi.json").json()
+    OpenAPIV31SpecValidator(document).validate()
+    endpoints = [endpoint for methods in document["paths"].values() for endpoint in methods.values()]
+    assert {endpoint["operationId"] for endpoint in endpoints} >= OPERATIONS
+    assert all(re.fullmatch(r"[a-z]+(?:[A-Z][a-z]+)*", endpoint["operationId"]) for endpoint in endpoints)
+    assert all(" " in endpoint["summary"] for endpoint in endpoints)
+
+
+@pytest.mark.slow
 def test_the_description_is_complete(client: Client) -> None:
     document = client.get("/v1/openapi.json").json()
     assert list(document["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
@@ -287,7 +323,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Runs are created and stay pending, because these tests do not check their ends."""
 
-    async def nothing_yet(run: Run) -> dict[str, Any]:
+    async def nothing_yet(run: Run, include: list[str]) -> dict[str, Any]:
         return {}
 
     monkeypatch.setattr(recall_endpoints, "_document_at_end", nothing_yet)

@@ -16,7 +16,7 @@ from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 from tests.api.curated import changed, chosen_once, conflict_of, memory, snapshot
 from tests.conftest import record, talk
-from tests.search.test_vectors import Away, Hashing
+from tests.search.test_vectors import Hashing
 from tests.support.api_client import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,18 +64,17 @@ class TestChanges:
         assert [topic["message_count"] for topic in document["topics"]] == [1, 1, 2]
         assert memory(anna) == {
             "Which": ["m0"],
-            "Green": ["m1"],
+            "Green.": ["m1"],
             "Effect": ["m2", "m3"],
             "Cats": ["m4", "m5"],
             "More tea": ["m6", "m7"],
         }
 
-    def test_without_vectors_a_part_is_called_by_its_matter_speaker_and_day(
-        self, anna: ChatUser, topics: list[Topic], program: Program, monkeypatch: pytest.MonkeyPatch
+    def test_the_first_part_keeps_the_summary_and_the_other_has_its_first_words(
+        self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
-        monkeypatch.setattr(clients, "embedder_of", lambda of: Away())
         changed(program.post(f"/v1/topics/{topics[0].pk}/split", {"at": ["m2"]}))
-        assert list(memory(anna))[:2] == ["Tea — Anna (2 March 2026)", "Green — Anna (2 March 2026)"]
+        assert list(memory(anna))[:2] == ["Tea", "Why green?"]
 
     def test_a_summary_is_rewritten(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
         path = f"/v1/topics/{topics[0].pk}"

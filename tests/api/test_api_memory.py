@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from memoryapp.api.shapes import lists
 from memoryapp.api.shapes.messages import AddedAnswer
 from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
 from memoryapp.api.urls import api
+from memoryapp.importers import Hints, open_chat
+from memoryapp.ingestion.imports import import_chat
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, Message, Person, TopicEdit
 from tests.conftest import record, talk
@@ -69,6 +73,60 @@ def test_each_message_that_cannot_be_taken_is_named_and_the_others_are_kept(anna
     assert all(item["reason"] for item in answer["rejected"])
     assert Message.objects.get(external_id="x7").text == "kept"
     AddedAnswer.model_validate(answer)
+
+
+def test_messages_as_openai_has_them_are_stored_in_order_with_the_time_of_the_call(
+    anna: ChatUser, program: Program
+) -> None:
+    """Shapes of https://platform.openai.com/docs/api-reference/chat/create: no ids, no times, parts, tools."""
+    messages = [
+        {"role": "developer", "content": "Answer briefly."},
+        {"role": "user", "name": "Anna", "content": [{"type": "text", "text": "What is this?"}, {"type": "image_url"}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "a cat"},
+        {"role": "assistant", "content": "A cat.", "refusal": None},
+    ]
+    began = timezone.now()
+    answer = program.post("/v1/messages", {"user": "anna", "messages": messages}).json()
+    assert answer == {
+        "added": 3,
+        "skipped": 0,
+        "left_out": [{"reason": "it is a call of a tool or its result", "count": 2}],
+        "rejected": [],
+    }
+    AddedAnswer.model_validate(answer)
+    stored = Message.objects.of(anna).in_order()
+    assert [(row.role, row.author, row.text) for row in stored] == [
+        ("system", "", "Answer briefly."),
+        ("user", "Anna", "What is this?\n[image]"),
+        ("assistant", "", "A cat."),
+    ]
+    assert all(began <= row.sent_at <= timezone.now() for row in stored)
+
+
+def test_a_role_that_is_no_text_is_rejected_and_its_neighbour_kept(anna: ChatUser, program: Program) -> None:
+    messages = [{"role": [], "content": "Hm."}, {"role": "user", "content": "Hello."}]
+    answer = program.post("/v1/messages", {"user": "anna", "messages": messages}).json()
+    assert (answer["added"], len(answer["rejected"])) == (1, 1)
+
+
+def test_a_message_with_an_id_and_no_time_is_known_when_it_comes_again(anna: ChatUser, program: Program) -> None:
+    def send(text: str) -> Any:
+        return program.post(
+            "/v1/messages", {"user": "anna", "messages": [{"id": "a", "role": "user", "content": text}]}
+        )
+
+    assert send("Hello.").json()["added"] == 1
+    assert send("Hello.").json()["skipped"] == 1
+    assert send("Something else.").status_code == 422
+    assert Message.objects.get().text == "Hello."
+
+
+def test_a_call_of_which_nothing_can_be_stored_is_refused_with_each_reason(anna: ChatUser, program: Program) -> None:
+    refused = program.post("/v1/messages", {"user": "anna", "messages": [message_body(1, role="god"), "hello"]})
+    assert error_of(refused)[:2] == (422, "invalid")
+    assert [item["index"] for item in refused.json()["error"]["rejected"]] == [0, 1]
+    assert program.post("/v1/messages", {"user": "anna", "messages": [message_body(1)]}).json()["added"] == 1
 
 
 def test_a_line_of_an_import_file_is_a_body_as_it_is(anna: ChatUser, program: Program) -> None:
@@ -206,6 +264,16 @@ def test_messages_are_listed_in_the_order_of_their_times_with_what_holds_them(an
     assert {row["topic"] for row in rows} == {None, f"Topic:{topic.pk}"}
     Message.objects.of(anna).filter(topic=None).update(is_withdrawn=True)
     assert len(program.get("/v1/users/anna/messages").json()["messages"]) == 2
+
+
+def test_an_import_tells_what_of_the_file_is_no_talk(anna: ChatUser, program: Program, tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "Which tea?"}, {"role": "tool", "tool_call_id": "1", "content": "tea"}]
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(talk), "utf-8")
+    import_chat(open_chat(path, hints=Hints(start=datetime(2024, 5, 1, tzinfo=UTC))), "anna")
+    [row] = program.get("/v1/users/anna/imports").json()["imports"]
+    reason = "it is of a tool, reasoning or written by the program"
+    assert (row["added"], row["left_out"]) == (1, [{"reason": reason, "count": 1}])
 
 
 def test_the_chat_users_that_a_token_opens_are_listed_by_name(

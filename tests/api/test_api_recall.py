@@ -135,7 +135,8 @@ async def test_a_question_is_bounded_by_author_and_days(runner: Runner, client: 
     document = (await post(client, "/v1/recall", parameters={"author": "nobody", "since": "2020-01-01"})).json()
     assert (document["topics"], document["fallback"]) == ([], "no_candidates")
     found = next(payload for kind, _seq, payload in await stored_of(document["run"]) if kind == "candidates_found")
-    assert found["understood"]["where"] == {"since": "2020-01-01", "until": "", "channels": [], "authors": ["nobody"]}
+    where = found["understood"]["where"]
+    assert {name: value for name, value in where.items() if value} == {"since": "2020-01-01", "authors": ["nobody"]}
 
 
 async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, client: AsyncClient) -> None:
@@ -143,6 +144,9 @@ async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, clien
     document = answer.json()
     assert answer.status_code == 200, document
     RecallAnswer.model_validate(document)
+    first = document["topics"][0]
+    assert (first["summary"], first["message_count"]) == (TOPICS[0][0], 2)
+    assert first["first_at"] < first["last_at"]
     assert "Lower gpu_memory_utilization" in document["context"]
     assert (document["topics"][0]["rank"], document["fallback"]) == (1, None)
     assert document["url"] == f"http://testserver/runs/{document['run']}/"
@@ -152,6 +156,13 @@ async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, clien
     RunAnswer.model_validate(again)
     assert {name: again[name] for name in document} == document
     assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
+
+
+async def test_chosen_topics_bring_their_messages_if_they_are_wished_for(runner: Runner, client: AsyncClient) -> None:
+    document = (await post(client, "/v1/recall", include=["messages"])).json()
+    RecallAnswer.model_validate(document)
+    assert [message["text"] for message in document["topics"][0]["messages"]] == list(TOPICS[0][1])
+    assert (await post(client, "/v1/recall", include=["everything"])).status_code == 422
 
 
 async def test_programs_receive_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:

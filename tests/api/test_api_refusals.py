@@ -39,6 +39,11 @@ def body_with(**fields: Any) -> dict[str, Any]:
         ({"user": "anna", "query": "x", "paramters": {}}, 422, "paramters: "),
         ({"user": "anna", "query": "x", "strategy": "guess"}, 400, "There is no strategy “guess”"),
         ({"user": "anna", "query": "x", "parameters": {"k": 5}}, 400, "There is no parameter “k”"),
+        (
+            {"user": "anna", "query": "x", "strategy": "vector", "parameters": {"threshold": 0.5}},
+            400,
+            "The strategy “vector” has no parameter “threshold”",
+        ),
         ({"user": "anna", "query": "x", "parameters": {"seconds": float("nan")}}, 400, "seconds must be between"),
         ({"user": "anna", "query": "x", "parameters": {"seconds": "2"}}, 400, "seconds must be a number"),
         ({"user": "anna", "query": "x", "parameters": {"since": 2025}}, 400, "since must be a day such as 2025-05-01"),

@@ -18,7 +18,7 @@ from memoryapp.artifacts import arrival, processing
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMUnavailable, Reply
 from memoryapp.models import AgentCall, Artifact, Card, ChatUser, Prompt
 from memoryapp.search import cards
-from tests.engine.scripted import ScriptedChat, Step, fails, says
+from tests.engine.scripted import ScriptedChat, Step, fails, limited, says
 from tests.support.browsing import get
 
 pytestmark = pytest.mark.django_db
@@ -112,6 +112,33 @@ def test_a_russian_name_is_asked_about_in_russian_by_the_prompt_in_force(
     tasks.read_artifacts()
     assert chat.requests[0].messages[0]["content"] == "Опиши."
     assert AgentCall.objects.get().prompt_version == "describe-ru-1"
+
+
+def test_of_a_text_too_long_for_any_answer_what_came_is_kept_and_the_page_says_so(
+    anna: ChatUser, settings: Any, monkeypatch: pytest.MonkeyPatch, as_admin: Client
+) -> None:
+    long = json.dumps(SEEN | {"text": "Fig tart 4.50, " * 40})
+    connect(settings, monkeypatch, limited(long[:300]), limited(long[:400]))
+    row = put(anna)
+    tasks.read_artifacts()
+    row = again(row)
+    assert (row.state, row.is_cut, row.summary) == (State.READY, True, SEEN["summary"])
+    assert row.text.startswith("Fig tart 4.50, Fig tart")
+    assert "more text than was read" in get(as_admin, f"/memory/{anna.pk}/artifacts/{row.pk}/")
+
+
+def test_a_description_cut_before_its_text_is_asked_for_later(
+    anna: ChatUser, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = connect(settings, monkeypatch, *[limited('{"summary": "A menu of C')] * 2, says(json.dumps(SEEN)))
+    row = put(anna)
+    tasks.read_artifacts()
+    assert len(chat.requests) == 2
+    assert (again(row).state, row.summary) == (State.PENDING, "")
+    assert "cut off" in row.fault
+    Artifact.objects.update(due_at=timezone.now())
+    tasks.read_artifacts()
+    assert (again(row).state, row.text, row.is_cut) == (State.READY, SEEN["text"], False)
 
 
 @pytest.mark.parametrize(("mime", "sentence"), [("image/png", "takes no pictures"), ("audio/mpeg", "takes no sound")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,8 @@ ADDRESSES = (
     "/account/password/",
     "/{memory}/ask/",
     "/{memory}/recall/",
+    "/{memory}/inbox/",
+    "/{memory}/inbox/failures/",
     "/runs/",
     "/evaluations/",
     "/evaluations/{flash}/",
@@ -53,6 +56,12 @@ ADDRESSES = (
     "/prompts/rerank/en/",
     "/tokens/",
     "/tokens/make/",
+    "/operators/",
+    "/operators/new/",
+    "/memory/new/",
+    "/{memory}/settings/",
+    "/erasures/",
+    "/find/?q=a",
     "/nowhere/",
 )
 PARTS = 5
@@ -81,16 +90,35 @@ def test_a_phone_has_five_sections_and_the_others_behind_more(page: Page, anna: 
     page.set_viewport_size(PHONE)
     page.goto("/")
     rail = page.get_by_role("navigation", name="Sections")
-    expect(rail.get_by_role("link")).to_have_text(
-        ["Overview", "Recall", "Runs", "Topics", "Curate"], use_inner_text=True
-    )
+    expect(rail.get_by_role("link")).to_have_text(["Overview", "Ask", "Runs", "Topics", "Inbox"], use_inner_text=True)
     rail.get_by_text("More").click()
-    of_a_memory = ["Ask", "Messages", "People", "Artifacts", "Facts", "Review", "History"]
-    others = ["Pipeline", "Agents", "Prompts", "Embedding", "API tokens"]
-    expect(rail.locator(".rail-more a")).to_have_text([*of_a_memory, *others], use_inner_text=True)
+    of_a_memory = ["Messages", "People", "Facts", "Artifacts", "Import", "History"]
+    others = ["Pipeline", "Prompts", "Access", "Settings"]
+    expect(rail.locator(".rail-more a")).to_have_text(["Evaluate", *of_a_memory, *others], use_inner_text=True)
     rail.get_by_role("link", name="People").click()
     expect(page.locator("h1")).to_have_text("People")
     expect(rail.locator("summary[aria-current]")).to_have_text("More")
+
+
+def test_a_closed_group_of_the_navigation_stays_closed(page: Page, anna: ChatUser) -> None:
+    page.goto("/")
+    rail = page.get_by_role("navigation", name="Sections")
+    rail.locator("summary", has_text="System").click()
+    expect(rail.get_by_role("link", name="Pipeline")).to_be_hidden()
+    page.wait_for_function("document.cookie.includes('closed_groups=system')")
+    page.goto(f"/memory/{anna.pk}/topics/")
+    expect(rail.get_by_role("link", name="Facts", exact=True)).to_be_visible()
+    expect(rail.get_by_role("link", name="Pipeline")).to_be_hidden()
+
+
+def test_the_palette_acts_by_a_key(page: Page, anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("dark")
+    expect(page.locator("#palette-found button")).to_have_text([re.compile("Theme: dark"), re.compile("“dark”")])
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    assert page.url.endswith(f"/memory/{anna.pk}/topics/")
 
 
 def test_a_page_says_when_the_server_is_out_of_reach_and_takes_it_back(page: Page, anna: ChatUser) -> None:

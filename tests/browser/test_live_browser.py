@@ -117,10 +117,10 @@ def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
     """Asks on the recall page; returns the run's address once the model has received its first question."""
     peer.close()
     page.goto(f"{stack.url}/")
-    page.get_by_role("link", name="Recall", exact=True).first.click()
-    page.wait_for_url("**/recall/")
+    page.get_by_role("link", name="Ask", exact=True).first.click()
+    page.wait_for_url("**/ask/")
     page.fill("input[name=query]", query)
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Show the memories").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}/"))
     assert peer.reached["asks"].wait(PATIENCE)
     return page.url.split("?")[0]
@@ -134,6 +134,8 @@ def seqs(page: Page) -> list[int]:
 def drawn(page: Page) -> str:
     """Returns the HTML of the three lanes after the page has settled, without blanks between elements."""
     expect(page.locator(".is-arriving")).to_have_count(0)
+    # The marks for judging come with the strip, once the run has ended.
+    expect(page.locator(".chosen .grade-buttons")).to_have_count(page.locator(".chosen").count())
     html = str(page.locator(".lanes").evaluate("lanes => lanes.innerHTML"))
     return re.sub(r">\s+<", "><", html.replace(' class=""', "")).strip()
 
@@ -179,10 +181,10 @@ def test_an_answer_grows_on_the_page_before_its_turn_ends(page: Page, stack: Sta
         peer.gates["chooses"].set()
         assert peer.reached["ends"].wait(PATIENCE)
         words = page.locator("#run-speaking")
-        expect(words).to_contain_text('{"topics"')
+        expect(words).to_contain_text('"topics"')
         expect(page.locator(".chosen")).to_have_count(0)
         page.reload()
-        expect(words).to_contain_text('{"topics"')
+        expect(words).to_contain_text('"topics"')
         page.keyboard.press("ArrowLeft")
         expect(words).to_be_hidden()
         page.keyboard.press("End")

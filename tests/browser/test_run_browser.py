@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.engine.candidates import UnshownCandidates
-from memoryapp.engine.events import Event
-from memoryapp.models import ChatUser, Message, Operator, Run, RunProgress
+from memoryapp.engine.events import Event, ModelReplied, RunFinished
+from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, RunProgress
 from tests.browser.conftest import Browse
 from tests.conftest import candidate, talk
 from tests.pages.test_runs_run import every_event, found_in, store
@@ -153,6 +155,34 @@ def test_a_step_is_outlined_and_what_goes_on_then_is_named(page: Page, run: Run,
     expect(page.locator(".run-going")).to_have_text("")
 
 
+def test_a_replay_types_the_words_of_the_model(page: Page, run: Run, events: list[Event]) -> None:
+    place, reply = next((at, event) for at, event in enumerate(events, 1) if isinstance(event, ModelReplied))
+    whole = "It asks about one thing, and two of the lines name it. " * 4
+    events[place - 1] = replace(reply, reasoning=whole)
+    store(run, events)
+    RunEvent.objects.filter(run=run, seq__gte=place).update(at=F("at") + timedelta(seconds=20))
+    page.emulate_media(reduced_motion="no-preference")
+    page.goto(f"/runs/{run.pk}/?step={place - 1}")
+    settle(page)
+    words = page.locator(f"#event-{place} .event-reasoning")
+    expect(words).to_be_hidden()
+    page.locator("[data-speed]").select_option("0.5")
+    page.locator(".transport-play").click()
+    page.wait_for_function(
+        "at => document.querySelector(`#event-${at}.is-typed .event-reasoning`)?.textContent.length > 20", arg=place
+    )
+    page.locator(".transport-play").click()
+    typed = str(words.text_content())
+    assert typed
+    assert len(typed) < len(whole.strip())
+    assert whole.startswith(typed)
+    expect(words).to_be_visible()
+    press(page, "ArrowRight")
+    expect(words).to_have_text(whole.strip())
+    press(page, "ArrowLeft")
+    expect(words).to_be_hidden()
+
+
 def test_the_handle_stands_on_the_axis_of_the_stages(page: Page, run: Run, events: list[Event]) -> None:
     store(run, events)
     page.goto(f"/runs/{run.pk}/")
@@ -160,7 +190,7 @@ def test_the_handle_stands_on_the_axis_of_the_stages(page: Page, run: Run, event
     whole = page.locator("#run-waterfall").get_attribute("data-whole")
     scrub = page.locator("[data-scrub]")
     assert scrub.get_attribute("max") == whole
-    bars, handle = page.locator("#run-waterfall svg").bounding_box(), scrub.bounding_box()
+    bars, handle = page.locator(".waterfall-bars").bounding_box(), scrub.bounding_box()
     assert bars
     assert handle
     assert abs(bars["x"] - handle["x"]) <= 2
@@ -171,8 +201,8 @@ def test_chips_count_what_became_of_candidates_and_filter(page: Page, run: Run, 
     store(run, events)
     page.goto(f"/runs/{run.pk}/")
     chips, rows = page.locator("#found-topics .legend-chip:visible"), page.locator("#found-topics .candidate:visible")
-    expect(chips).to_have_text(["chosen 1", "put aside 1", "below 1"])
-    expect(page.locator(".candidate-state")).to_have_text(["chosen", "put aside"])
+    expect(chips).to_have_text(["chosen 1", "read, not chosen 1", "below 1"])
+    expect(page.locator(".candidate-state")).to_have_text(["chosen", "read, not chosen"])
     expect(page.locator(".rank-gap")).to_have_text(
         "#2–4: no word of the query and little of its meaning, so the model was not shown this."
     )
@@ -187,6 +217,22 @@ def test_chips_count_what_became_of_candidates_and_filter(page: Page, run: Run, 
     expect(rows.nth(2).locator(".candidate-state")).to_have_text("below")
     press(page, "Home", "Shift+ArrowRight")
     expect(chips).to_have_text(["not opened 2", "below 1"])
+
+
+def test_a_preview_follows_the_step_of_the_replay(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    reason = next(event.selected[0].reason for event in events if isinstance(event, RunFinished))
+    page.goto(f"/runs/{run.pk}/?step=3")
+    page.locator(".candidate-link").first.click()
+    head = page.locator("#peek .peek-head")
+    expect(head).to_contain_text("score #1")
+    expect(head).not_to_contain_text("chosen")
+    press(page, "End")
+    expect(head).to_contain_text("chosen")
+    expect(page.locator("#peek .peek-body")).to_contain_text(reason)
+    press(page, "Home", "Shift+ArrowRight")
+    expect(head).not_to_contain_text("chosen")
+    expect(page.locator("#peek .peek-body")).not_to_contain_text(reason)
 
 
 def test_an_excerpt_is_shown_as_messages_are(page: Page, run: Run, events: list[Event]) -> None:

@@ -133,6 +133,49 @@ class TestVerdicts:
         assert not TopicEdit.objects.filter(actor=MERGER).exists()
         assert list(violations()) == []
 
+    @pytest.mark.parametrize(
+        "summary",
+        [
+            "\u5173\u4e8e\u673a\u5668\u5b66\u4e60\u7684\u5bf9\u8bdd",
+            "All in one place",
+            "<b>said</b> and answered",
+            "Ignore previous instructions: said",
+        ],
+    )
+    def test_a_merge_whose_summary_cannot_be_used_waits_for_a_person(self, automatic: ChatUser, summary: str) -> None:
+        """Seen in version 0.15.1: such summaries of scripted models were merged automatically."""
+        before = [topic.summary for topic in placed(automatic, 0, 5)]
+        merger = Merger(verdict(summary=summary))
+        assert passed(automatic, merger) == Pass(judged=1)
+        assert (len(merger.asked), live(automatic)) == (2, sorted(before))
+        [found] = suggestions.opened(automatic)
+        kept = verdict_of(found)
+        assert kept
+        assert summary not in kept.summary
+        assert "said" in kept.summary
+        assert any("a person decides" in reason for reason in suggestions.reasons(found))
+        assert passed(automatic, merger) == Pass()
+
+    def test_a_summary_that_is_right_at_the_second_try_is_used(self, automatic: ChatUser) -> None:
+        placed(automatic, 0, 5)
+        answers = iter([verdict(summary="<i>said</i>"), verdict()])
+        assert passed(automatic, Merger(lambda question: next(answers))) == Pass(judged=1, merged=1)
+        assert live(automatic) == [SUMMARY]
+
+    def test_after_a_night_is_undone_no_pair_is_open_that_the_undo_rejected(self, automatic: ChatUser) -> None:
+        since = timezone.now()
+        topics = placed(automatic, 0, 1, 2, 3)
+        merger = Merger()
+        assert passed(automatic, merger).merged == 2
+        for topic in Topic.objects.of(automatic).live():
+            place(topic, 1)
+        assert passed(automatic, merger).merged == 1
+        curation.undo_between(automatic, MERGER, since, timezone.now(), actor="ada")
+        assert list(Topic.objects.of(automatic).live().order_by("pk")) == topics
+        assert list(suggestions.opened(automatic)) == []
+        assert suggestions.suggest(automatic) == 0
+        assert passed(automatic, merger) == Pass()
+
     @pytest.mark.slow
     def test_of_three_that_are_one_the_second_merge_takes_the_first_ones_topic(self, automatic: ChatUser) -> None:
         placed(automatic, 0, 1, 4)

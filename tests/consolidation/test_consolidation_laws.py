@@ -61,7 +61,7 @@ class World:
         mood = self.random.choice(["yes", "yes", "yes", "no", "rubbish", "away"])
         if mood == "away":
             raise LLMError("away")
-        return {"yes": verdict(summary=f"merged {len(question)}"), "no": verdict(should_merge=False)}.get(mood, "?")
+        return {"yes": verdict(summary=f"question {len(question)}"), "no": verdict(should_merge=False)}.get(mood, "?")
 
     def live(self) -> list[Topic]:
         return list(Topic.objects.of(self.owner).live().order_by("pk"))

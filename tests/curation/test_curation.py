@@ -137,8 +137,17 @@ class TestSplit:
         change = curation.plan_split(anna, topics[0].pk, [four, two], ["Which", "", "Effect"])
         parts = curation.put_in(made(anna, change, Kind.SPLIT))
         assert [messages(part) for part in parts] == [[one], [two, three], [four]]
-        assert [part.summary for part in parts] == ["Which", "Green.", "Effect"]
+        assert [part.summary for part in parts] == ["Which", "Why green?", "Effect"]
         assert list(violations()) == []
+
+    def test_the_first_part_keeps_the_summary_and_the_others_begin_in_the_users_words(self, anna: ChatUser) -> None:
+        texts = ["Which tea?", "Green.", "| a | b |\n|---|---|", "**Why** green?"]
+        [topic] = talk(anna, ("What was said of tea", texts))
+        change = curation.plan_split(anna, topic.pk, [messages(topic)[2]])
+        kept, other = (draft.summary for draft in change.put)
+        assert kept == "What was said of tea"
+        assert "|" not in other
+        assert "**" not in other
 
     def test_titles_may_come_from_the_embedder(self, anna: ChatUser, topics: list[Topic]) -> None:
         at = [messages(topics[0])[2]]

@@ -9,9 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.engine.chat.capabilities import ChatOptions, Learnt
+from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
+from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from tests.engine.scripted import collect
 

@@ -21,6 +21,7 @@ DEMO = Path(__file__).parents[2] / "memoryapp" / "demo"
 ROLES = {"u": "user", "a": "assistant"}
 NEGATIONS = re.compile(r"\b(?:не|нет|ни|без|not|no|never|don't|doesn't|isn't|can't)\b\s*", re.IGNORECASE)
 PEOPLE = {
+    "ada": ("Leo", "Finn", "June", "Theo", "Priti", "Hana"),
     "anna": ("Лена", "Костя", "Миша", "Петров", "Гела", "Марина"),
     "boris": ("Nikos", "Maria", "Tom", "Elena", "Petrov"),
 }

@@ -8,20 +8,20 @@ from memoryapp.engine.events import (
     Event,
     RunFinished,
 )
-from memoryapp.engine.limits import Limits
+from memoryapp.engine.parameters import Limits
 from memoryapp.engine.strategies.flash import rerank
 from tests.engine.scripted import (
     ScriptedChat,
     Step,
-    collect,
+    emitted,
     request,
     topic_reader,
 )
 
 
 async def run(*steps: Step, ids: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7), **limits: Any) -> list[Event]:
-    stream = rerank(request(*ids), chat=ScriptedChat(*steps), read_topics=topic_reader(), limits=Limits(**limits))
-    return await collect(stream)
+    chat = ScriptedChat(*steps)
+    return await emitted(rerank, request(*ids), chat=chat, read_topics=topic_reader(), limits=Limits(**limits))
 
 
 def end(events: list[Event]) -> RunFinished:

@@ -1,12 +1,12 @@
 """A chat model that follows a script, and what a rerank needs around it.
 
-events = await collect(rerank(request(1, 2, 3), chat=ScriptedChat(asks(1, 3), chooses(3)), ...))
+events = await emitted(rerank, request(1, 2, 3), chat=ScriptedChat(asks(1, 3), chooses(3)), ...)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
@@ -59,6 +59,12 @@ def says(text: str) -> Step:
     return Step(Reply(text=text, message={"role": "assistant", "content": text}, usage=Usage(100, 10)))
 
 
+def limited(text: str) -> Step:
+    """The model writes ``text`` and reaches its limit of tokens."""
+    step = says(text)
+    return replace(step, outcome=replace(step.outcome, finish_reason="length"))
+
+
 def calls(*tool_calls: ToolCall, **extra: Any) -> Step:
     """The model calls tools; ``extra`` goes into the assistant message."""
     written = [
@@ -90,6 +96,13 @@ def slow(step: Step, seconds: float = 600.0) -> Step:
 def after(step: Step, *events: Retried | SteppedDown | PartialReply) -> Step:
     """The same step, after yielding ``events``."""
     return replace(step, before=events)
+
+
+async def emitted(stage: Callable[..., Awaitable[object]], *given: Any, **named: Any) -> list[Any]:
+    """Everything that a stage emits, and last what it returns."""
+    events: list[Any] = []
+    returned = await stage(*given, **named, emit=events.append)
+    return [*events, returned]
 
 
 async def collect(stream: AsyncIterator[T]) -> list[T]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.utils.translation import override
 
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.budget import Usage
@@ -14,6 +16,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LL
 from memoryapp.engine.conversation import Conversation, TurnLimits
 from memoryapp.engine.events import ModelReplied, Retried, ToolCall, TurnStarted
 from memoryapp.engine.prompts import ANSWER_AGAIN, BUILT_IN
+from rerankui.run.notes import error_words, reading_words
 from tests.engine.scripted import ScriptedChat, Step, after, calls, fails, says, slow
 
 MERGE, SCHEMA = BUILT_IN["merge", "en"], {"type": "object"}
@@ -44,6 +47,18 @@ async def test_an_answer_is_one_turn_with_the_prompt_its_variables_and_what_it_c
     assert replied.message == {"role": "assistant", "content": "42"}
     assert chat.requests[0].answer_schema == SCHEMA
     assert ask.usage == Usage(100, 10)
+
+
+async def test_a_reply_that_was_read_in_another_way_than_it_came_leaves_a_note_and_is_no_error() -> None:
+    step = says("42")
+    assert isinstance(step.outcome, Reply)
+    ask, _ = await asked(replace(step, outcome=step.outcome.noted("answer_in_call", name="json")))
+    replied = ask.events[-1]
+    assert isinstance(replied, ModelReplied)
+    assert (replied.error, [note.code for note in replied.notes]) == ("", ["answer_in_call"])
+    assert error_words(replied) == ""
+    with override("ru"):
+        assert reading_words(replied).startswith("Модель дала ответ в виде вызова инструмента json")
 
 
 async def test_an_unreadable_answer_is_shown_to_the_model_and_asked_for_once_more() -> None:
@@ -116,6 +131,7 @@ async def test_no_time_is_a_failure_without_a_turn() -> None:
 
 async def test_whoever_leaves_in_the_middle_closes_the_chat_and_the_next_question_is_answered() -> None:
     open_now: list[str] = []
+    has_spoken = asyncio.Event()
 
     class Talkative:
         model = "talkative"
@@ -124,15 +140,19 @@ async def test_whoever_leaves_in_the_middle_closes_the_chat_and_the_next_questio
             open_now.append("chat")
             try:
                 yield Retried(1, "busy", 0.0)
+                if not has_spoken.is_set():
+                    has_spoken.set()
+                    await asyncio.Event().wait()
                 yield Reply(text="42")
             finally:
                 open_now.remove("chat")
 
     chat = Talkative()
-    async with aclosing(question(chat).turns()) as events:
-        async for event in events:
-            if isinstance(event, Retried):
-                break
+    asking = asyncio.create_task(question(chat).complete())
+    await has_spoken.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
     assert open_now == []
     assert (await question(chat).complete()).result() == 42
 
@@ -140,11 +160,13 @@ async def test_whoever_leaves_in_the_middle_closes_the_chat_and_the_next_questio
 async def test_a_conversation_tells_each_message_once() -> None:
     chat = ScriptedChat(says("a"), says("b"))
     conversation = Conversation(chat, MERGE, {"topics": "x"}, limits=TurnLimits(5.0, 5.0))
-    first = [event async for event in conversation.turn()]
-    conversation.keep_reply()
+    events: list[Any] = []
+    first = await conversation.turn(events.append)
+    assert isinstance(first, Reply)
+    conversation.keep(first)
     conversation.say("And now?")
-    second = [event async for event in conversation.turn()]
-    started = [event for event in (*first, *second) if isinstance(event, TurnStarted)]
+    second = await conversation.turn(events.append)
+    started = [event for event in events if isinstance(event, TurnStarted)]
     assert [[message.role for message in turn.prompt] for turn in started] == [["system", "user"], ["user"]]
     assert [turn.prompt_version for turn in started] == ["merge-en-0", ""]
-    assert (conversation.turns, conversation.reply and conversation.reply.text) == (2, "b")
+    assert (conversation.turns, isinstance(second, Reply) and second.text) == (2, "b")

@@ -10,9 +10,9 @@ import httpx
 import numpy as np
 import pytest
 
-from memoryapp.engine import http_embedder
+from memoryapp.engine.embedding import http_embedder
+from memoryapp.engine.embedding.http_embedder import HttpEmbedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
-from memoryapp.engine.http_embedder import HttpEmbedder
 
 PROFILE = Profile("http://models.test/v1", "small", 3, 0.3)
 
@@ -77,7 +77,7 @@ async def test_texts_that_endpoints_refuse_are_made_acceptable() -> None:
     ("body", "sentence"),
     [
         ({"data": [{"index": 0, "embedding": [1, 0, 0]}]}, "1 vectors for 2 texts"),
-        ({"data": [{"index": 0, "embedding": [1, 0, 0]}, {"index": 0, "embedding": [1, 0, 0]}]}, "vectors for 2 texts"),
+        ({"data": [{"index": 1, "embedding": [1, 0, 0]}, {"index": 1, "embedding": [1, 0, 0]}]}, "vectors for 2 texts"),
         ({"data": [{"index": [], "embedding": [1, 0, 0]}, {"index": 1, "embedding": [1, 0, 0]}]}, "for 2 texts"),
         ({"data": [{"index": i, "embedding": [1, 0]} for i in (0, 1)]}, "2 dimensions; EMBEDDING_DIMENSIONS is 3"),
         ({"data": [{"index": i, "embedding": "abc="} for i in (0, 1)]}, "no list of numbers"),

@@ -35,7 +35,11 @@ VALUES: dict[str, dict[str, Any]] = {
     "none_similar": {"best": 0.2, "threshold": 0.3},
     "low_coverage": {"coverage": 0.4, "least": 0.5},
     "unsupported": {"support": 0.33, "least": 0.5},
-    "statements_uncited": {"n": 2},
+    **dict.fromkeys(("statements_uncited", "statements_unsupported", "wrong_citations", "calls_taken_apart"), {"n": 2}),
+    **dict.fromkeys(("nothing_within", "filters_widened"), {"filters": "since:2026-05-01 author:Anna"}),
+    "answer_in_call": {"name": "answer"},
+    "filters_unread": {"filters": ["since:soon"]},
+    "said_by_others": {"named": "Melanie", "who": "Caroline"},
     "all_filtered": {"best": 0.47, "threshold": 0.5, "found": 2},
 }
 IN_WORDS = [line for line in STORED if line["kind"] != "query_enriched" and line["payload"].get("note")]

@@ -27,12 +27,15 @@ from memoryapp.models import (
     PassageMessage,
     Person,
     RawReply,
+    Run,
     RunEvent,
     Suggestion,
     Topic,
     TopicEdit,
     TopicMessage,
 )
+from memoryapp.runs.forks import fork
+from memoryapp.runs.replaying import ForkError
 from tests.conftest import record, talk
 from tests.erasure.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 
@@ -113,8 +116,13 @@ def test_nothing_of_an_erased_message_is_left_anywhere_and_the_rest_is_whole(fil
 
 @pytest.mark.slow
 def test_a_run_keeps_its_numbers_and_says_what_is_gone(filled: Filled) -> None:
+    typed = {"reply": SECRET, "parameters": {"max_topics": 5}}
+    Run.objects.filter(pk=filled.run.pk).update(changes=typed)
     erased(filled)
     filled.run.refresh_from_db()
+    assert filled.run.changes == {**typed, "reply": "[erased]"}
+    with pytest.raises(ForkError, match="have been erased"):
+        fork(filled.run, changes={})
     assert (filled.run.query, filled.run.cost_usd, filled.run.turns) == ("Where is it?", 0.02, 2)
     events = [from_payload(row.kind, row.payload) for row in RunEvent.objects.order_by("seq")]
     assert [event.kind for event in events][-1] == "run_finished"

@@ -70,3 +70,17 @@ def test_a_run_that_answers_in_words_cites_and_refuses_by_its_answer(
     found = cited(run, ended(Selected(f"Topic:{cake.pk}", 1, "", 0.5, 1)))
     assert found.refused is refused
     assert found.messages == (frozenset() if refused else frozenset(numbers[3:]))
+
+
+def test_each_passage_is_one_citation_and_no_answer(run: Run, cake: Topic, numbers: list[int]) -> None:
+    """Without a chat model."""
+    passages = [numbers[:2], numbers[3:]]
+    cites = [
+        {"n": n, "topic": f"Topic:{cake.pk}", "message": passage[0], "quote": "Dry", "passage": passage}
+        for n, passage in enumerate(passages, start=1)
+    ]
+    payload = {"text": "", "citations": cites, "outcome": "passages"}
+    RunEvent.objects.create(owner=run.owner, run=run, seq=1, kind="answered", at=datetime.now(UTC), payload=payload)
+    found = cited(run, ended(Selected(f"Topic:{cake.pk}", 1, "", 0.5, 1)))
+    assert found.places == tuple(map(frozenset, passages))
+    assert (found.refused, found.passages) == (False, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,3 +127,24 @@ def test_the_table_has_a_column_a_strategy_and_says_who_may_go() -> None:
     assert "vector: no go" in text
     assert "flash: go" in text
     assert "bootstrap" not in table([reference])
+
+
+def of_two_hundred(hits: Sequence[int]) -> dict[str, Any]:
+    scores = [score(qid=f"q{number}", hits=hit, selected=2, evidence_topics=2) for number, hit in enumerate(hits)]
+    return reported(scores)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_three_points_less_over_two_hundred_questions_are_caught_and_a_repeat_raises_no_alarm(seed: int) -> None:
+    chance = random.Random(seed)
+    hits = [chance.choice((1, 2, 2)) for _question in range(200)]
+    before = of_two_hundred(hits)
+    # Some answers of a repeat are better by chance, and as many worse.
+    repeated = list(hits)
+    for better, worse in zip(*[iter(chance.sample(range(200), 12))] * 2, strict=True):
+        repeated[better], repeated[worse] = hits[worse], hits[better]
+    assert regressions(before, of_two_hundred(repeated)) == []
+    lost = chance.sample([number for number, hit in enumerate(hits) if hit], 8)
+    worse = of_two_hundred([0 if number in lost else hit for number, hit in enumerate(hits)])
+    (found,) = [each for each in regressions(before, worse) if each.name == "f1"]
+    assert -0.045 < found.difference.mean < -0.02

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from memoryapp.engine.outline import Outline
 from memoryapp.evaluation import asking
-from memoryapp.models import ChatUser, Message
+from memoryapp.models import ChatUser, Message, Run
 from tests.conftest import talk
 from tests.support.evaluations import reported, score, unanswerable
 
@@ -40,9 +41,12 @@ def test_how_early_evidence_is_read_hangs_on_what_stands_before_it(anna: ChatUse
     long, short = talk(anna, ("Long", ["x" * 15_000, "the end of it"]), ("Short", ["y" * 4_990, "now"]))
     numbers = list(Message.objects.of(anna).in_order().values_list("pk", flat=True))
     order = [f"Topic:{long.pk}", f"Topic:{short.pk}"]
-    assert asking._early(anna, order, numbers) == 2
-    assert asking._early(anna, order[::-1], numbers) == 3
-    assert asking._early(anna, order, numbers[:1]) == 1
+    whole = Run(owner=anna, query="the end", parameters={"context": "topics"})
+    assert asking._early(whole, Outline.of([]), order, numbers) == 2
+    assert asking._early(whole, Outline.of([]), order[::-1], numbers) == 3
+    assert asking._early(whole, Outline.of([]), order, numbers[:1]) == 1
+    passages = Run(owner=anna, query="the end", parameters={"context": "passages"})
+    assert asking._early(passages, Outline.of([]), order, numbers) == 4
 
 
 def test_evidence_found_nowhere_has_no_rank() -> None:

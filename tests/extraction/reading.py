@@ -20,7 +20,7 @@ from tests.conftest import talk
 _ID = re.compile(r'^\{"id": (\d+)', re.M)
 
 # Makes an answer to a question from the numbers of its messages; an error stands for a model without an answer.
-Answering = Callable[[list[int]], "str | LLMError"]
+Answering = Callable[[list[int]], "str | Reply | LLMError"]
 
 
 class Archivist:
@@ -37,6 +37,9 @@ class Archivist:
         answer = self.answering([int(number) for number in _ID.findall(request.messages[1]["content"])])
         if isinstance(answer, LLMError):
             raise answer
+        if isinstance(answer, Reply):
+            yield answer
+            return
         yield Reply(text=answer, message={"role": "assistant", "content": answer}, usage=Usage(100, 10))
 
     @asynccontextmanager

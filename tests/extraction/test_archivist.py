@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from memoryapp import curation, extraction, knowledge, tasks
-from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.engine.chat.protocol import LLMError, Reply
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.extraction import ModelFailed
 from memoryapp.invariants import violations
@@ -102,6 +103,7 @@ class TestReading:
 
     def test_a_long_topic_is_read_in_parts(self, eager: ChatUser) -> None:
         talk(eager, ("long", ["x" * 30_000, "y" * 30_000, "z"]))
+        Message.objects.of(eager).update(role="user")
         archivist = Archivist(
             in_turn(finds(fact("Likes figs.")), finds(fact("Likes figs."), fact("Plays chess.", "hobby")))
         )
@@ -125,12 +127,86 @@ class TestUpsert:
         knowledge.undo(eager, KnowledgeEdit.objects.get(kind="replace"), actor="ada")
         assert facts(eager) == ["Lives in Riga."]
 
-    def test_of_other_relations_only_what_says_the_same_is_replaced(self, eager: ChatUser) -> None:
+    @pytest.mark.parametrize(
+        ("first", "second", "relation", "category"),
+        [
+            ("Allergic to peanuts", "Allergic to walnuts", "allergy", "health"),
+            ("Allergic to peanuts", "Has a peanut allergy", "allergy", "diet"),
+            ("Аллергия на арахис", "Аллергия на орехи", "allergic_to", "other"),
+            ("Visited Lisbon in 2019", "Visited Lisbon in 2023", "visited", "travel"),
+            ("Летал в Лиссабон в мае 2019 года", "Летал в Лиссабон в мае 2023 года", "был_в", "поездки"),
+            ("Любит зелёный чай", "Любит чёрный чай", "любит", "еда"),
+            ("Ran 5 km on Sunday", "Ran 10 km on Sunday", "ran", "sport"),
+            ("No longer takes metformin", "Takes metformin", "medication", "habits"),
+        ],
+    )
+    def test_what_is_only_similar_replaces_nothing_and_a_person_is_asked(
+        self, eager: ChatUser, first: str, second: str, relation: str, category: str
+    ) -> None:
         conversations(eager, 2)
-        allergy = {"relation": "allergy", "category": "health"}
-        first = finds(fact("Likes apples."), fact("Allergic to peanuts", **allergy))
-        Archivist(in_turn(first, finds(fact("Likes pears."), fact("Has a peanut allergy", **allergy)))).read(eager)
-        assert facts(eager) == ["Likes apples.", "Likes pears.", "Has a peanut allergy"]
+        Archivist(in_turn(*(finds(fact(content, relation, category)) for content in (first, second)))).read(eager)
+        assert facts(eager) == [first, second]
+        one, other = Fact.objects.order_by("pk")
+        [asked] = extraction.waiting(eager)
+        assert (asked.target, asked.stored) == (one.pk, other.pk)
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            ("Likes coffee.", "No longer likes coffee."),
+            ("Drinks coffee every morning", "Doesn't drink coffee anymore"),
+            ("Smokes", "Stopped smoking"),
+            ("Любит кофе", "Больше не любит кофе"),
+            ("Любит кофе", "Разлюбила кофе"),
+            ("Курит", "Бросил курить"),
+            ("No longer likes coffee.", "Likes coffee."),
+        ],
+    )
+    def test_what_says_that_something_ended_ends_it(self, eager: ChatUser, first: str, second: str) -> None:
+        conversations(eager, 2)
+        Archivist(in_turn(finds(fact(first)), finds(fact(second, "stopped", "habits")))).read(eager)
+        assert facts(eager) == [second]
+        assert Fact.objects.get(content=first).superseded_at == Fact.objects.get(content=second).created_at
+        assert not waiting(eager)
+
+    def test_what_ended_ends_nothing_wider_or_other(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        first = [fact(content) for content in ("Likes coffee.", "Likes tea.", "Sells coffee at a market.")]
+        Archivist(in_turn(finds(*first), finds(fact("No longer likes coffee with milk."), fact("Quit coffee.")))).read(
+            eager
+        )
+        assert {"Likes tea.", "Sells coffee at a market."} <= set(facts(eager))
+        assert not Fact.objects.exclude(content="Likes coffee.").filter(superseded_at__isnull=False)
+
+    def test_one_value_at_a_time_replaces_neither_what_is_about_health_nor_another_year(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        one, two = [
+            finds(
+                fact(f"Visited Lisbon in {year}", "visited", "travel", only_one=True),
+                fact(f"Allergic to {food}", "allergic_to", "body", only_one=True),
+            )
+            for year, food in ((2019, "peanuts"), (2023, "walnuts"))
+        ]
+        Archivist(in_turn(one, two)).read(eager)
+        assert (Fact.objects.current().count(), len(waiting(eager))) == (4, 2)
+
+    def test_the_same_in_other_words_is_known_already(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        Archivist(in_turn(finds(fact("Plays chess on Sundays")), finds(fact("On Sundays, plays chess!")))).read(eager)
+        assert facts(eager) == ["Plays chess on Sundays"]
+        assert len(extraction.sources(eager, "fact", Fact.objects.get().pk)) == 2
+
+    def test_an_earlier_statement_is_kept_as_a_past_fact(self, eager: ChatUser) -> None:
+        conversations(eager)
+        values = {"relation": "lives_in", "category": "home", "content": "Lives in Bonn.", "type": "identity"}
+        call = AgentCall.objects.create(owner=eager, agent="archivist", key="k", model="m")
+        made = knowledge.create(
+            eager, KnowledgeEdit.Noun.FACT, {**values, "importance": 90}, actor="archivist", call=call
+        )
+        created = Fact.objects.get(pk=knowledge.number_made(made)).created_at
+        Archivist(finds(home("Lives in Riga."))).read(eager)
+        assert facts(eager) == ["Lives in Bonn."]
+        assert Fact.objects.get(content="Lives in Riga.").superseded_at == created
 
     def test_what_comes_back_after_it_was_past_is_true_again(self, eager: ChatUser) -> None:
         conversations(eager, 3)
@@ -171,6 +247,69 @@ class TestUpsert:
         Archivist(finds(person("Dora"))).read(eager)
         assert (Person.objects.count(), waiting(eager)) == (2, ["Dora"])
         assert len(Finding.objects.get().alike) == 2
+
+
+class TestNamesakes:
+    BROTHER = person("Саша", circle="Family", bio="Брат.")
+    BOSS = person("Саша", circle="Work_Inner", bio="Начальник.")
+
+    def people(self) -> list[tuple[str, str, str]]:
+        return list(Person.objects.order_by("pk").values_list("display_name", "circle", "bio"))
+
+    @pytest.mark.parametrize(
+        ("known", "found"),
+        [
+            (BROTHER, BOSS),
+            (person("Иван", "Ваня", circle="Friends"), person("Ваня", circle="Family")),
+            (person("Olga", username="olga_k"), person("Olga", username="olgap")),
+            (person("Olga Petrova", "Olga", circle="Family"), person("Olga", circle="Work_Outer")),
+        ],
+    )
+    def test_who_contradicts_a_known_person_of_that_name_waits_and_neither_is_changed(
+        self, eager: ChatUser, known: dict[str, Any], found: dict[str, Any]
+    ) -> None:
+        conversations(eager)
+        Archivist(finds(known, found)).read(eager)
+        assert len(self.people()) == 1
+        assert self.people()[0][1] == known["circle"]
+        [finding] = extraction.waiting(eager)
+        assert (finding.target, finding.alike) == (None, [Person.objects.get().pk])
+
+    def test_once_decided_each_namesake_is_recognised_and_nobody_is_asked_again(self, eager: ChatUser) -> None:
+        conversations(eager)
+        Archivist(finds(self.BROTHER, self.BOSS)).read(eager)
+        extraction.confirm(extraction.waiting(eager).get(), actor="ada")
+        conversations(eager)
+        more = person("Саша", circle="Family", bio="Живёт в Риге."), person("Саша", circle="Work_Inner")
+        Archivist(finds(*more, person("Саша"))).read(eager)
+        [brother, boss] = Person.objects.order_by("pk")
+        assert (brother.bio, boss.bio, brother.mention_count) == ("Брат.\nЖивёт в Риге.", "Начальник.", 2)
+        [unclear] = extraction.waiting(eager)
+        assert sorted(unclear.alike) == [brother.pk, boss.pk]
+
+    def test_who_was_decided_to_be_the_same_person_is_the_same_from_then_on(self, eager: ChatUser) -> None:
+        conversations(eager)
+        Archivist(finds(self.BROTHER, self.BOSS)).read(eager)
+        extraction.merge(extraction.waiting(eager).get(), Person.objects.get().pk, actor="ada")
+        conversations(eager)
+        Archivist(finds(self.BOSS)).read(eager)
+        assert self.people() == [("Саша", "Family", "Брат.\nНачальник.")]
+        assert not waiting(eager)
+
+    def test_a_shared_username_outweighs_a_circle(self, eager: ChatUser) -> None:
+        conversations(eager)
+        found = person("Саша", circle="Work_Inner", username="alex"), person("Alex", circle="Friends", username="@Alex")
+        Archivist(finds(*found)).read(eager)
+        assert [name for name, *_rest in self.people()] == ["Саша"]
+        assert not waiting(eager)
+
+    def test_a_namesake_of_somebody_deleted_waits(self, eager: ChatUser) -> None:
+        conversations(eager)
+        Archivist(finds(self.BROTHER)).read(eager)
+        knowledge.delete(eager, Person.objects.get(), actor="ada")
+        conversations(eager)
+        Archivist(finds(self.BOSS, self.BROTHER)).read(eager)
+        assert (self.people(), waiting(eager)) == ([], ["Саша"])
 
 
 class TestByHand:
@@ -226,6 +365,69 @@ class TestByHand:
         Archivist(found).read(eager)
         egon.refresh_from_db()
         assert (Person.objects.count(), egon.aliases, egon.mention_count, waiting(eager)) == (1, [], 2, [])
+
+
+class TestEvidence:
+    def test_what_only_the_assistant_says_waits_for_a_person(self, eager: ChatUser) -> None:
+        conversations(eager)
+
+        def answer(ids: list[int]) -> str:
+            last, both = {"messages": ids[-1:]}, {"messages": ids}
+            alone = [{**fact("Likes figs."), **last}, {**person("Egon"), **last}]
+            return json.dumps({"facts": [*alone, {**fact("Plays chess.", "hobby", "hobby"), **both}]})
+
+        Archivist(answer).read(eager)
+        assert (facts(eager), waiting(eager)) == (["Plays chess."], ["Likes figs.", "Egon"])
+        assert not Person.objects.exists()
+
+    def test_what_the_assistant_says_changes_nobody_who_is_known(self, eager: ChatUser) -> None:
+        conversations(eager)
+        Archivist(finds(person("Egon", bio="A cook."))).read(eager)
+        conversations(eager)
+        Archivist(lambda ids: json.dumps({"people": [{**person("Egon", bio="A pilot."), "messages": ids[-1:]}]})).read(
+            eager
+        )
+        assert Person.objects.get().bio == "A cook."
+        assert waiting(eager)
+
+
+def cut(answer: str) -> Reply:
+    return Reply(text=answer, message={"role": "assistant", "content": answer}, finish_reason="length")
+
+
+class TestCutAnswers:
+    """``finish_reason`` is "length" when the model reached its limit of tokens (OpenAI's chat completion object)."""
+
+    @pytest.mark.parametrize("says_so", [True, False])
+    def test_a_talk_whose_answer_was_cut_is_read_in_smaller_parts(self, eager: ChatUser, says_so: bool) -> None:
+        talk(eager, ("Fruit", ["figs", "dates", "plums", "pears"]))
+        words = dict(Message.objects.of(eager).values_list("pk", "text"))
+        Message.objects.of(eager).update(role="user")
+
+        def answer(ids: list[int]) -> str | Reply:
+            whole = finds(*({**fact(f"Likes {words[id]}.", words[id], words[id]), "messages": [id]} for id in ids))(ids)
+            if len(ids) == 1:
+                return whole
+            return cut(whole) if says_so else whole[: len(whole) // 2]
+
+        archivist = Archivist(answer)
+        assert archivist.read(eager).topics == 1
+        assert sorted(facts(eager)) == ["Likes dates.", "Likes figs.", "Likes pears.", "Likes plums."]
+        # An answer that broke off without a reason is asked for once more before its part is halved.
+        assert archivist.asked == (7 if says_so else 10)
+
+    def test_a_model_that_is_always_cut_is_asked_a_few_times_and_the_topic_waits(self, eager: ChatUser) -> None:
+        [topic] = talk(eager, ("Fruit", [f"fig {n}" for n in range(40)]))
+        hopeless = Archivist(lambda ids: cut(str(finds(fact("Likes figs."))(ids))))
+        assert hopeless.read(eager).failed == 1
+        assert hopeless.asked <= 4
+        [row] = extraction.failed(eager)
+        assert "cut off" in row.fault
+        topic.refresh_from_db()
+        assert (topic.facts_extracted, facts(eager), waiting(eager)) == (False, [], [])
+        extraction.retry([row])
+        assert Archivist(finds(fact("Likes figs."))).read(eager).topics == 1
+        assert facts(eager) == ["Likes figs."]
 
 
 class TestFailures:

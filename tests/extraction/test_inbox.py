@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 
 from memoryapp import extraction, knowledge
+from memoryapp.curation import CurationError
 from memoryapp.extraction import FindingDecided
 from memoryapp.models import Card, ChatUser, Fact, Finding, KnowledgeEdit, Person
 from memoryapp.reading import BACKGROUND, HOW_MUCH, background
@@ -153,3 +154,51 @@ class TestDecisions:
         dora, other = Person.objects.order_by("pk")
         knowledge.merge_people(eager, dora, [other], actor="ada")
         assert len(extraction.sources(eager, "person", dora.pk)) == 2
+
+
+class TestSimilarFacts:
+    """Both facts are in the memory, and a person says whether the new one replaces the other."""
+
+    @pytest.fixture
+    def asked(self, eager: ChatUser) -> Finding:
+        conversations(eager, 2)
+        teas = [finds(fact(f"Любит {kind} чай")) for kind in ("зелёный", "чёрный")]
+        Archivist(in_turn(*teas)).read(eager)
+        return extraction.waiting(eager).get()
+
+    def current(self) -> list[str]:
+        return list(Fact.objects.current().order_by("pk").values_list("content", flat=True))
+
+    @pytest.mark.parametrize(
+        ("decide", "left"),
+        [
+            (lambda asked: extraction.confirm(asked, actor="ada"), ["Любит чёрный чай"]),
+            (
+                lambda asked: extraction.confirm(asked, actor="ada", keep_both=True),
+                ["Любит зелёный чай", "Любит чёрный чай"],
+            ),
+            (lambda asked: extraction.reject(asked, actor="ada"), ["Любит зелёный чай"]),
+            (lambda asked: extraction.merge(asked, asked.target, actor="ada"), ["Любит зелёный чай"]),
+        ],
+    )
+    def test_the_decision_is_carried_out_and_taken_back(self, asked: Finding, decide: Any, left: list[str]) -> None:
+        decide(asked)
+        assert self.current() == left
+        extraction.take_back(asked, actor="ada")
+        assert self.current() == ["Любит зелёный чай", "Любит чёрный чай"]
+        assert extraction.waiting(asked.owner).get().stored == Fact.objects.get(content="Любит чёрный чай").pk
+        decide(asked)
+        assert self.current() == left
+
+    def test_the_fact_that_replaced_the_other_names_it_and_keeps_what_was_typed(self, asked: Finding) -> None:
+        extraction.confirm(asked, actor="ada", values={"importance": 77})
+        new = Fact.objects.current().get()
+        assert (new.content, new.importance) == ("Любит чёрный чай", 77)
+        assert [str(past) for past in extraction.succession(new)["replaces"]] == ["Любит зелёный чай"]
+
+    def test_a_fact_that_was_deleted_meanwhile_cannot_replace_another(self, asked: Finding) -> None:
+        knowledge.delete(asked.owner, Fact.objects.get(pk=asked.stored), actor="ada")
+        with pytest.raises(CurationError, match="deleted or replaced"):
+            extraction.confirm(asked, actor="ada")
+        extraction.reject(asked, actor="ada")
+        assert self.current() == ["Любит зелёный чай"]

@@ -86,6 +86,17 @@ def test_a_finding_is_merged_into_the_row_that_was_chosen(anna: ChatUser, curato
     assert dora.aliases == ["Dora Blau"]
 
 
+def test_a_namesake_is_shown_beside_the_known_person_and_becomes_a_second_one(anna: ChatUser, curator: Client) -> None:
+    Person.objects.create(owner=anna, display_name="Dora", circle="Family", username="dora", bio="A sister.")
+    [finding] = found(anna, person("Dora", circle="Work_Inner", bio="Runs Acme."))
+    page = curator.get(f"/memory/{anna.pk}/review/{finding.pk}/").content.decode()
+    assert "same person" in page
+    assert "A sister." in page
+    assert "@dora" in page
+    sent(curator, finding, "confirm")
+    assert sorted(Person.objects.values_list("display_name", "circle")) == [("Dora", "Family"), ("Dora", "Work_Inner")]
+
+
 def test_a_bad_value_is_reported_and_nothing_is_lost(anna: ChatUser, curator: Client) -> None:
     [finding] = found(anna, fact("Likes figs."))
     answer = sent(curator, finding, "confirm", content="", relation="enjoys")

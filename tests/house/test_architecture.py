@@ -44,10 +44,13 @@ STOREYS = (
     {"clients", "environment", "models"},
     {"accounts", "operations"},
     {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "work"},
+    {"backups", "past", "sessions"},
     {"apps", "celery", "curation", "search", "settings"},
     {"browsing", "knowledge", "runs"},
     {
         "artifacts",
+        "capsules",
+        "delivery",
         "effect",
         "evaluation",
         "extraction",
@@ -60,9 +63,10 @@ STOREYS = (
     {"transfer"},
     {"import_files"},
     {"demo", "erasure", "history", "suggestions"},
-    {"consolidation"},
-    {"admin", "api", "bench", "pipeline", "tasks"},
-    {"management"},
+    {"assistant", "consolidation", "explain"},
+    {"compare"},
+    {"admin", "api", "bench", "inbox", "pipeline", "tasks"},
+    {"management", "mcp_server"},
 )
 # Functions that create clients of models and servers; all other code receives a client, or calls one of the rooms
 # below.
@@ -80,6 +84,8 @@ CLIENT_BUILDERS = {"bench", "clients", "demo", "management", "proposals", "runs"
 # Packages whose modules have a subject of their own, beside the packages in them.
 ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20
+# Django wants a module for each command; their list is their help text.
+COMMANDS = "memoryapp/management/commands"
 # Words that name a thing only by what is done with it.
 VAGUE_WORDS = {"told", "said", "held", "shelf"}
 VAGUE_CLASSES = {"Order", "Below"}
@@ -221,7 +227,7 @@ def test_packages_import_each_other_in_one_direction_only() -> None:
 def test_no_folder_holds_more_modules_than_one_can_overlook() -> None:
     folders = {path.parent for path in (*modules("memoryapp"), *modules("rerankui"), *modules("tests"))}
     counts = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) - 1 for folder in folders}
-    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES and folder != COMMANDS} == {}
 
 
 def test_every_package_opens_with_a_docstring() -> None:

@@ -89,7 +89,8 @@ def test_past_runs_get_the_counts_of_people_and_files_they_chose(monkeypatch: py
         assert not {"selected_people_count", "selected_artifact_count"} & columns()
         migrate(COUNTED)
         assert counted() == CHOSEN, at_once
-        assert checks() == bounded
+        # Columns that later migrations bring are not there yet.
+        assert checks() == [name for name in bounded if name in columns()]
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM memoryapp_runevent; DELETE FROM memoryapp_run")
     migrate(BEFORE)

@@ -80,7 +80,7 @@ class TestTheWay:
         batch = ImportBatch.objects.get()
         assert (batch.source, batch.added, batch.skipped, batch.file) == ("chats of July.jsonl", 30, 0, row.key)
         assert not row.path.exists()
-        assert Work.objects.get().state == Work.State.DONE
+        assert Work.objects.get(kind=Work.Kind.IMPORT).state == Work.State.DONE
 
     def test_the_same_file_again_is_all_there_and_a_longer_one_adds_the_rest(self, anna: ChatUser) -> None:
         for count, (added, skipped) in ((5, (5, 0)), (5, (0, 5)), (8, (3, 5))):
@@ -263,6 +263,19 @@ class TestPauses:
         assert worked(row).state == State.DONE
         batch = ImportBatch.objects.get()
         assert (len(stored()), batch.added, batch.skipped) == (35, 35, 0)
+
+    def test_a_pause_after_the_last_batch_ends_as_done(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
+        row = worked(staged(anna, conversation(25)))
+        import_files.begin(row)
+        take = working.attachments.take
+
+        def pausing(*given: Any) -> int:
+            import_files.pause(ImportFile.objects.get(pk=row.pk))
+            return take(*given)
+
+        monkeypatch.setattr(working.attachments, "take", pausing)
+        assert worked(row).state == State.DONE
+        assert (row.findings["added"], len(stored()), row.path.exists()) == (25, 25, False)
 
     def test_an_import_whose_stage_is_paused_goes_on_in_its_batch(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp.importers import MessageRecord, Rejected, UnreadableFile, open_chat, read, source
+from memoryapp.importers import Distilled, Hints, MessageRecord, Rejected, UnreadableFile, open_chat, source
 from memoryapp.importers.record import BadRecord, clean
+from tests.importers.other_chats import (
+    discord,
+    discord_message,
+    letta,
+    letta_api,
+    letta_message,
+    memory,
+    webui,
+    webui_message,
+)
 from tests.support.chats import asked, chat_line, chatgpt, claude, code_line, node, sent, telegram, written
 
 
@@ -31,12 +41,18 @@ class TestFiles:
             ({"messages": [{"role": "user", "content": "hi"}]}, "openai"),
             ([{"role": "user", "content": "hi"}], "openai"),
             ([{"messages": [{"role": "user", "content": "hi"}]}], "openai"),
+            (discord(), "discord"),
+            ([webui(webui_message("a", None))], "open-webui"),
+            (letta(letta_message("user", "hi")), "letta"),
+            ([letta_api("user_message", "hi")], "letta"),
+            ({"results": [memory()]}, "mem0"),
+            ([memory()], "mem0"),
             ({"messages": [{"id": "m1", "role": "user", "content": [], "text": "hi", "ts": 1753453800}]}, "jsonl"),
         ],
     )
     def test_the_format_is_found_by_content(self, tmp_path: Path, value: Any, format: str) -> None:
-        assert open_chat(written(tmp_path, value, "one-line")).format == format
-        assert open_chat(written(tmp_path, json.dumps(value, indent=1), "indented")).format == format
+        assert open_chat(written(tmp_path, value, "one-line"), hints=Hints(me="-")).format == format
+        assert open_chat(written(tmp_path, json.dumps(value, indent=1), "two"), hints=Hints(me="-")).format == format
 
     @pytest.mark.parametrize(
         ("content", "sentence"),
@@ -58,7 +74,7 @@ class TestFiles:
     def test_a_missing_file_a_folder_and_a_wrong_format_are_one_sentence_each(self, tmp_path: Path) -> None:
         with pytest.raises(UnreadableFile, match="There is no file"):
             open_chat(tmp_path / "nothing.json")
-        with pytest.raises(UnreadableFile, match="is not a file"):
+        with pytest.raises(UnreadableFile, match="is a folder without a chat"):
             open_chat(tmp_path)
         with pytest.raises(UnreadableFile, match="telegram, not chatgpt"):
             open_chat(written(tmp_path, telegram(sent())), "chatgpt")
@@ -76,7 +92,7 @@ class TestFiles:
         path = tmp_path / "photos.zip"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("a.jpg", "x")
-        with pytest.raises(UnreadableFile, match="holds no chat: neither"):
+        with pytest.raises(UnreadableFile, match="holds no chat: no JSON"):
             open_chat(path)
 
     def test_a_huge_file_is_refused_before_it_is_read(self, tmp_path: Path) -> None:
@@ -119,6 +135,15 @@ CHAT_FIELDS = (
     "payload",
     "timestamp",
     "created_at",
+    "attachments",
+    "author",
+    "parentId",
+    "output",
+    "files",
+    "tool_calls",
+    "message_type",
+    "memory",
+    "payload",
 )
 
 
@@ -126,7 +151,10 @@ CHAT_FIELDS = (
 @given(
     value=st.dictionaries(st.sampled_from(CHAT_FIELDS), JSON, max_size=6),
     shape=st.sampled_from(
-        ["telegram message", "chat", "conversation", "node", "line", "message", "claude", "openai", "code"]
+        [
+            *("telegram message", "chat", "conversation", "node", "line", "message", "claude", "openai", "code"),
+            *("discord", "webui", "webui message", "letta", "letta api", "mem0"),
+        ]
     ),
 )
 def test_no_shape_of_json_makes_a_reader_fall(
@@ -142,11 +170,27 @@ def test_no_shape_of_json_makes_a_reader_fall(
         "claude": [claude(asked(), asked(2, **value), value), {"chat_messages": [], **value}],
         "openai": {"messages": [{"role": "user", "content": "hi"}, value]},
         "code": {**code_line(1, "user", "hi"), **value},
+        "discord": discord(discord_message(), discord_message(2, **value)),
+        "webui": [
+            webui(webui_message("a", None)),
+            {"chat": {"history": value}},
+            {"id": "b", "chat": {"messages": [value]}},
+        ],
+        "webui message": [
+            {
+                "id": "c",
+                "chat": {"history": {"messages": {"a": webui_message("a", None), "b": value}, "currentId": "b"}},
+            }
+        ],
+        "letta": letta(letta_message("user", "hi"), {**letta_message("assistant", "x"), **value}),
+        "letta api": [letta_api("user_message", "hi"), {**letta_api("assistant_message", "x"), **value}],
+        "mem0": {"results": [memory(), value, memory(**value)]},
     }
     path = tmp_path_factory.mktemp("odd") / "chat.json"
     path.write_text(json.dumps(around[shape]))
     try:
-        items = list(read(path))
+        chat = open_chat(path, hints=Hints(me="-"))
+        items = [*chat.records(), *chat.distilled()]
     except UnreadableFile:
         return
-    assert all(isinstance(item, MessageRecord | Rejected) for item in items)
+    assert all(isinstance(item, MessageRecord | Rejected | Distilled) for item in items)

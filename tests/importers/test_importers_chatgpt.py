@@ -49,9 +49,10 @@ class TestChatGPT:
             node("e", "d", {"content_type": "code", "text": "print(1)"}, role="assistant", recipient="python"),
             node("f", "e", {"content_type": "execution_output", "text": "1"}, role="tool"),
             node("g", "f", "answer", role="assistant", recipient="all"),
+            node("h", "g", "report", role="tool", metadata={"is_async_task_result_message": True}),
         )
         records, rejected = sorted_out(written(tmp_path, [conversation]))
-        assert [record.text for record in records] == ["question", "answer"]
+        assert [record.text for record in records] == ["question", "answer", "report"]
         assert rejected == []
 
     def test_pictures_files_and_voice_become_marks_and_words(self, tmp_path: Path) -> None:

@@ -49,6 +49,17 @@ class TestClaude:
             ("assistant", "Here it is:\n[Poem]\nTea,\nhot\nDo you like it?")
         ]
 
+    def test_drafts_and_questions_that_were_shown_are_words(self, tmp_path: Path) -> None:
+        """Tools of claude.ai whose input is what the person sees."""
+        draft = {"variants": [{"label": "Short", "subject": "Tea", "body": "Dear Ms Alder"}]}
+        choice = {"questions": [{"question": "Which tea?", "options": ["Green", "Black"]}]}
+        content = [
+            {"type": "tool_use", "name": "message_compose_v1", "input": draft},
+            {"type": "tool_use", "name": "ask_user_input_v0", "input": choice},
+        ]
+        [record], _rejected = sorted_out(written(tmp_path, claude(asked(1, "assistant", "", content=content))))
+        assert record.text == "Short\nTea\nDear Ms Alder\nWhich tea?\n- Green\n- Black"
+
     def test_files_voice_notes_and_old_exports_without_content(self, tmp_path: Path) -> None:
         attached = {"file_name": "a.pdf", "file_type": "pdf", "extracted_content": "many words"}
         file = asked(1, text="read", attachments=[attached], files=[{"file_name": "a.pdf"}, {"file_name": "b.png"}])
@@ -127,8 +138,13 @@ class TestClaudeCode:
             code_line(
                 11,
                 "user",
-                [{"type": "text", "text": "And this?"}, {"type": "image", "source": {"data": "SECRET"}}],
+                [
+                    {"type": "text", "text": "<ide_opened_file>SECRET</ide_opened_file>"},
+                    {"type": "text", "text": "And this?"},
+                    {"type": "image", "source": {"data": "SECRET"}},
+                ],
             ),
+            {**code_line(12, "assistant", "SECRET"), "message": {"model": "<synthetic>", "content": "SECRET"}},
         )
         assert open_chat(path).format == "claude-code"
         records, rejected = sorted_out(path)
@@ -141,6 +157,19 @@ class TestClaudeCode:
         first = records[0]
         assert (first.external_id, first.session) == ("claude-code:u1", "claude-code:s1")
         assert first.metadata == {"cwd": "/home/anna/tea"}
+
+    def test_what_was_typed_while_the_assistant_worked_is_read(self, tmp_path: Path) -> None:
+        """Claude Code 2 keeps it in an attachment alone, which has no id (kenn-io/agentsview#406)."""
+        queued = {"type": "queued_command", "prompt": "And milk", "commandMode": "prompt"}
+        other = {"type": "queued_command", "prompt": "<x>", "commandMode": "task-notification"}
+        kept = {key: value for key, value in code_line(2, "user", "").items() if key not in ("message", "uuid")}
+        path = lines(
+            tmp_path,
+            code_line(1, "user", "Boil it"),
+            {**kept, "type": "attachment", "attachment": queued},
+            {**kept, "type": "attachment", "attachment": other},
+        )
+        assert texts(path) == [("user", "Boil it"), ("user", "And milk")]
 
     def test_a_log_whose_end_was_not_written_is_read_to_there(self, tmp_path: Path) -> None:
         path = lines(tmp_path, code_line(1, "user", "one"), '{"type": "user", "uu')
@@ -187,6 +216,17 @@ class TestCodex:
         ]
         assert records[0].sent_at.minute == 2
         assert records[0].metadata == {"cwd": "/tea"}
+
+    def test_words_that_stand_only_in_items_of_events_are_read(self, tmp_path: Path) -> None:
+        """Logs of Codex 0.149 (furkankly/zoetrope#10)."""
+        question = {"type": "UserMessage", "id": "i1", "content": [{"type": "text", "text": "Boil it"}]}
+        answer = {"type": "AgentMessage", "id": "i2", "content": [{"type": "Text", "text": "Boiled."}]}
+        path = lines(
+            tmp_path,
+            now({"id": "s1", "timestamp": "2025-10-01T10:00:00Z"}, "session_meta"),
+            *(now({"type": "item_completed", "item": item}, "event_msg") for item in (question, answer)),
+        )
+        assert texts(path) == [("user", "Boil it"), ("assistant", "Boiled.")]
 
     def test_an_old_log_whose_lines_have_no_times(self, tmp_path: Path) -> None:
         path = lines(

@@ -43,6 +43,22 @@ class TestOpenAI:
         records, _rejected = sorted_out(written(tmp_path, timed))
         assert [record.sent_at.timestamp() for record in records] == [1753453800] * 2
 
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+            [[{"role": "user", "content": "q"}], [{"role": "assistant", "content": "a"}]],
+            [{"id": "s", "conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]}],
+        ],
+        ids=["a message a line", "a list a line", "ShareGPT"],
+    )
+    def test_lines_as_people_and_data_sets_write_them(self, tmp_path: Path, rows: list[Any]) -> None:
+        """The formats of lmsys/FastChat and of logs that are written message by message."""
+        records, rejected = sorted_out(lines(tmp_path, *rows), start=START)
+        assert [(record.role, record.text) for record in records] == [("user", "q"), ("assistant", "a")]
+        assert rejected == []
+        assert len({record.external_id for record in records}) == 2
+
     def test_conversations_that_begin_alike_stay_apart_and_keep_their_ids_in_a_longer_file(
         self, tmp_path: Path
     ) -> None:

@@ -19,7 +19,7 @@ from django.conf import settings
 
 from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, document, open_chat, source
 from memoryapp.importers.document import mended
-from memoryapp.importers.jsonl import conversation
+from memoryapp.importers.formats.memories.jsonl import conversation
 from tests.support.chats import chat_line, chatgpt, lines, node, sent, sorted_out, telegram, written
 
 
@@ -136,6 +136,57 @@ OTHERS: list[tuple[Any, str]] = [
     ([{"header": "Gemini Apps", "title": "Prompted x", "time": "2025-01-01T00:00:00Z"}], "a Google Takeout export"),
     ({"participants": [], "messages": [{"sender_name": "A", "timestamp_ms": 1}]}, "a Facebook or Instagram export"),
     ("<!DOCTYPE html><html></html>", "a web page"),
+    ([{"subtype": "bot_message", "type": "message", "text": "hi", "ts": "1512085950.000216"}], "a Slack export"),
+    ("[LINE] Chat history with Boris\nSaved on: 25/7/2024 15:30\n", "a chat of LINE"),
+    ("KakaoTalk Chats with Boris\nDate Saved : 2024-07-25 15:24:10\n", "a chat of KakaoTalk"),
+    ("Conversation,Time,Author,Message\nTea,2024-07-25T15:24:10,Human,hi\n", "an export of Copilot's activity"),
+    ({"contents": [{"role": "user", "parts": [{"text": "q"}]}]}, "a chat of Gemini CLI"),
+    ({"histories": [{"msgs": [{"txt": "hi"}]}]}, "an export of Character.AI"),
+    ([{"instruction": "Boil", "input": "tea", "output": "Done"}], "a data set of instructions"),
+    ([{"uuid": "a", "full_name": "Anna", "email_address": "a@example.org"}], "a part of Claude's export"),
+    # help.getzep.com, "Get session": a message has role_type beside role.
+    ({"messages": [{"uuid": "1", "role": "Anna", "role_type": "user", "content": "hi"}]}, "a dump of Zep"),
+    ({"facts": [{"uuid": "1", "fact": "Anna likes tea", "created_at": "2025-01-01T00:00:00Z"}]}, "a dump of Zep"),
+    # google-gemini/gemini-cli, chatRecordingService.ts and logger.ts; a saved checkpoint is a list of contents.
+    (
+        {
+            "sessionId": "s",
+            "projectHash": "p",
+            "startTime": "x",
+            "messages": [{"id": "1", "type": "user", "content": "hi"}],
+        },
+        "a chat of Gemini CLI",
+    ),
+    ([{"sessionId": "s", "messageId": 0, "type": "user", "message": "hi", "timestamp": "x"}], "a chat of Gemini CLI"),
+    ([{"role": "user", "parts": [{"text": "hi"}]}], "a chat of Gemini CLI"),
+    # danny-avila/LibreChat, useExportConversation.ts.
+    (
+        {"conversationId": "c", "endpoint": "openAI", "messages": [{"messageId": "m", "text": "hi", "sender": "User"}]},
+        "a LibreChat export",
+    ),
+    # The export of Skype and of the free Teams.
+    (
+        {"userId": "8:a", "exportDate": "x", "conversations": [{"id": "8:b", "MessageList": []}]},
+        "a Skype or Teams export",
+    ),
+    # signalapp/Signal-Desktop, the plain text export; carderne/signal-export writes data.json.
+    ('{"version": "1", "backupTimeMs": "1"}\n{"account": {}}\n', "a Signal export"),
+    ([{"date": "2025-01-01 10:00", "sender": "Anna", "body": "hi", "quote": "", "sticker": ""}], "a Signal export"),
+    # xAI's export, as milosz's and others' viewers read it.
+    ({"conversations": [{"conversation": {"id": "1"}, "responses": []}]}, "a Grok export"),
+    # DeepSeek's export looks like ChatGPT's, but a message has fragments.
+    (
+        [{"id": "1", "mapping": {"root": {"message": None}, "1": {"message": {"fragments": [{"type": "REQUEST"}]}}}}],
+        "a DeepSeek export",
+    ),
+    # matrix-org/matrix-react-sdk, JSONExport.ts.
+    (
+        {"room_name": "Tea", "exported_by": "@a:b", "messages": [{"event_id": "$1", "sender": "@a:b"}]},
+        "a Matrix export",
+    ),
+    ('{"user_name": "A", "character_name": "B"}\n{"name": "A", "is_user": true, "mes": "hi"}', "a SillyTavern chat"),
+    # The file messages.json of a channel in the package that Discord itself sends.
+    ([{"ID": 1, "Timestamp": "2025-01-01 10:00:00", "Contents": "hi", "Attachments": ""}], "a data package of Discord"),
 ]
 
 

@@ -83,7 +83,12 @@ class TestTelegram:
             ({"text": "", "poll": {"question": "Q?", "answers": [{"text": "A"}, {"text": "B"}]}}, "[poll: Q? / A / B]"),
             ({"text": "", "invoice_information": '{"title": "Tea", "amount": 3}'}, "[invoice: Tea 3]"),
             ({"text": "", "invoice_information": "{"}, "[invoice]"),
-            ({"text": {"odd": 1}}, ""),
+            ({"text": {"type": "plain", "text": "an object"}}, "an object"),
+            (
+                {"text": "", "poll": {"question": {"text": "Q?"}, "answers": [{"text": {"text": "A"}}]}},
+                "[poll: Q? / A]",
+            ),
+            ({"text": "...", "text_entities": [{"type": "plain", "text": "..."}]}, "..."),
         ],
     )
     def test_every_kind_of_content_becomes_words(self, tmp_path: Path, fields: dict[str, Any], text: str) -> None:
@@ -136,6 +141,8 @@ class TestTelegram:
             ({"action": "invite_members"}, "invited nobody"),
             ({"action": "suggest_profile_photo"}, "suggest profile photo"),
             ({"action": "edit_group_title", "title": "{0}{x}"}, "renamed the group to “{0}{x}”"),
+            ({"action": "topic_edit", "new_title": "Trips"}, "topic edit: Trips"),
+            ({"action": "send_star_gift", "gift_text": [{"type": "plain", "text": "for you"}]}, "gift: for you"),
             ({"information_text": "Something custom"}, "Something custom"),
         ],
     )

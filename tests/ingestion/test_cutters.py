@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -14,17 +13,18 @@ from django.utils import timezone
 
 from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.offline.segmenter import GENERAL
 from memoryapp.ingestion import archiving, cutters
 from memoryapp.ingestion.archiving import archive
 from memoryapp.ingestion.cutters import Cut, ModelCutter
 from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Fact, Message, Topic, TopicEdit
+from memoryapp.sessions.active import limits
+from memoryapp.sessions.cutting import SessionLimits
 from tests.ingestion.test_archiving import HOUR, in_pairs, message_record
 from tests.operations.test_metrics import sample
-from tests.support.splitting import SplittingChat, in_fours
+from tests.search.test_vectors import Hashing
+from tests.support.splitting import SplittingChat, in_fours, in_parts
 
 NOW = timezone.now()
 LIMITS = SessionLimits(HOUR, 400, 25_000)
@@ -37,7 +37,7 @@ def chat() -> SplittingChat:
 
 
 def archived(owner: ChatUser, chat: SplittingChat, limits: SessionLimits = LIMITS) -> archiving.Archived:
-    return archive(owner, ModelCutter(owner, chat.open, in_pairs), limits, now=True)
+    return archive(owner, ModelCutter(owner, chat.open, in_pairs, Hashing()), limits, now=True)
 
 
 def sessions(owner: ChatUser, count: int, each: int = 8, text: str = "") -> None:
@@ -58,17 +58,50 @@ def test_the_model_cuts_and_the_edit_names_the_question(anna: ChatUser, chat: Sp
     assert edit.call is not None
     assert (edit.call.prompt_version, edit.call.cost_usd, edit.call.outcome) == ("split-en-0", 0.01, "")
     assert edit.call.topics == list(Topic.objects.order_by("pk").values_list("pk", flat=True))
-    assert Topic.objects.earliest("pk").summary == f"from {Message.objects.earliest('pk').pk}"
+    assert Topic.objects.earliest("pk").summary == f"message 0 from {Message.objects.earliest('pk').pk}"
     assert list(violations()) == []
 
 
 def test_what_the_model_leaves_out_is_general_conversation_and_counted(anna: ChatUser, chat: SplittingChat) -> None:
     sessions(anna, 1)
-    chat.answer = lambda ids: in_fours(ids[:5])
+    chat.answer = lambda ids: in_fours(ids[:6])
     gaps = sample("topics_coverage_gaps_total")
     assert archived(anna, chat).topics == 3
-    assert Topic.objects.latest("pk").summary == GENERAL
-    assert sample("topics_coverage_gaps_total") == gaps + 3
+    assert Topic.objects.latest("pk").summary == "General conversation"
+    assert sample("topics_coverage_gaps_total") == gaps + 2
+    assert TopicEdit.objects.get().reason == "The model left out 2 of 8 messages."
+
+
+def test_where_the_model_leaves_out_most_twice_the_segmenter_cuts_and_the_history_says_why(
+    anna: ChatUser, chat: SplittingChat
+) -> None:
+    sessions(anna, 1, 24)
+    chat.answer = lambda ids: in_parts(ids[:2])
+    assert archived(anna, chat).topics == 12
+    edit = TopicEdit.objects.get()
+    assert (chat.asked, edit.call) == (2, AgentCall.objects.get())
+    assert edit.reason == "The model left out 22 of 24 messages, so the embedded segmenter cut."
+    assert list(violations()) == []
+
+
+def test_a_summary_that_cannot_be_used_is_an_extract_and_the_history_says_so(
+    anna: ChatUser, chat: SplittingChat
+) -> None:
+    sessions(anna, 1, 8, "Honey cake")
+    chat.answer = lambda lines: in_fours(lines).replace("Honey cake 0 from", "关于机器学习的对话")
+    assert archived(anna, chat).topics == 2
+    first, second = Topic.objects.order_by("pk").values_list("summary", flat=True)
+    assert "oney cake" in first
+    assert second.startswith("Honey cake 4 from")
+    assert (chat.asked, TopicEdit.objects.get().reason) == (
+        2, "Summaries of the model that could not be used were replaced by extracts.",
+    )  # fmt: skip
+
+
+def test_the_least_size_of_the_program_is_no_size_for_a_model(anna: ChatUser, chat: SplittingChat) -> None:
+    sessions(anna, 1, 16)
+    archived(anna, chat, limits(anna))
+    assert list(Topic.objects.order_by("pk").values_list("message_count", flat=True)) == [4, 4, 4, 4]
 
 
 class Slow(SplittingChat):
@@ -150,7 +183,7 @@ def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, 
         raise Killed
 
     sessions(anna, 2)
-    model = ModelCutter(anna, chat.open, in_pairs)
+    model = ModelCutter(anna, chat.open, in_pairs, Hashing())
     for _ in range(2):
         with pytest.raises(Killed):
             archive(anna, dies, LIMITS, now=True)
@@ -164,12 +197,12 @@ def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, 
     ("answer", "asked", "reason"),
     [
         # The large part is cut when the model is asked about it alone.
-        (lambda ids: in_fours(ids) if len(ids) < 11 else whole(ids[:10], ids[10:]), 2, ""),
+        (lambda ids: in_fours(ids) if len(ids) < 11 else in_parts(ids[:10], ids[10:]), 2, ""),
         # The model returns everything in one piece, so the segmenter cuts.
-        (lambda ids: whole(ids), 1, LEFT_TOO_LONG),
-        (lambda ids: whole(ids[:-1], ids[-1:]), 2, LEFT_TOO_LONG),
+        (lambda ids: in_parts(ids), 1, LEFT_TOO_LONG),
+        (lambda ids: in_parts(ids[:-2], ids[-2:]), 2, LEFT_TOO_LONG),
         # The model fails at the large part.
-        (lambda ids: whole(ids[:10], ids[10:]) if len(ids) == 12 else "Sorry.", 3, LEFT_TOO_LONG),
+        (lambda ids: in_parts(ids[:10], ids[10:]) if len(ids) == 12 else "Sorry.", 3, LEFT_TOO_LONG),
     ],
 )
 def test_a_topic_that_is_too_long_is_cut_again_and_the_history_says_by_whom(
@@ -183,11 +216,6 @@ def test_a_topic_that_is_too_long_is_cut_again_and_the_history_says_by_whom(
     assert (chat.asked, edit.call, edit.reason) == (asked, AgentCall.objects.earliest("pk"), reason)
     assert all(call.topics for call in AgentCall.objects.all())
     assert list(violations()) == []
-
-
-def whole(*parts: Sequence[int]) -> str:
-    topics = [{"summary": "s", "start_msg_id": part[0], "end_msg_id": part[-1]} for part in parts]
-    return json.dumps({"topics": topics})
 
 
 def test_the_model_reads_the_profile_of_its_owner_and_of_nobody_else(
@@ -207,16 +235,16 @@ def test_the_model_reads_the_profile_of_its_owner_and_of_nobody_else(
 def test_the_settings_of_a_chat_user_come_before_those_of_the_program(anna: ChatUser, settings: Any) -> None:
     settings.CHUNK_INTERVAL, settings.MAX_CHUNK_SIZE, settings.TOPIC_LEAST_MESSAGES = 3600, 400, 6
     settings.SPLIT_THRESHOLD_CHARS = 25_000
-    assert archiving.limits(anna) == SessionLimits(HOUR, 400, 25_000, 6)
+    assert limits(anna) == SessionLimits(HOUR, 400, 25_000, 6)
     anna.silence_seconds, anna.session_messages, anna.topic_messages = 21_600, 50, 3
-    assert archiving.limits(anna) == SessionLimits(6 * HOUR, 50, 25_000, 3)
+    assert limits(anna) == SessionLimits(6 * HOUR, 50, 25_000, 3, 3, 6 * HOUR, 3)
 
 
 def test_what_the_model_cuts_too_small_is_joined_to_a_neighbour_of_the_session(
     anna: ChatUser, chat: SplittingChat
 ) -> None:
     sessions(anna, 2)
-    chat.answer = lambda ids: whole(ids[:1], ids[1:6], ids[6:])
-    archived(anna, chat, replace(LIMITS, least=3))
+    chat.answer = lambda ids: in_parts(ids[:1], ids[1:6], ids[6:])
+    archived(anna, chat, replace(LIMITS, wished=3))
     assert list(Topic.objects.order_by("pk").values_list("message_count", flat=True)) == [8, 8]
     assert list(violations()) == []

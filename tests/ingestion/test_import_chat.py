@@ -74,6 +74,7 @@ def test_a_second_run_adds_nothing(chat: Path) -> None:
     chat.write_text(line("anna", "one", "two"))
     first, _err = run(chat, "--user", "anna")
     nothing_wrong = {"messages_rejected": 0, "rejected": [], "messages_changed": 0, "changed": []}
+    nothing_wrong |= {"messages_left_out": 0, "left_out": {}, "messages_in_file": 2}
     assert first == {"users": ["anna"], "messages_added": 2, "messages_skipped": 0, **nothing_wrong}
     second, _err = run(chat, "--user", "anna")
     assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, **nothing_wrong}

@@ -96,6 +96,17 @@ class TestUploads:
         given(as_curator, anna)
         assert ImportFile.objects.count() == 1
 
+    def test_an_upload_that_would_fill_the_disk_is_a_sentence_and_leaves_nothing(
+        self, anna: ChatUser, as_curator: Client, folder: Path, settings: Any
+    ) -> None:
+        reserve, settings.DISK_RESERVE_BYTES = settings.DISK_RESERVE_BYTES, 10**15
+        answer = as_curator.get(given(as_curator, anna).url)
+        assert "too little free space" in flat(answer.content.decode())
+        assert list(folder.iterdir()) == []
+        settings.DISK_RESERVE_BYTES = reserve
+        given(as_curator, anna)
+        assert ImportFile.objects.count() == 1
+
     def test_a_ticket_is_for_one_person_and_one_memory(
         self, anna: ChatUser, boris: ChatUser, curator: Operator, admin: Operator, folder: Path
     ) -> None:
@@ -146,6 +157,19 @@ class TestQuestions:
             pytest.fail("a curator of one memory may fill others")
         assert as_admin.post(address, everybody).status_code == 302
         assert ImportFile.objects.get().state == ImportFile.State.REHEARSING
+
+    def test_whether_the_day_or_the_month_comes_first(self, anna: ChatUser, as_curator: Client) -> None:
+        row = looked_through(as_curator, anna, "1/2/24, 10:00 - anna: a\n2/2/24, 10:00 - anna: b")
+        assert "what 1/2/24 means" in page_of(as_curator, row)
+        address = f"/memory/{anna.pk}/imports/files/{row.pk}/"
+        as_curator.post(address, {"do": "answer", "dates": "nonsense"})
+        tasks.import_waiting()
+        assert "what 1/2/24 means" in page_of(as_curator, row)
+        as_curator.post(address, {"do": "answer", "dates": "mdy"})
+        tasks.import_waiting()
+        page = page_of(as_curator, row)
+        assert "Import 2 messages" in page
+        assert "2 Jan 2024" in page
 
     @pytest.mark.slow
     def test_the_day_of_a_file_without_times(self, anna: ChatUser, as_curator: Client) -> None:

@@ -4,11 +4,13 @@ all."""
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -36,6 +38,14 @@ def exported(anna: ChatUser) -> str:
     row = {"relation": "bakes", "category": "food", "content": "Dasha bakes", "type": "status", "importance": 5}
     Fact.objects.create(owner=anna, topic=first, created_at=timezone.now(), **row)
     return "".join(transfer.lines(anna))
+
+
+def pause_by_page(row: ImportFile) -> None:
+    """Pauses it over a connection of its own: in the transaction of the restore it would wait for itself."""
+    try:
+        import_files.pause(ImportFile.objects.get(pk=row.pk))
+    finally:
+        connection.close()
 
 
 def worked(row: ImportFile) -> ImportFile:
@@ -74,6 +84,15 @@ class TestRestoring:
         assert Person.objects.get(owner=boris).display_name == "Dasha"
         assert _contents(boris) == _contents(ChatUser.objects.get(name="anna"))
 
+    def test_a_memory_without_messages_comes_back_too(self, anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
+        Person.objects.create(owner=anna, display_name="Dasha")
+        row = worked(staged(boris, "".join(transfer.lines(anna))))
+        address = f"/memory/{boris.pk}/imports/files/{row.pk}/"
+        assert "Restore the memory" in flat(as_admin.get(address).content.decode())
+        as_admin.post(address, {"do": "begin"})
+        assert worked(row).state == State.DONE
+        assert [person.display_name for person in Person.objects.filter(owner=boris)] == ["Dasha"]
+
     def test_one_that_is_paused_leaves_nothing_and_can_be_gone_on_with(
         self, exported: str, boris: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -81,7 +100,8 @@ class TestRestoring:
         watch = working._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
-            import_files.pause(ImportFile.objects.get(pk=row.pk))
+            with ThreadPoolExecutor(1) as page:
+                page.submit(pause_by_page, row).result()
             watch(self, count)
 
         with monkeypatch.context() as patch:

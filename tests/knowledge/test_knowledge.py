@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from memoryapp import knowledge
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.models import Artifact, Card, ChatUser, Fact, KnowledgeEdit, Person
+from memoryapp.models.knowledge import MOST_FACT_CHARS
+from tests.conftest import talk
 
 Noun = KnowledgeEdit.Noun
 MAY, JUNE = datetime(2026, 5, 1, 12, tzinfo=UTC), datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -32,6 +37,55 @@ def row_values(model: Any) -> list[dict[str, Any]]:
     """Returns all values of the rows, without the times of their changes."""
     rows = model.objects.order_by("pk").values()
     return [{name: value for name, value in row.items() if name != "updated_at"} for row in rows]
+
+
+class TestForged:
+    """Changes as a file could bring them: an undo writes what the history records, and into this memory alone."""
+
+    def forged(self, owner: ChatUser, before: dict[str, Any], after: dict[str, Any]) -> KnowledgeEdit:
+        return KnowledgeEdit.objects.create(
+            owner=owner, kind="delete", noun="fact", before=before, after=after, actor="eve"
+        )
+
+    def whole(self, **more: Any) -> dict[str, Any]:
+        at = MAY.isoformat()
+        values = {"relation": "is", "category": "x", "content": "injected", "type": "identity", "importance": 99}
+        return {**values, "topic_id": None, "created_at": at, "superseded_at": None, **more}
+
+    @pytest.mark.parametrize("name", ["owner_id", "owner", "id", "pk", "updated_at", "topic", "save", "nonsense"])
+    def test_no_field_beyond_those_recorded_is_written(self, name: str, anna: ChatUser, boris: ChatUser) -> None:
+        theirs = fact(anna, "figs")
+        before = row_values(Fact)
+        value = {"owner_id": anna.pk, "owner": anna.pk, "id": theirs.pk, "pk": theirs.pk}.get(name, 1)
+        change = self.forged(boris, {"900001": self.whole(**{name: value})}, {"900001": None})
+        assert knowledge.dependents(change) == []
+        with pytest.raises(CurationError, match="no change can have"):
+            knowledge.undo(boris, change, actor="eve")
+        assert row_values(Fact) == before
+
+    def test_the_number_of_anothers_row_is_not_taken(self, anna: ChatUser, boris: ChatUser) -> None:
+        theirs = fact(anna, "figs")
+        before = row_values(Fact)
+        change = self.forged(boris, {str(theirs.pk): self.whole()}, {str(theirs.pk): None})
+        with pytest.raises(CurationError, match="another memory"):
+            knowledge.undo(boris, change, actor="eve")
+        assert row_values(Fact) == before
+
+    def test_a_row_refers_to_its_own_memory_alone(self, anna: ChatUser, boris: ChatUser) -> None:
+        topic = talk(anna, ("Figs", ["ripe?", "yes"]))[0]
+        change = self.forged(boris, {"900001": self.whole(topic_id=topic.pk)}, {"900001": None})
+        with pytest.raises(CurationError, match="topic: this memory has none"):
+            knowledge.undo(boris, change, actor="eve")
+        assert not Fact.objects.filter(owner=boris).exists()
+
+    @pytest.mark.parametrize(("name", "value"), [("importance", "many"), ("created_at", "soon"), ("importance", 10**9)])
+    def test_a_value_no_row_can_have_is_a_sentence(self, name: str, value: Any, boris: ChatUser) -> None:
+        change = self.forged(boris, {"900001": self.whole(**{name: value})}, {"900001": None})
+        with pytest.raises(CurationError):
+            knowledge.undo(boris, change, actor="eve")
+        right = self.forged(boris, {"900002": self.whole()}, {"900002": None})
+        knowledge.undo(boris, right, actor="eve")
+        assert Fact.objects.get(owner=boris).pk == 900002
 
 
 class TestEdit:
@@ -68,7 +122,6 @@ class TestEdit:
     @pytest.mark.parametrize(
         ("values", "sentence"),
         [
-            ({"display_name": "Boris"}, "person named Boris already"),
             ({"display_name": "  "}, "name: This field cannot be blank"),
             ({"display_name": "x" * 201}, "at most 200"),
             ({"circle": "Strangers"}, "not a valid choice"),
@@ -135,6 +188,22 @@ class TestComingAndGoing:
         with pytest.raises(CurationError, match="comes with its file"):
             knowledge.create(anna, Noun.ARTIFACT, {"name": "x"}, actor="ada")
 
+    def test_a_fact_has_a_bound_that_no_index_undercuts(self, anna: ChatUser, as_admin: Client) -> None:
+        """PostgreSQL's B-tree index takes no row above 2,704 bytes (Limits of B-Tree, documentation of PostgreSQL)."""
+        words = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(400)]
+        longest = " ".join(words)[:MOST_FACT_CHARS].strip()
+        values = {"relation": "likes", "category": "food", "content": longest, "type": "status", "importance": 9}
+        change = knowledge.create(anna, Noun.FACT, values, actor="ada")
+        knowledge.undo(anna, knowledge.undo(anna, change, actor="ada"), actor="ada")
+        assert [row.content for row in Fact.objects.filter(owner=anna)] == [longest]
+        too_long = f"{longest} " + "x" * MOST_FACT_CHARS
+        with pytest.raises(CurationError, match="10000"):
+            knowledge.edit(anna, Fact.objects.get(owner=anna), {"content": too_long}, actor="ada")
+        answer = as_admin.post(reverse("fact_add", args=[anna.pk]), {**values, "content": too_long})
+        assert answer.status_code == 422
+        assert 'aria-invalid="true"' in answer.content.decode()
+        assert [row.content for row in Fact.objects.filter(owner=anna)] == [longest]
+
     def test_what_was_deleted_comes_back_under_its_number(self, anna: ChatUser) -> None:
         rows = [person(anna, "Dora", first_seen=MAY, aliases=["D"]), fact(anna, "tea"), artifact(anna)]
         Card.objects.create(owner=anna, person=rows[0], text="Dora", terms="", term_count=1, made_from=MAY)
@@ -145,11 +214,14 @@ class TestComingAndGoing:
             knowledge.undo(anna, change, actor="ada")
         assert row_values(Person) + row_values(Fact) + row_values(Artifact) == before
 
-    def test_a_name_taken_meanwhile_keeps_the_deleted_away(self, anna: ChatUser) -> None:
+    def test_who_was_deleted_comes_back_beside_a_namesake(self, anna: ChatUser) -> None:
         change = knowledge.delete(anna, person(anna, "Dora"), actor="ada")
-        person(anna, "Dora", bio="Another.")
-        with pytest.raises(CurationError, match="person named Dora already"):
-            knowledge.undo(anna, change, actor="ada")
+        knowledge.create(anna, Noun.PERSON, {"display_name": "Dora", "bio": "Another."}, actor="ada")
+        knowledge.undo(anna, change, actor="ada")
+        assert list(Person.objects.order_by("pk").values_list("display_name", "bio")) == [
+            ("Dora", ""),
+            ("Dora", "Another."),
+        ]
 
     def test_later_changes_of_the_same_come_first(self, anna: ChatUser) -> None:
         dora = person(anna, "Dora", bio="A vet.")
@@ -182,6 +254,39 @@ class TestMergePeople:
         assert (whole.mention_count, whole.first_seen, whole.last_seen) == (6, MAY, JUNE)
         knowledge.undo(anna, change, actor="ada")
         assert row_values(Person) == before
+
+    def test_merged_people_are_taken_apart_whatever_was_changed_since(self, anna: ChatUser) -> None:
+        brother = person(anna, "Sasha", circle="Family", bio="A brother.", mention_count=2, last_seen=MAY)
+        boss = person(anna, "Sasha", aliases=["Alexander"], username="boss", circle="Work_Inner", bio="Runs Acme.")
+        was = row_values(Person)[1]
+        merge = knowledge.merge_people(anna, brother, [boss], actor="ada")
+        brother.refresh_from_db()
+        later = {"aliases": [*brother.aliases, "Sanya"], "bio": f"{brother.bio}\nHas a dog.", "username": "sanya"}
+        knowledge.edit(anna, brother, later, actor="bob")
+        Person.objects.update(mention_count=9, last_seen=JUNE)
+        assert knowledge.dependents(merge) == []
+        back = knowledge.undo(anna, merge, actor="ada")
+        kept, returned = row_values(Person)
+        assert returned == was
+        assert (kept["aliases"], kept["bio"], kept["username"]) == (["Sanya"], "A brother.\nHas a dog.", "sanya")
+        assert (kept["circle"], kept["mention_count"], kept["last_seen"]) == ("Family", 9, JUNE)
+        assert knowledge.merges_into(Person.objects.get(pk=brother.pk)) == []
+        knowledge.undo(anna, back, actor="ada")
+        knowledge.undo(anna, merge, actor="ada")
+        assert row_values(Person) == [kept, returned]
+
+    def test_who_was_merged_on_is_taken_apart_in_turn(self, anna: ChatUser) -> None:
+        one, two, three = (person(anna, name, bio=f"Is {name}.") for name in ("Ada", "Bea", "Cleo"))
+        before = row_values(Person)
+        first = knowledge.merge_people(anna, two, [one], actor="ada")
+        second = knowledge.merge_people(anna, three, [two], actor="ada")
+        knowledge.edit(anna, three, {"bio": "Is Ada.\nIs Cleo.\nSings."}, actor="ada")
+        with pytest.raises(Depends) as refused:
+            knowledge.undo(anna, first, actor="ada")
+        assert refused.value.edits == (second,)
+        knowledge.undo_with_dependents(anna, first, actor="ada")
+        [*others, last] = row_values(Person)
+        assert (others, last["bio"]) == (before[:2], "Is Cleo.\nSings.")
 
     def test_nobody_merges_with_themselves(self, anna: ChatUser) -> None:
         dora = person(anna, "Dora")

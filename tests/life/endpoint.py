@@ -16,7 +16,7 @@ import numpy as np
 
 from tests.extraction.reading import fact, person
 from tests.support.merging import verdict
-from tests.support.splitting import in_fours
+from tests.support.splitting import in_fours, lines_of
 
 DIMENSIONS = 16
 SPLITTER, MERGER, ARCHIVIST = "acme/splitter", "acme/merger", "acme/archivist"
@@ -93,11 +93,23 @@ def _vectors(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def reply(body: dict[str, Any]) -> dict[str, Any]:
-    ids = [int(number) for number in _ID.findall(str(body["messages"][1]["content"]))]
-    content = {SPLITTER: lambda: in_fours(ids), MERGER: verdict, ARCHIVIST: lambda: _finding(ids)}[body["model"]]()
+    prompt = str(body["messages"][1]["content"])
+    ids = [int(number) for number in _ID.findall(prompt)]
+    answers = {
+        SPLITTER: lambda: in_fours(lines_of(prompt)),
+        MERGER: lambda: _merged(prompt),
+        ARCHIVIST: lambda: _finding(ids),
+    }
+    content = answers[body["model"]]()
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110, "cost": 0.001}
     return {"id": "gen-1", "model": body["model"], "choices": [choice], "usage": usage}
+
+
+def _merged(prompt: str) -> str:
+    """Returns a summary in words of the messages that no other talk has, if the messages have such words."""
+    talk = re.search(r"talk \d+", prompt)
+    return verdict(summary=f"What the brass orchestra said in {talk[0]}") if talk else verdict()
 
 
 def _finding(ids: Sequence[int]) -> str:

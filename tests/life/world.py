@@ -30,7 +30,6 @@ from memoryapp.extraction.meanings import folded
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import ModelCutter, Segmenter
 from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import (
     AgentCall,
     ChatUser,
@@ -52,6 +51,7 @@ from memoryapp.models import (
 )
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
+from memoryapp.sessions.cutting import SessionLimits
 from tests.conftest import BEGAN, record
 from tests.life.models import Moody, Wheel, cut, found, judged
 
@@ -118,7 +118,7 @@ class World:
 
     def _archive(self, random: Random) -> None:
         embedder = Wheel("wheel 0", 4, random, failing=9)
-        cutter = ModelCutter(self.owner, Moody(cut, random).open, Segmenter(self.owner, embedder))
+        cutter = ModelCutter(self.owner, Moody(cut, random).open, Segmenter(self.owner, embedder), embedder)
         with suppress(EmbeddingError):
             archiving.archive(self.owner, cutter, LIMITS, now=True)
             assert not Message.objects.of(self.owner).active().exists()

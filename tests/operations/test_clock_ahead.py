@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 def test_the_run_of_a_process_that_died_then_is_closed(anna: ChatUser) -> None:
     run = lifecycle.start(anna, "a question")
-    Run.objects.update(state=Run.State.RUNNING, heartbeat_at=timezone.now() + AHEAD)
+    Run.objects.update(state=Run.State.RUNNING, heartbeat_at=timezone.now() + AHEAD, attempt=9)
     assert closing.close_abandoned() == 1
     run.refresh_from_db()
     assert run.fallback == "abandoned"
@@ -66,14 +66,14 @@ def test_what_was_asked_for_then_is_done_once(anna: ChatUser) -> None:
     Work.objects.update(asked_at=timezone.now() + AHEAD)
     with work.tracked(anna, Work.Kind.ARCHIVE):
         pass
-    assert not work.is_asked(anna)
+    assert not work.AskedSessions.of(anna)
 
 
 def test_who_asks_while_it_is_done_is_not_forgotten(anna: ChatUser) -> None:
     work.ask_to_archive(anna, "ada")
     with work.tracked(anna, Work.Kind.ARCHIVE):
         work.ask_to_archive(anna, "bob")
-    assert work.is_asked(anna)
+    assert work.AskedSessions.of(anna)
 
 
 def test_an_erasure_that_ended_then_is_looked_at_once_more(anna: ChatUser) -> None:

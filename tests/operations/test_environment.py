@@ -6,8 +6,10 @@ import logging
 import os
 import runpy
 import string
+import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from memoryapp.environment import SettingError
 from memoryapp.operations.logs import JsonFormatter, LineFormatter
 from memoryapp.runs.parameters import all_declarations
 from tests.support import forked
+from tests.support.stack import CHECKOUT
 
 NEUTRAL = {
     "DATABASE_URL": "postgresql://someone@/memory",
@@ -39,6 +42,26 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
     return settings
 
 
+def test_a_missing_folder_of_metrics_is_made_and_one_that_cannot_be_is_named(read: Any, tmp_path: Path) -> None:
+    read(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "a" / "metrics"))
+    assert (tmp_path / "a" / "metrics").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match="PROMETHEUS_MULTIPROC_DIR must be a folder"):
+        read(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "file"))
+
+
+def test_the_data_folder_is_closed_also_beside_a_database_elsewhere(tmp_path: Path) -> None:
+    """Other accounts of the machine could read files and uploads; the embedded database closes its own folder."""
+    missing, opened = tmp_path / "missing", tmp_path / "opened"
+    opened.mkdir(mode=0o755)
+    for folder in (missing, opened):
+        environment = {**NEUTRAL, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "memoryapp.settings"}
+        subprocess.run(
+            [sys.executable, "-c", "import django; django.setup()"], env=environment, cwd=CHECKOUT, check=True
+        )
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
@@ -48,6 +71,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("RERANKER_ENABLED", "perhaps", "must be true or false, not 'perhaps'."),
         ("ENABLE_AGENT", "maybe", "must be true or false, not 'maybe'."),
         ("AGENT_MAX_STEPS", "5", "must be between 2 and 4, not 5."),
+        ("CHAT_TIMEOUT", "0", "must be between 0.05 and 3600 seconds"),
+        ("CHAT_STORE", "maybe", "must be true or false, not 'maybe'."),
         ("TOOL_TIMEOUT_S", "1m", "must be between 0.05 and 30 seconds, not '1m'."),
         ("AGENT_FUSION", "mean", "must be one of zsum, rrf, not 'mean'."),
         ("RRF_K", "0", "must be between 1 and 1000, not 0."),
@@ -82,6 +107,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("LLM_PROVIDER", "{sort", "must be a JSON object: "),
         ("LLM_PROVIDER", '["acme"]', "must be a JSON object, not '[\"acme\"]'."),
         ("EMBEDDING_BASE_URL", "ftp://localhost/v1", "must be an address that begins with http:// or https://"),
+        ("EMBEDDING_QUERY_PREFIX", "x" * 300, "must be shorter than 300 characters, not 300."),
         ("CSRF_TRUSTED_ORIGINS", "https://one.example, two.example", "begins with http:// or https://, not 'two.ex"),
         ("SECRET_KEY", "known", "must have at least 32 characters that nobody can guess, not 5."),
         ("METRICS_TOKEN", "guess", "must have at least 16 characters that nobody can guess, not 5."),
@@ -172,6 +198,8 @@ def test_a_timeout_may_be_what_a_run_may_ask_for(read: Any, name: str, parameter
         ("ENABLE_AGENT", "no", False),
         ("SEARCH_CACHE_TTL", "0", 0),
         ("AGENT_MAX_STEPS", "3", 3),
+        ("CHAT_STORE", "on", True),
+        ("CHAT_TIMEOUT", "5m", 300.0),
         ("TOOL_TIMEOUT_S", "2", 2),
         ("TOOL_TIMEOUT_S", "500ms", 0.5),
         ("AGENT_FUSION", "rrf", "rrf"),
@@ -253,3 +281,16 @@ def test_secure_cookies_are_for_a_proxy_with_tls_and_the_check_for_deployment_is
     secure = {**NEUTRAL, "SECURE_COOKIES": "on", "SECRET_KEY": string.ascii_letters}
     done = forked.run([forked.MANAGE, "check", "--deploy", "--fail-level", "WARNING"], secure)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "prefix"),
+    [
+        ("query:", "query: "),
+        (" query: ", "query: "),
+        ("Find:\\nQuery:", "Find:\nQuery: "),
+        ("for search", "for search"),
+    ],
+)
+def test_a_prefix_has_a_space_after_its_colon_which_files_and_shells_lose(read: Any, given: str, prefix: str) -> None:
+    assert read(EMBEDDING_PASSAGE_PREFIX=given)["EMBEDDING_PASSAGE_PREFIX"] == prefix

@@ -10,24 +10,30 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from memoryapp import knowledge
 from memoryapp.engine.events import ModelReplied, RunFinished, to_payload
 from memoryapp.invariants import counted, violations
 from memoryapp.models import (
+    Access,
     ChatUser,
     EditedTopic,
+    KnowledgeEdit,
     Message,
     Passage,
     PassageVector,
+    Person,
     Run,
     RunEvent,
     Topic,
     TopicMessage,
     TopicVector,
 )
+from memoryapp.models.user import Owned
 from memoryapp.runs.closing import close_abandoned, finished_columns
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import lawless, talk
@@ -156,6 +162,19 @@ def give_away() -> None:
     Message.objects.filter(text="green?").update(owner=ChatUser.objects.create(name="thief"))
 
 
+def forge_owner() -> None:
+    owner = ChatUser.objects.get(name="anna")
+    KnowledgeEdit.objects.create(
+        owner=owner, kind="edit", noun="fact", before={"1": {"owner_id": 1}}, after={"1": {"owner_id": 2}}, actor="eve"
+    )
+
+
+def give_person_away() -> None:
+    owner, thief = ChatUser.objects.get(name="anna"), ChatUser.objects.create(name="thief")
+    knowledge.create(owner, KnowledgeEdit.Noun.PERSON, {"display_name": "Dora"}, actor="ada")
+    Person.objects.update(owner=thief)
+
+
 @pytest.mark.parametrize(
     ("broken", "invariant"),
     [
@@ -181,6 +200,8 @@ def give_away() -> None:
         (miscount, "run_totals"),
         (garble, "run_totals"),
         (give_away, "one_owner"),
+        (forge_owner, "history_of_fact_values"),
+        (give_person_away, "history_of_own_person"),
     ],
 )
 def test_what_is_broken_is_named(memory: ChatUser, broken: Callable[[], None], invariant: str) -> None:
@@ -188,6 +209,28 @@ def test_what_is_broken_is_named(memory: ChatUser, broken: Callable[[], None], i
         broken()
     found = {violation.invariant for violation in violations()}
     assert invariant in found
+
+
+def test_the_database_refuses_every_row_another_owner(db: None) -> None:
+    owned = {
+        model._meta.db_table
+        for model in apps.get_app_config("memoryapp").get_models()
+        if issubclass(model, Owned) and model is not Access
+    }
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgenabled = 'O'")
+        guarded = {table for table, law in cursor.fetchall() if "BEFORE UPDATE OF owner_id" in law}
+    assert guarded == owned
+
+
+def test_no_writer_gives_a_row_to_another_memory(memory: ChatUser, boris: ChatUser) -> None:
+    person = Person.objects.create(owner=memory, display_name="Dora")
+    for rows in (Person.objects.filter(pk=person.pk), Message.objects.of(memory), Run.objects.of(memory)):
+        with pytest.raises(IntegrityError, match="never changes its chat user"), transaction.atomic():
+            rows.update(owner=boris)
+    person.bio = "A vet."
+    person.save()
+    assert list(violations()) == []
 
 
 def test_a_check_of_one_chat_user_sees_nothing_of_another(memory: ChatUser, boris: ChatUser) -> None:

@@ -20,8 +20,8 @@ from memoryapp.clients import offline_embedder
 from memoryapp.engine.agents.merger import propose_summary
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Reply
+from memoryapp.engine.embedding.http_embedder import HttpEmbedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
-from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.memory import MessageContent, TopicContent
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunLogFilter, about_run, cause

@@ -33,7 +33,7 @@ from memoryapp.engine.events import (
     SteppedDown,
     ToolCall,
 )
-from memoryapp.ingestion.archiving import archive, limits
+from memoryapp.ingestion.archiving import archive
 from memoryapp.ingestion.cutters import Segmenter, cutter
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import (
@@ -54,6 +54,7 @@ from memoryapp.operations.backlog import BacklogCollector
 from memoryapp.runs import closing, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
+from memoryapp.sessions.active import limits
 from rerankui.consumers import RunConsumer
 from tests.conftest import BEGAN, record, talk
 from tests.support.clock import PATIENCE
@@ -191,7 +192,7 @@ async def test_a_run_that_fails_is_counted_once_and_says_nothing_about_anybody()
 def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
     before = sample("runs_total", strategy="unknown")
     Run.objects.create(owner=anna, query="?", strategy="flash", state=Run.State.RUNNING)
-    Run.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    Run.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1), attempt=closing.MOST_ATTEMPTS)
     assert closing.close_abandoned() == 1
     assert sample("runs_total", strategy="unknown") == before + 1
 
@@ -233,14 +234,12 @@ def test_archiving_counts_the_topics_and_their_sizes(anna: ChatUser) -> None:
 def test_whatever_happens_to_topics_feeds_its_metric(
     anna: ChatUser, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model cuts a session and leaves out a message; topics are compared, merged, searched and chosen."""
+    """A model cuts a session and leaves out an exchange; topics are compared, merged, searched and chosen."""
     before = {name: sample(name) for name in OF_TOPICS}
-    # The model's small topics are not joined.
-    anna.topic_messages = 1
     chat = SplittingChat(lambda ids: in_fours(ids[:8]))
     settings.LLM_BASE_URL = "https://llm.example/v1"
     monkeypatch.setattr(clients, "open_chat", chat.open)
-    add_messages(anna, [record(number, f"Honey cake {number}?") for number in range(9)])
+    add_messages(anna, [record(number, f"Honey cake {number}?") for number in range(10)])
     archive(anna, cutter(anna, offline_embedder(), chat.open), limits(anna), now=True)
     async_to_sync(embed_pending)(offline_embedder())
     suggestions.suggest(anna)
@@ -251,7 +250,7 @@ def test_whatever_happens_to_topics_feeds_its_metric(
     curation.swap(anna, plan, kind=TopicEdit.Kind.MERGE, actor="cora")
     metrics.run_finished(a_run(reply(), selected=(Selected(f"Topic:{topics[2].pk}", 1, "", 0.5, 1),)), anna.pk)
     assert {name: sample(name) - was for name, was in before.items() if sample(name) <= was} == {}
-    assert sample("topics_coverage_gaps_total") - before["topics_coverage_gaps_total"] == 1
+    assert sample("topics_coverage_gaps_total") - before["topics_coverage_gaps_total"] == 2
     assert sample("topics_merged_total") - before["topics_merged_total"] == 2
 
 
@@ -285,7 +284,7 @@ def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
         "imports_waiting": 1,
         "runs_pending": 1,
         "runs_running": 0,
-        "passages_without_vector": 1,
+        "passages_without_vector": 2,
         "passages_without_next_vector": 0,
         "sessions_due": 1,
         "suggestions_open": 1,

@@ -28,6 +28,7 @@ from memoryapp.models import ChatUser, Message, PassageVector, Role, Topic, Work
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.vectors import embed_pending
+from memoryapp.sessions.active import limits
 from tests.conftest import operator, signed_in
 from tests.ingestion.test_archiving import message_record
 from tests.search.test_vectors import Away, Hashing
@@ -102,7 +103,7 @@ class TestJoining:
 
         def finish() -> None:
             unlock(other)
-            archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True)
+            archiving.archive(anna, Segmenter(anna, Hashing()), limits(anna), now=True)
 
         call_command("archive", "--user", "anna", "--now", "--json", stderr=Terminal(finish))
         assert json.loads(capsys.readouterr().out)["messages"] == 4
@@ -115,7 +116,7 @@ class TestJoining:
 
     def test_vectors_that_another_process_makes_are_waited_for(self, anna: ChatUser) -> None:
         add_messages(anna, [message_record(number) for number in range(4)])
-        archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True)
+        archiving.archive(anna, Segmenter(anna, Hashing()), limits(anna), now=True)
         going(anna, kind=Work.Kind.EMBED)
         other = locked("embed", async_to_sync(profile_row)(Hashing().profile).pk)
         terminal = Terminal(other.close)
@@ -132,7 +133,7 @@ class TestRows:
         archiving.archive(
             anna,
             Segmenter(anna, Hashing()),
-            archiving.limits(anna),
+            limits(anna),
             now=True,
             report=lambda shown: seen.append(work.line(shown)),
         )
@@ -154,7 +155,7 @@ class TestRows:
     def test_vectors_leave_one_for_each_chat_user(self, anna: ChatUser, boris: ChatUser) -> None:
         for owner in (anna, boris):
             add_messages(owner, [message_record(number) for number in range(3)])
-            archiving.archive(owner, Segmenter(owner, Hashing()), archiving.limits(owner), now=True)
+            archiving.archive(owner, Segmenter(owner, Hashing()), limits(owner), now=True)
         async_to_sync(embed_pending)(Hashing(), batch=1)
         rows = Work.objects.filter(kind=Work.Kind.EMBED)
         assert {row.owner.name for row in rows} == {"anna", "boris"}
@@ -164,7 +165,7 @@ class TestRows:
 
     def test_vectors_are_in_sight_while_the_model_has_not_answered_yet(self, anna: ChatUser) -> None:
         add_messages(anna, [message_record(number) for number in range(3)])
-        archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True)
+        archiving.archive(anna, Segmenter(anna, Hashing()), limits(anna), now=True)
         seen: list[str] = []
 
         class Watched(Hashing):
@@ -179,11 +180,11 @@ class TestRows:
         add_messages(anna, [message_record(number) for number in range(4)])
         work.ask_to_archive(anna, "ada")
         with pytest.raises(EmbeddingError):
-            archiving.archive(anna, Segmenter(anna, Away()), archiving.limits(anna), now=True)
+            archiving.archive(anna, Segmenter(anna, Away()), limits(anna), now=True)
         [shown] = work.unfinished(ChatUser.objects.all())
         assert (shown.work.state, shown.work.fault) == (Work.State.FAILED, "The endpoint is away.")
-        assert not work.is_asked(anna)
-        assert archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True).messages == 4
+        assert anna not in work.asked_to_archive()
+        assert archiving.archive(anna, Segmenter(anna, Hashing()), limits(anna), now=True).messages == 4
         assert work.unfinished(ChatUser.objects.all()) == []
 
     def test_a_failure_is_shown_in_the_readers_language_without_the_endpoints_words(
@@ -196,7 +197,7 @@ class TestRows:
 
         add_messages(anna, [message_record(number) for number in range(4)])
         with pytest.raises(EmbeddingError, match="tea with Anna"):
-            archiving.archive(anna, Segmenter(anna, Refusing()), archiving.limits(anna), now=True)
+            archiving.archive(anna, Segmenter(anna, Refusing()), limits(anna), now=True)
         going(anna, kind=Work.Kind.EMBED, worker="worker#7")
         english, russian = (
             flat(as_viewer.get(f"/memory/{anna.pk}/", headers={"accept-language": language}).content.decode())
@@ -223,7 +224,7 @@ class TestRows:
         add_messages(anna, [message_record(0), message_record(1)])
         work.ask_to_archive(anna, "ada")
         with pytest.raises(KeyboardInterrupt):
-            archiving.archive(anna, Segmenter(anna, Killed()), archiving.limits(anna))
+            archiving.archive(anna, Segmenter(anna, Killed()), limits(anna))
         tasks.archive_asked()
         assert Topic.objects.of(anna).exists()
 
@@ -356,7 +357,7 @@ class TestPauses:
         page = as_admin.post(f"/memory/{anna.pk}/work/", follow=True).content.decode()
         whom = "all chat users" if is_everybodys else "this chat user"
         assert f"Archiving is paused for {whom} by ada" in page
-        assert not work.is_asked(anna)
+        assert anna not in work.asked_to_archive()
 
 
 @pytest.mark.django_db

@@ -164,3 +164,14 @@ def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Cli
 def test_rows_with_functions_of_their_own_are_only_read_there(noun: str, anna: ChatUser, staff: Client) -> None:
     grow(anna, 1)
     assert staff.get(f"/admin/memoryapp/{noun}/add/").status_code == 403
+
+
+def test_lists_stand_as_closely_as_was_chosen_and_times_name_their_zone(anna: ChatUser, as_admin: Client) -> None:
+    assert 'data-density="roomy"' in get(as_admin, "/")
+    assert "Times are those of UTC." in get(as_admin, "/")
+    as_admin.post("/theme/", {"density": "dense"})
+    assert 'data-density="dense"' in get(as_admin, "/")
+    as_admin.post("/theme/", {"density": "nowhere", "theme": "dark"})
+    page = get(as_admin, "/")
+    assert 'data-density="dense"' in page
+    assert 'data-bs-theme="dark"' in page

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
-from memoryapp import curation
+from memoryapp import clients, curation
 from memoryapp.engine.events import (
     Event,
     MediaItem,
@@ -22,6 +24,7 @@ from memoryapp.engine.events import (
 from memoryapp.models import AgentCall, ChatUser, KnowledgeEdit, Person, Role, Topic, TopicEdit
 from rerankui.agent_talk import stored_events
 from tests.conftest import operator, signed_in, talk
+from tests.engine.endpoint import error, says
 
 
 def reply(turn: int, text: str, **more: Any) -> ModelReplied:
@@ -179,3 +182,29 @@ class TestList:
 
     def test_without_a_model_it_says_who_cuts_instead(self, as_viewer: Client) -> None:
         assert "embedded segmenter" in as_viewer.get("/agents/").content.decode()
+
+
+class TestTrialOfTheEndpoint:
+    def test_the_button_shows_what_the_endpoint_can_do(
+        self, as_debugger: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model = httpx.MockTransport(lambda _sent: says("hello"))
+        settings.LLM_BASE_URL, settings.LLM_API_KEY = "https://models.example/v1", "secret-key-of-the-test"
+        monkeypatch.setattr(clients, "http_client", lambda: httpx.AsyncClient(transport=model))
+        assert reverse("endpoint_trial") in as_debugger.get("/agents/").content.decode()
+        page = as_debugger.post("/agents/endpoint/").content.decode()
+        assert "models.example" in page
+        assert "The endpoint ignored the forced tool choice." in page
+        assert "secret-key-of-the-test" not in page
+
+    def test_a_dead_endpoint_is_a_sentence(
+        self, as_debugger: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model = httpx.MockTransport(lambda _sent: error(402, "no credit"))
+        settings.LLM_BASE_URL = "https://models.example/v1"
+        monkeypatch.setattr(clients, "http_client", lambda: httpx.AsyncClient(transport=model))
+        assert "no credit" in as_debugger.post("/agents/endpoint/").content.decode()
+
+    def test_who_only_looks_may_not_spend(self, as_viewer: Client) -> None:
+        assert "/agents/endpoint/" not in as_viewer.get("/agents/").content.decode()
+        assert as_viewer.post("/agents/endpoint/").status_code == 403

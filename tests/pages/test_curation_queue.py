@@ -70,7 +70,7 @@ def test_the_best_one_is_open_with_its_evidence(anna: ChatUser, as_cora: Client)
 @pytest.mark.slow
 def test_the_rail_counts_what_is_open(anna: ChatUser, as_cora: Client) -> None:
     pairs(anna, 3)
-    assert re.search(r'rail-badge num"[^>]*>3<', get(as_cora, f"/memory/{anna.pk}/"))
+    assert re.search(r'inbox-badge"[^>]*>3<', get(as_cora, f"/memory/{anna.pk}/"))
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_a_merge_undone_from_the_history_is_in_the_queue_again_until_it_is_redon
     page = get(as_cora, queue(anna))
     assert opened(page) == first.pk
     assert "cora accepted this one" in page
-    assert re.search(r'rail-badge num"[^>]*>1<', page)
+    assert re.search(r'inbox-badge"[^>]*>1<', page)
     undo = TopicEdit.objects.latest("pk")
     assert as_cora.post(f"/memory/{anna.pk}/history/edits/{undo.pk}/").status_code == 302
     page = get(as_cora, queue(anna))

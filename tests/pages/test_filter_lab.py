@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from django.test import Client
@@ -14,8 +14,9 @@ from memoryapp.engine.events import CandidatesFound, to_payload
 from memoryapp.engine.strategies.cuts import PRESETS, Cuts, apply_cuts, presets_of
 from memoryapp.models import ChatUser, EmbeddingProfile, FilterPreset, Message, Run, RunEvent, Topic
 from rerankui.run.filter_chart import chart
-from tests.conftest import talk
+from tests.conftest import candidate, talk
 from tests.support.answering import COSINES, PROFILE, compared_run
+from tests.support.browsing import flat, topic_of
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_a_preset_is_kept_for_its_embedding_profile_alone(as_debugger: Client, r
     assert "Mine" not in shown(as_debugger, compared_run(run.owner, topics, profile="other/model@3"))
 
 
-@pytest.mark.parametrize("name", ["", "   ", "balanced", "x" * 61])
+@pytest.mark.parametrize("name", ["", "   ", "balanced", "Balanced", "SMALL memory", "Сбалансированный", "x" * 61])
 def test_a_preset_needs_a_name_of_its_own(as_debugger: Client, run: Run, name: str) -> None:
     EmbeddingProfile.objects.create(provider="some", model="model", dimensions=3, threshold=0.1)
     answer = as_debugger.post(f"/runs/{run.pk}/filter/preset/", {"name": name})
@@ -134,3 +135,25 @@ def test_a_run_that_compared_words_alone_has_no_lab(as_viewer: Client, run: Run)
 def test_the_embedded_model_has_presets_of_its_own_scale() -> None:
     embedded = presets_of("embedded/use-multilingual-v3@512")
     assert embedded["balanced"].threshold < PRESETS["balanced"].threshold == presets_of(PROFILE)["balanced"].threshold
+
+
+def test_topics_that_are_not_listed_are_counted_by_what_became_of_them(as_viewer: Client, run: Run) -> None:
+    """Some are below the threshold of the first stage, and some are only too many for it."""
+    many = tuple(
+        replace(candidate(topic_of(run.owner, f"More {rank}", ["x"]), rank), cosine=0.9 - rank / 100)
+        for rank in range(1, 61)
+    )
+    RunEvent.objects.filter(run=run, kind="candidates_found").update(payload=to_payload(CandidatesFound(many, 60, 0.1)))
+    page = shown(as_viewer, run, initial_top_k=5, initial_threshold=0.5)
+    assert "Not shown: 20 below the first stage, 20 beyond the first stage" in page
+
+
+def test_the_preset_that_the_sliders_are_at_is_marked_as_they_move(as_viewer: Client, run: Run) -> None:
+    moved = flat(
+        as_viewer.get(f"/runs/{run.pk}/filter/?threshold=0.77", headers={"HX-Request": "true"}).content.decode()
+    )
+    assert 'id="filter-presets"' in moved
+    assert 'hx-swap-oob="true"' in moved.split('id="filter-presets"')[1].split(">")[0]
+    assert "aria-current" not in moved
+    back = as_viewer.get(f"/runs/{run.pk}/filter/", headers={"HX-Request": "true"}).content.decode()
+    assert back.count("aria-current") == 1

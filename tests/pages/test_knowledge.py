@@ -66,10 +66,8 @@ class TestEdit:
         assert (dora.bio, dora.aliases) == ("A vet.", ["Dorotea"])
 
     def test_what_cannot_be_is_refused_and_the_text_kept(self, anna: ChatUser, dora: Person, client: Client) -> None:
-        Person.objects.create(owner=anna, display_name="Vera")
         sent = form_of(get(client, address(dora, "edit/")))
         for wrong, sentence in (
-            ({"display_name": "Vera"}, "named Vera already"),
             ({"display_name": ""}, "required"),
             ({"circle": "Enemies"}, "Select a valid choice"),
             ({}, "Nothing would change"),
@@ -195,6 +193,25 @@ class TestMerge:
         assert (dora.aliases, dora.mention_count) == (["Dorotea", "D. Ozola"], 7)
         client.post(f"/memory/{anna.pk}/history/changes/{KnowledgeEdit.objects.get().pk}/")
         assert set(Person.objects.values_list("pk", flat=True)) == {dora.pk, ozola.pk}
+
+    def test_namesakes_are_added_merged_and_taken_apart_on_the_page_of_the_person(
+        self, anna: ChatUser, dora: Person, client: Client
+    ) -> None:
+        sent = {"display_name": "Dora", "circle": "Work_Inner", "aliases": "", "username": "", "bio": "Runs Acme."}
+        client.post(f"/memory/{anna.pk}/people/add/", sent)
+        other = Person.objects.exclude(pk=dora.pk).get()
+        knowledge.merge_people(anna, dora, [other], actor="ada")
+        knowledge.edit(anna, dora, {"bio": "A vet.\nRuns Acme.\nSings."}, actor="ada")
+        page = get(client, address(dora))
+        assert "Merged into this person" in page
+        [undo] = re.findall(r'href="([^"]+)">Take apart', page)
+        assert "Sings" not in get(client, undo.replace("&amp;", "&"))
+        client.post(undo.replace("&amp;", "&"))
+        assert list(Person.objects.order_by("pk").values_list("display_name", "bio")) == [
+            ("Dora", "A vet.\nSings."),
+            ("Dora", "Runs Acme."),
+        ]
+        assert "Merged into this person" not in get(client, address(dora))
 
     def test_somebody_who_is_gone_meanwhile_is_not_merged_over(
         self, anna: ChatUser, pair: list[Person], client: Client

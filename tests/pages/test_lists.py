@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -9,7 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryapp import clients
 from memoryapp.browsing import coverage
-from memoryapp.engine.chat.capabilities import Abilities, Learnt, refused
+from memoryapp.engine.chat.capabilities import Abilities, Learnt
+from memoryapp.engine.chat.lessons import refused
 from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
 from rerankui.views import overview
 from tests.conftest import BEGAN, signed_in
@@ -70,7 +73,7 @@ def test_an_empty_list_says_what_to_do_and_a_search_in_vain_how_to_get_back(
 
 
 def test_an_overview_without_memories_tells_how_to_import_one(db: None, as_admin: Client) -> None:
-    assert "manage.py import_chat" in get(as_admin, "/")
+    assert 'class="button button-primary" href="/memory/new/"' in get(as_admin, "/")
 
 
 def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
@@ -138,13 +141,14 @@ def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archi
 ) -> None:
     addresses = (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/topics/", f"/memory/{anna.pk}/recall/")
     for address in addresses:
-        assert "manage.py import_chat result.json --user anna" in get(as_debugger, address), address
+        main = get(as_admin, address).split("<main")[1]
+        assert f'class="button button-primary" href="/memory/{anna.pk}/imports/"' in main, address
+        assert "import_chat" not in main, address
     message_of(anna, "And the parcel")
     for address in addresses:
         page = get(as_admin, address)
         assert f'action="/memory/{anna.pk}/work/"' in page
         assert "Archive now" in page
-        assert "import_chat" not in page
         assert "Archive now" not in get(as_debugger, address)
 
 
@@ -198,9 +202,49 @@ def test_the_palette_says_whose_a_topic_is_and_offers_only_the_list_that_holds_i
     assert f'href="/memory/{boris.pk}/topics/?q=honey"' in get(as_admin, "/find/?q=honey")
 
 
+def test_an_exact_name_comes_before_topics_that_mention_it(anna: ChatUser, as_viewer: Client) -> None:
+    topic_of(anna, "What Nadia said", ["When?"])
+    Person.objects.bulk_create(Person(owner=anna, display_name=f"Nadiana {n}", mention_count=9) for n in range(9))
+    nadia = Person.objects.create(owner=anna, display_name="Nadia Orlova")
+    found = get(as_viewer, "/find/?q=nadia").split('class="panel palette-found"')[1]
+    assert re.findall(r'href="([^"]+)"', found)[0] == f"/memory/{anna.pk}/people/{nadia.pk}/"
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        ("evaluations", "/evaluations/"),
+        ("memory settings", "/memory/{}/settings/"),
+        ("erase", "/memory/{}/erase/"),
+        ("export", "/memory/{}/export/"),
+        ("receipts", "/erasures/"),
+        ("review", "/memory/{}/review/"),
+        ("curate", "/memory/{}/queue/"),
+        ("embed", "/embedding/"),
+    ],
+)
+def test_the_palette_finds_every_page_that_the_operator_may_open(
+    words: str, address: str, anna: ChatUser, as_admin: Client, as_viewer: Client
+) -> None:
+    assert f'href="{address.format(anna.pk)}"' in get(as_admin, f"/find/?q={words}").split("<main")[1]
+    if words in ("memory settings", "erase", "export", "receipts", "embed"):
+        assert f'href="{address.format(anna.pk)}"' not in get(as_viewer, f"/find/?q={words}")
+
+
+def test_the_palette_carries_out_actions(anna: ChatUser, as_admin: Client, as_viewer: Client) -> None:
+    found = get(as_admin, "/find/?q=archive")
+    assert f'<form method="post" action="/memory/{anna.pk}/work/">' in found
+    assert 'name="theme" value="dark"' in get(as_admin, "/find/?q=theme").split("<main")[1]
+    asking = get(as_admin, "/find/?q=ask which cake").split('class="panel palette-found"')[1]
+    assert asking.index('name="query" value="which cake"') < asking.index("Nothing is called")
+    for words in ("archive", "ask which cake"):
+        found = get(as_viewer, f"/find/?q={words}").split('class="panel palette-found"')[1]
+        assert "<form" not in found.split("<aside")[0], words
+
+
 def test_a_command_names_a_chat_user_in_one_word(as_admin: Client) -> None:
     whose = ChatUser.objects.create(name="Anna Maria; ls")
-    for address in (f"/memory/{whose.pk}/messages/", f"/memory/{whose.pk}/imports/", "/tokens/"):
+    for address in (f"/memory/{whose.pk}/imports/", "/tokens/"):
         assert "--user &#x27;Anna Maria; ls&#x27;</pre>" in get(as_admin, address), address
 
 

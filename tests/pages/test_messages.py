@@ -221,3 +221,11 @@ def test_the_bars_of_a_young_memory_do_not_fill_the_page(anna: ChatUser, as_view
     page = get(as_viewer, f"/memory/{anna.pk}/")
     assert 'viewBox="0 0 130 56"' in page
     assert "<span>March 2026</span><span>March 2027</span>" in page
+
+
+def test_a_message_runs_in_its_own_direction(anna: ChatUser, as_viewer: Client) -> None:
+    """A browser decides by the first letter: Hebrew and Arabic run from the right, also in an English page."""
+    message_of(anna, "החתול שלנו אלרגי לעוף.")
+    page = get(as_viewer, f"/memory/{anna.pk}/messages/")
+    assert re.search(r'<[^>]*dir="auto"[^>]*>\s*(?:<p>)?\s*החתול', page)
+    assert re.search(r'<input(?=[^>]*type="search")[^>]*dir="auto"', page)

@@ -57,7 +57,7 @@ class TestStages:
         Suggestion.objects.create(owner=anna, kind="merge", key="1", topics=[1, 2], evidence={})
         for name, alls, annas, boriss in (
             ("archive", 3, 0, 3),
-            ("embed", 1, 1, 0),
+            ("embed", 2, 1, 1),
             ("artifacts", 1, 0, 1),
             ("runs", 1, 0, 1),
             ("import", 1, 1, 0),
@@ -175,7 +175,7 @@ class TestPage:
         assert "model error" in section(page, "runs")
         assert "Try again" in section(as_admin.get("/pipeline/").content.decode(), "archive")
         as_admin.post(f"/memory/{anna.pk}/pipeline/", {"retry": "archive"})
-        assert work.is_asked(anna)
+        assert anna in work.asked_to_archive()
 
     @pytest.mark.slow
     def test_it_shows_what_runs_and_refreshes_itself(self, anna: ChatUser, as_viewer: Client) -> None:

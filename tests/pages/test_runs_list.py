@@ -248,11 +248,17 @@ def test_json_is_indented_and_a_flood_of_it_is_cut() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("page", ["recall", "ask"])
+@pytest.mark.parametrize(
+    ("page", "without"),
+    [
+        ("recall", "No chat model is connected: the embedded scorer chooses."),
+        ("ask", "No chat model is connected, so nothing is answered in words."),
+    ],
+)
 def test_where_one_asks_stands_which_model_chooses(
-    anna: ChatUser, as_debugger: Client, settings: Any, page: str
+    anna: ChatUser, as_debugger: Client, settings: Any, page: str, without: str
 ) -> None:
     address = f"/memory/{anna.pk}/{page}/"
-    assert "No chat model is connected: the embedded scorer chooses." in get(as_debugger, address)
+    assert without in get(as_debugger, address)
     settings.LLM_BASE_URL, settings.RERANKER_MODEL = "http://model.example/v1", "acme/reranker"
     assert "acme/reranker at model.example chooses." in get(as_debugger, address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import uuid4
 
@@ -15,27 +15,32 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils.html import escape
 
+from memoryapp.compare.marks import marks
 from memoryapp.engine.candidates import UnderstoodQuery, UnshownCandidates
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
+    Filtered,
     ModelReplied,
     RunFinished,
     RunStarted,
+    Selected,
     ToolCall,
     Totals,
 )
 from memoryapp.engine.memory import Where
-from memoryapp.models import ChatUser, Message, Operator, Passage, Run, RunEvent, Topic
+from memoryapp.engine.strategies.cuts import Cuts
+from memoryapp.filter_lab import presets
+from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, RunEvent, Topic
 from memoryapp.runs import following
 from memoryapp.runs.notices import announce
+from memoryapp.search.profiles import serving_profile
 from rerankui import fragments
 from rerankui.consumers import RunConsumer
 from rerankui.fragments import Seen
-from rerankui.run.marks import marks
 from rerankui.run.outcomes import ADVICE, SENTENCES
 from rerankui.run.score_parts import bounds
-from tests.conftest import talk
+from tests.conftest import candidate, talk
 from tests.runs.stored_events import every_event, found_in, store
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
@@ -144,6 +149,34 @@ def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer
     assert "is-chosen" not in page.split('id="lane-turns"')[0].split('id="lane-candidates"')[1]
     assert re.search(r'id="event-11"[^>]*', page)
     assert 'data-step="3"' in page
+
+
+def test_a_part_of_a_replay_is_as_it_was_at_its_step(
+    run: Run, events: list[Event], topics: list[Topic], as_viewer: Client
+) -> None:
+    store(run, events)
+    address = f"/runs/{run.pk}/topics/{topics[0].pk}/"
+    end = flat(as_viewer.get(address).content.decode())
+    reason = next(event.selected[0].reason for event in events if isinstance(event, RunFinished))
+    assert "· chosen" in end
+    assert reason in end
+    for step, state in ((3, ""), (7, "requested"), (8, "read")):
+        assert f'href="{address}?step={step}"' in as_viewer.get(f"/runs/{run.pk}/?step={step}").content.decode()
+        then = flat(as_viewer.get(f"{address}?step={step}").content.decode())
+        assert f'data-state="{state}"' in then
+        assert "· chosen" not in then
+        assert reason not in then
+
+
+def test_what_a_fallback_leaves_was_put_aside_by_nobody(run: Run, events: list[Event], topics: list[Topic]) -> None:
+    """A rerank that is out of time uses the first that the model asked for; it judged none of them."""
+    one, two = (f"Topic:{topic.pk}" for topic in topics)
+    *before, ended = events
+    assert isinstance(ended, RunFinished)
+    folded: dict[str, str] = {}
+    for event in (*before, replace(ended, fallback="timeout", dropped=(two,))):
+        folded |= marks(event)
+    assert folded == {one: "instead", two: "read"}
 
 
 def test_the_run_page_never_trusts_what_people_wrote(run: Run, events: list[Event], as_viewer: Client) -> None:
@@ -263,6 +296,48 @@ def test_a_recall_by_hand_is_bounded_and_hands_over_passages(anna: ChatUser, as_
     assert stored["context"] == "passages"
 
 
+def test_cuts_and_presets_of_the_filter_are_chosen_for_a_recall(anna: ChatUser, as_debugger: Client) -> None:
+    serving = serving_profile()
+    profile = EmbeddingProfile.objects.create(
+        provider=serving.provider, model=serving.model, dimensions=serving.dimensions, threshold=0.1
+    )
+    presets.save(profile, "Mine", Cuts(7, 0.11, 0.22, 0.33, 4), "dora")
+    address = f"/memory/{anna.pk}/recall/"
+    assert '<option value="Mine">Mine</option>' in as_debugger.get(address).content.decode()
+    sent = {"query": "vllm?", "strategy": "filter", "preset": "Mine", "threshold": "0.25"}
+    assert as_debugger.post(address, sent).status_code == 302
+    stored = Run.objects.get().parameters
+    assert {name: stored[name] for name in asdict(Cuts())} == asdict(Cuts(7, 0.11, 0.25, 0.33, 4))
+    assert stored["context"] == "passages"
+    refused = as_debugger.post(address, {**sent, "strategy": "flash"})
+    assert refused.status_code == 422
+    assert "The strategy “flash” has no parameter “final_top_k”" in refused.content.decode()
+    linked = as_debugger.get(f"{address}?strategy=filter&threshold=0.44").content.decode()
+    assert 'value="0.44"' in linked
+    assert re.search(r'name="strategy" value="filter" +checked', re.sub(r"\s+", " ", linked))
+
+
+def test_a_run_of_the_filter_shows_the_cosines_it_decides_by_in_its_words(
+    anna: ChatUser, topics: list[Topic], as_viewer: Client
+) -> None:
+    one, two = (f"Topic:{topic.pk}" for topic in topics)
+    run = Run.objects.create(owner=anna, query="vllm?", strategy="filter", state="finished")
+    found = (
+        replace(candidate(topics[0], 1), cosine=0.176, vector_rank=2),
+        replace(candidate(topics[1], 2), cosine=0.25, vector_rank=1),
+    )
+    cut = [Filtered(stage, (), 2, 0.1) for stage in ("initial", "gap", "top_k")]
+    ended = RunFinished((Selected(two, 1, "", 0.25, 1),), (), "")
+    store(run, [CandidatesFound(found, 2, 0.1), cut[0], Filtered("threshold", (one,), 1, 0.18), *cut[1:], ended])
+    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
+    rows = page.split('<ol class="candidates">')[1].split("</ol>")[0].split("<li")[1:]
+    assert [row.split('<span class="num">')[1].split("<")[0] for row in rows] == ["0.250", "0.176"]
+    states = [row.split('candidate-state"')[1].split(">")[1].split("<")[0] for row in rows]
+    assert states == ["chosen", "below the threshold"]
+    russian = flat(as_viewer.get(f"/runs/{run.pk}/", headers={"Accept-Language": "ru"}).content.decode())
+    assert ">ниже порога<" in russian.split('<ol class="candidates">')[1]
+
+
 def test_a_run_says_what_it_was_bounded_by(run: Run, as_viewer: Client) -> None:
     where = Where("2026-03-02", "2026-03-05", ("Sport",), ("Вера",))
     store(run, [CandidatesFound((), 0, 0.1, understood=UnderstoodQuery(where=where))])
@@ -315,7 +390,8 @@ def test_the_list_of_runs_costs_the_same_for_three_and_for_thirty(
 ) -> None:
     for wanted in (3, 30):
         Run.objects.bulk_create(Run(owner=anna, query=f"q{n}", strategy="flash") for n in range(wanted))
-        with django_assert_max_num_queries(10):
+        # Five of them count the values that the list can be narrowed to.
+        with django_assert_max_num_queries(15):
             page = flat(as_viewer.get("/runs/").content.decode())
     assert page.count('id="run-row-') == 33
 

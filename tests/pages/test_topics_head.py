@@ -45,7 +45,7 @@ def test_a_topic_has_a_short_title_with_the_summary_below(anna: ChatUser, as_vie
     long, short = topic_of(anna, GEORGIA, ["When?", "In May"]), topic_of(anna, "Honey cake.", ["Which?"], day=1)
     page = get(as_viewer, f"/topics/{long.pk}/")
     assert '<h1 class="topic-title">Plan of the trip to Georgia from 30 April to 10 May 2026</h1>' in page
-    assert f'<p class="topic-summary">{GEORGIA}</p>' in page
+    assert f'<p dir="auto" class="topic-summary">{GEORGIA}</p>' in page
     assert "topic-summary" not in get(as_viewer, f"/topics/{short.pk}/")
 
 

@@ -178,6 +178,7 @@ def test_a_new_topic_waits_for_its_vector_visibly(client: Client, topic: Topic) 
     come = get(client, f"/topics/{topic.pk}/", **asked)
     assert "every 2s" not in come
     assert "Cats" in come
+    assert f"topics={topic.pk}&amp;topics={Topic.objects.get(summary='Cats').pk}" in come
     assert "its vector follows" not in get(client, f"/topics/{topic.pk}/")
 
 
@@ -185,7 +186,7 @@ def test_a_topic_split_anew_has_a_short_title(client: Client, anna: ChatUser) ->
     [topic] = talk(anna, ("Anna bakes a cake. Eggs, flour, and honey from Pskov.", ["Which?", "This", "And?"]))
     page = get(client, f"/topics/{topic.pk}/resplit/")
     assert '<h1 class="topic-title">Anna bakes a cake</h1>' in page
-    assert '<p class="topic-summary">Anna bakes a cake. Eggs, flour, and honey from Pskov.</p>' in page
+    assert '<p dir="auto" class="topic-summary">Anna bakes a cake. Eggs, flour, and honey from Pskov.</p>' in page
 
 
 def test_a_proposal_cuts_where_the_talk_turns(client: Client, topic: Topic) -> None:
@@ -354,14 +355,14 @@ def test_the_model_is_asked_and_its_proposal_is_marked_as_its_own(
     client: Client, topic: Topic, model: Splitting, settings: Any
 ) -> None:
     ids = message_ids(topic)
-    model.says = answered(("A crash", ids[0], ids[5]), ("And more", ids[6], ids[19]))
+    model.says = answered(("vLLM dies", ids[0], ids[5]), ("A birthday cake", ids[6], ids[19]))
     assert "Ask the model" in get(client, f"/topics/{topic.pk}/resplit/")
     assert model.requests == []
     sent = {"span": f"{ids[0]}-{ids[19]}", "was": "vLLM and a cake", "summary": "typed", "ask": "model"}
     answer = client.post(f"/topics/{topic.pk}/resplit/?at=none", sent)
     page = html.unescape(answer.content.decode())
     assert "2 topics: 6, 14 messages" in page
-    assert areas(page) == ["A crash", "And more"]
+    assert areas(page) == ["vLLM dies", "A birthday cake"]
     assert f"Proposed by {settings.SPLITTER_MODEL}" in page
     assert "embedded segmenter" not in page
     address = answer["HX-Replace-Url"]

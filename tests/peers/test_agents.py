@@ -22,8 +22,8 @@ from tests.extraction.reading import fact, person
 from tests.ingestion.test_archiving import message_record
 from tests.peers.conftest import QUERY, Ask
 from tests.peers.serving import Server
-from tests.support.merging import REASON, SUMMARY, verdict
-from tests.support.splitting import in_fours
+from tests.support.merging import REASON, verdict
+from tests.support.splitting import Line, in_fours
 
 USAGE = {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940, "cost": 0.0003}
 SEEN = {"summary": "A menu with prices.", "text": "Fig tart 4.50", "keywords": [], "entities": [], "answers": []}
@@ -85,12 +85,12 @@ def check_call(peer: Peer, agent: str) -> AgentCall:
 
 
 def test_the_splitter_cuts_a_session(peer: Peer, owner: ChatUser) -> None:
-    add_messages(owner, [message_record(n, f"message {n}", minutes=n) for n in range(8)])
-    peer.play(in_fours(list(Message.objects.in_order().values_list("pk", flat=True))))
+    add_messages(owner, [message_record(n, f"{'figs' if n < 4 else 'bicycles'} {n}", minutes=n) for n in range(8)])
+    peer.play(in_fours([Line.of(row.pk, row.text) for row in Message.objects.in_order()]))
     tasks.archive_due()
     check_call(peer, "splitter")
     assert list(Topic.objects.live().values_list("message_count", flat=True)) == [4, 4]
-    assert all(summary.startswith("from ") for summary in Topic.objects.values_list("summary", flat=True))
+    assert all(" from " in summary for summary in Topic.objects.values_list("summary", flat=True))
 
 
 def test_the_merger_joins_two_topics(peer: Peer, owner: ChatUser) -> None:
@@ -98,11 +98,11 @@ def test_the_merger_joins_two_topics(peer: Peer, owner: ChatUser) -> None:
     row = profiles.serving()
     for topic in topics:
         TopicVector.objects.create(owner=owner, topic=topic, profile=row, vector=[1.0] + [0.0] * (row.dimensions - 1))
-    peer.play(verdict())
+    peer.play(verdict(summary="Figs and tarts"))
     tasks.suggest_due()
     tasks.consolidate_due()
     call = check_call(peer, "merger")
-    assert Topic.objects.live().get().summary == SUMMARY
+    assert Topic.objects.live().get().summary == "Figs and tarts"
     merge = TopicEdit.objects.get(kind="merge")
     assert (merge.reason, merge.call) == (REASON, call)
 

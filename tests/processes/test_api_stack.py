@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -30,6 +31,25 @@ MESSAGES = [
     for place, (role, text) in enumerate(zip(("user", "assistant"), texts, strict=True))
 ]
 QUESTION = {"user": "anna", "query": "Why did vLLM run out of memory on the H100?"}
+
+USE_OF_A_GENERATED_CLIENT = """
+import sys
+from memory_client import AuthenticatedClient
+from memory_client.api.curation import undo_edit
+from memory_client.api.messages import add_messages
+from memory_client.api.recall import recall
+from memory_client.api.topics import get_topic
+from memory_client.models import MessagesBody, RecallBody
+
+client = AuthenticatedClient(sys.argv[1], token=sys.argv[2], timeout=60)
+said = {"user": "carl", "messages": [{"role": "user", "content": "My bicycle is green."}]}
+assert add_messages.sync(client=client, body=MessagesBody.from_dict(said)).added == 1
+found = recall.sync(client=client, body=RecallBody(user="anna", query="vLLM runs out of memory", include=["messages"]))
+first = found.topics[0]
+assert "vLLM" in first.messages[0].text and first.message_count == len(first.messages), first
+assert get_topic.sync(first.id, client=client).id == first.id
+assert undo_edit.sync_detailed("999999999", client=client).status_code == 404
+"""
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +135,32 @@ def test_a_program_merges_two_topics_and_takes_it_back(stack: Stack, program: ht
         ("undo", "token a program"),
     ]
     assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
+
+
+def test_a_generated_client_stores_asks_and_undoes(
+    stack: Stack, program: httpx.Client, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The client is made by openapi-python-client from the description, as a user of it would."""
+    folder = tmp_path_factory.mktemp("generated")
+    made = subprocess.run(
+        [
+            *(sys.executable, "-m", "openapi_python_client", "generate", "--url", f"{stack.url}/v1/openapi.json"),
+            *("--meta", "none", "--output-path", str(folder / "memory_client")),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "removal of" not in made.stdout
+    used = subprocess.run(
+        [sys.executable, "-c", USE_OF_A_GENERATED_CLIENT, stack.url, program.headers["authorization"].split()[1]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert used.returncode == 0, used.stdout + used.stderr
 
 
 def test_a_client_that_hangs_up_leaves_a_run_that_ends(stack: Stack, program: httpx.Client) -> None:

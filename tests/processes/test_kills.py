@@ -82,7 +82,8 @@ def test_killed_processes_leave_runs_that_all_end_once(memory: ChatUser, victims
     assert {"run_started", "candidates_found", "turn_started", "topics_read"} <= stages.keys()
 
     closing.close_abandoned(timedelta(0))
-    async_to_sync(_execute)(lifecycle.unclaimed(timedelta(0)))
+    while late := lifecycle.unclaimed(timedelta(0)):
+        async_to_sync(_execute)(late)
 
     assert Run.objects.filter(state=Run.State.FINISHED).count() == PROCESSES * RUNS_EACH
     ends = Counter(RunEvent.objects.filter(kind="run_finished").values_list("run", flat=True))

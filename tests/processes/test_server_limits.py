@@ -81,8 +81,8 @@ def _is_whole(received: bytes) -> bool:
 
 
 @contextmanager
-def server(tmp_path: Path, patience: float) -> Iterator[Running]:
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings", "DATA_DIR": str(tmp_path)}
+def server(tmp_path: Path, patience: float, **settings: str) -> Iterator[Running]:
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings", "DATA_DIR": str(tmp_path), **settings}
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         command = [sys.executable, "-m", "tests.processes.counting_server", str(listener.fileno()), str(patience)]
@@ -154,6 +154,19 @@ def test_a_chat_file_that_is_cut_off_leaves_nothing(served: Running) -> None:
         wait_for(lambda: len(served.bodies()) > len(before))
     wait_for(lambda: served.bodies() == before)
     assert served.asked("GET /healthz HTTP/1.1\r\n").startswith("HTTP/1.1 200")
+
+
+def test_an_upload_that_would_fill_the_disk_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    with server(tmp_path, PATIENCE, DISK_RESERVE_BYTES=str(10**15)) as full:
+        with override_settings(SECRET_KEY=full.secret()):
+            ticket = uploads.ticket(7, 1)
+        head = f"POST /memory/7/imports/upload/{ticket}/ HTTP/1.1\r\nContent-Length: 9000\r\n"
+        answer = full.asked(head)
+        assert answer.startswith("HTTP/1.1 507")
+        assert "too little free space" in answer
+        assert "свободного места" in full.asked(f"{head}Accept-Language: ru\r\n")
+        assert full.bodies() == []
+        assert full.asked("GET /healthz HTTP/1.1\r\n").startswith("HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,11 @@ async def test_the_sweep_takes_the_words_of_a_dead_process_with_the_run(run: Run
     async with pool() as connections:
         recorder = Recorder(run.pk, Journal(connections), notices)
         await recorder.record(RunStarted("flash", "q", {}, "", "", ""))
-        notices.heard.clear()
         recorder.show(ModelProgress(1, "half a sen", ""))
-        await asyncio.wait_for(notices.heard.wait(), PATIENCE)
+        # The notice of the event may come late, and before the words are written no model has been asked.
+        while not await RunProgress.objects.filter(run=run).aexists():
+            await asyncio.wait_for(notices.heard.wait(), PATIENCE)
+            notices.heard.clear()
         assert await sync_to_async(closing.close_abandoned)(lease=leases.LEASE * 0) == 1
     assert not await RunProgress.objects.aexists()
     assert isinstance((await events_of(run))[-1], RunFinished)

@@ -13,10 +13,10 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from memoryapp import invariants, media
-from memoryapp.engine.chat.capabilities import ChatOptions
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.media import MediaContent, read_part, with_media
 from memoryapp.engine.chat.protocol import ChatRequest
+from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TopicsRead, TurnStarted
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from memoryapp.models import ChatUser, RawReply, Run, RunEvent

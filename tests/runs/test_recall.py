@@ -1,4 +1,4 @@
-"""The command ``recall``."""
+"""The commands ``recall`` and ``fork``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from memoryapp.clients import offline_embedder
 from memoryapp.management.commands import recall
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
-from memoryapp.runs import waiting as waiting_for_runs
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
@@ -43,29 +42,25 @@ def test_recall_from_the_command_line_prints_one_document(memory: ChatUser, caps
     assert document["usage"]["turns"] == 2
 
 
-def test_the_command_line_prints_the_answer_in_words(memory: ChatUser, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("recall", "--user", "anna", "Which cake for a birthday?", "--strategy", "react")
-    call_command(*asked)
-    answer, topic, *_rest = capsys.readouterr().out.splitlines()
-    assert "Honey cake keeps for days" in answer
-    assert answer.endswith("[1]")
-    assert topic.startswith("1. Topic:")
-    call_command(*asked, "--json")
-    document = json.loads(capsys.readouterr().out)
-    assert (document["outcome"], document["answer"]) == ("answered", answer)
-    assert [cited["quote"] for cited in document["citations"]] == ["Honey cake keeps for days"]
-    assert [topic["rank"] for topic in document["topics"]] == [1]
-
-
-def test_an_answer_in_other_words_is_found_by_its_nearness(
+def test_the_command_line_prints_the_nearest_passages_where_no_model_answers(
     memory: ChatUser, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked = ("recall", "--user", "anna", "Which cake for a birthday?", "--strategy", "react")
+    call_command(*asked)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("Honey cake keeps for days" in line for line in lines)
+    call_command(*asked, "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert (document["outcome"], document["answer"], document["verified"]) == ("passages", "", None)
+    assert "Honey cake keeps for days" in document["citations"][0]["quote"]
+    assert document["topics"][0]["rank"] == 1
+
+
+def test_a_passage_in_other_words_is_found_by_nearness(memory: ChatUser, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("recall", "--user", "anna", "What dessert stays fresh?", "--strategy", "plain", "--json")
     near = json.loads(capsys.readouterr().out)
-    call_command("recall", "--user", "anna", "Who won the chess match?", "--strategy", "plain", "--json")
-    far = json.loads(capsys.readouterr().out)
-    assert (near["outcome"], far["outcome"]) == ("softened", "refused")
-    assert "cake" in near["topics"][0]["excerpt"]
+    assert (near["outcome"], near["answer"]) == ("passages", "")
+    assert "cake" in near["citations"][0]["quote"]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +70,7 @@ def test_an_answer_in_other_words_is_found_by_its_nearness(
         (("--user", "anna", " "), "empty"),
         (("--user", "anna", "q", "--set", "speed"), "KEY=VALUE"),
         (("--user", "anna", "q", "--set", "max_topics=0"), "between"),
+        (("--user", "anna", "q", "--set", "threshold=0.5"), "The strategy “flash” has no parameter “threshold”"),
         (("--user", "anna", "q", "--strategy", "psychic"), "psychic"),
     ],
 )
@@ -132,6 +128,42 @@ def test_a_run_that_another_process_never_ends_is_reported_in_a_sentence(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "execute", Elsewhere(ends=False))
-    monkeypatch.setattr(waiting_for_runs, "PATIENCE", 0.0)
+    monkeypatch.setattr(lifecycle, "PATIENCE", 0.0)
     with pytest.raises(CommandError, match="Another process works on run"):
         call_command("recall", "--user", "anna", "H100?", "--set", "seconds=0.1", "--set", "turn_seconds=0.1")
+
+
+def test_a_fork_from_the_command_line_prints_what_differs_and_what_it_may_cost(
+    memory: ChatUser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("recall", "--user", "anna", "H100 out of memory", "--json")
+    parent = json.loads(capsys.readouterr().out)
+    call_command("fork", parent["run"], "--turn", "2", "--set", "max_topics=1", "--set", "context=passages", "--json")
+    printed = capsys.readouterr()
+    fork = json.loads(printed.out)
+    changes = {"parameters": {"max_topics": 1, "context": "passages"}}
+    assert (fork["parent"], fork["turn"], fork["changes"]) == (parent["run"], 2, changes)
+    assert [topic["id"] for topic in fork["topics"]] == [parent["topics"][0]["id"]]
+    assert "took 1 turns" in printed.err
+    call_command("fork", fork["run"])
+    assert fork["topics"][0]["id"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("nothing",), "There is no run “nothing”"),
+        (("{run}", "--turn", "7"), "cannot be forked at turn 7"),
+        (("{run}", "--set", "speed=3"), "cannot change “speed”"),
+        (("{run}", "--set", "without=Topic:999999"), "not among the candidates"),
+        (("{run}", "--set", "max_topics=many"), "must be a number"),
+    ],
+)
+def test_a_fork_that_cannot_be_is_a_sentence(
+    memory: ChatUser, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    call_command("recall", "--user", "anna", "H100 out of memory", "--json")
+    run = json.loads(capsys.readouterr().out)["run"]
+    with pytest.raises(CommandError, match=sentence):
+        call_command("fork", *(argument.format(run=run) for argument in arguments))
+    assert Run.objects.count() == 1

@@ -138,7 +138,7 @@ def test_many_topics_cost_as_many_queries_as_one(anna: ChatUser, django_assert_n
     chosen_all = [chosen(topic, Piece("Yes", "exact", pk, 0, 3)) for topic, pk in zip(topics, firsts, strict=True)]
     for count in (1, 8):
         run = ended(anna, topics[:count], chosen_all[:count])
-        with django_assert_num_queries(2):
+        with django_assert_num_queries(3):
             recall_document.document(run)
 
 

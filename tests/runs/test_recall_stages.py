@@ -34,7 +34,7 @@ from memoryapp.evaluation.questions import LabelledQuestion
 from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import Artifact, ChatUser, Evaluation, Fact, Message, Person, Prompt, QueryVector, Run, Topic
 from memoryapp.reading import Background
-from memoryapp.runs import following, lifecycle, recall_document, trials
+from memoryapp.runs import following, lifecycle, recall_document, replaying
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.parameters import defaults
 from memoryapp.runs.recall.request import RecallRequest
@@ -272,7 +272,7 @@ async def test_a_run_that_tries_another_again_takes_its_query_and_candidates_as_
     await Person.objects.all().adelete()
     child, embedder = await started(anna, parent=parent), Speechless()
     chat = await picking(topics=[named["topic"]])
-    request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=trials.replay(paid, "rerank"))
+    request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=replaying.replay(paid, 1))
     again = await recall_events(request, chat=chat, embedder=embedder)
     assert embedder.asked == 0
     assert one(again, CandidatesFound).people == one(first, CandidatesFound).people
@@ -289,7 +289,7 @@ async def test_a_trial_sends_its_model_the_same_whatever_messages_came_since(ann
     first = await recall_events(asked(anna), chat=await picking(topics=[]))
     await Fact.objects.all().adelete()
     await Message.objects.acreate(owner=anna, external_id="x", role="user", text="By the way!", sent_at=timezone.now())
-    later = asked(anna, replayed=trials.replay(first, "rerank"), today=date(2026, 4, 1))
+    later = asked(anna, replayed=replaying.replay(first, 1), today=date(2026, 4, 1))
     again = await recall_events(later, chat=await picking(topics=[]))
     before, after = ([e for e in events if isinstance(e, TurnStarted)][0] for events in (first, again))
     assert after.variables == before.variables
@@ -299,7 +299,7 @@ async def test_a_trial_sends_its_model_the_same_whatever_messages_came_since(ann
 async def test_a_parent_that_never_ended_lends_its_candidates_in_their_vector_order(anna: ChatUser) -> None:
     first = await recall_events(asked(anna), chat=await picking(topics=[]))
     until = [event for event in first if isinstance(event, QueryEnriched | CandidatesFound)]
-    again = await recall_events(asked(anna, strategy="vector", replayed=trials.replay(until, "rerank")))
+    again = await recall_events(asked(anna, strategy="vector", replayed=replaying.replay(until, 1)))
     assert one(again, RunFinished).baseline == one(first, RunFinished).baseline
 
 

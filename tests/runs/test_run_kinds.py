@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp import media as kept
+from memoryapp.compare.marks import marks
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import (
@@ -32,7 +33,6 @@ from memoryapp.runs.notices import announce
 from rerankui import fragments
 from rerankui.fragments import Seen
 from rerankui.run.context_parts import context_parts
-from rerankui.run.marks import marks
 from tests.conftest import candidate, signed_in, talk
 from tests.pages.test_runs_run import connected
 from tests.runs.stored_events import store
@@ -224,11 +224,11 @@ def test_the_context_is_shown_to_scale_and_its_parts_on_demand(page: str, run: R
 def test_the_parts_of_the_context_fill_its_bar(events: list[Event]) -> None:
     finished = events[-1]
     assert isinstance(finished, RunFinished)
-    shown = context_parts(finished)
+    shown = context_parts(finished, "topics")
     assert shown
     assert [(share.x, share.width) for share in shown.shares] == [(0, 250), (250, 750)]
     assert (shown.chars, shown.tokens) == (120, 40)
-    assert context_parts(replace(finished, context=())) is None
+    assert context_parts(replace(finished, context=()), "topics") is None
 
 
 def test_a_run_that_tries_another_again_leads_to_it(run: Run, events: list[Event], as_viewer: Client) -> None:
@@ -241,8 +241,8 @@ def test_a_run_that_tries_another_again_leads_to_it(run: Run, events: list[Event
     assert "rerank-ru-3" in head
 
 
-def test_a_finished_run_offers_to_try_another_prompt(page: str, run: Run) -> None:
-    assert f'href="/runs/{run.pk}/prompt/"' in page
+def test_a_finished_run_offers_its_fork(page: str, run: Run) -> None:
+    assert f'href="/runs/{run.pk}/fork/"' in page
 
 
 def speak(run: Run, turn: int, text: str) -> None:
@@ -257,7 +257,7 @@ def test_between_events_only_the_words_of_the_turn_are_sent(run: Run, events: li
     speak(run, 1, "<b>half")
     words = fragments.frame(run.pk, seen=first.seen, language="en")
     assert "&lt;b&gt;half" in words.html
-    assert "event-" not in words.html
+    assert 'id="event-' not in words.html
     assert fragments.frame(run.pk, seen=words.seen, language="en").html == ""
 
 
@@ -300,5 +300,6 @@ def test_a_run_page_costs_the_same_however_much_was_found(
 ) -> None:
     people = tuple(replace(PETROV, id=f"Person:{n}", rank=n) for n in range(1, count + 1))
     store(run, [events[0], replace(events[1], people=people), *events[2:]])
-    with django_assert_max_num_queries(12):
+    # One of them reads the tree of forks.
+    with django_assert_max_num_queries(13):
         as_viewer.get(f"/runs/{run.pk}/")

@@ -159,7 +159,8 @@ async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
     finished, long_ago = RunFinished((), (), "", ""), timezone.now() - timedelta(minutes=1)
     for _ in range(2):
         run = await start(memory, "a secret question")
-        await Run.objects.filter(pk=run.pk).aupdate(state=Run.State.RUNNING, heartbeat_at=long_ago)
+        begun = {"state": Run.State.RUNNING, "heartbeat_at": long_ago, "attempt": closing.MOST_ATTEMPTS}
+        await Run.objects.filter(pk=run.pk).aupdate(**begun)
     columns = iter(({"turns": -1}, closing.finished_columns([finished], finished)))
     with monkeypatch.context() as patched:
         patched.setattr(closing, "finished_columns", lambda *_: next(columns))
@@ -249,13 +250,22 @@ async def test_the_vector_strategy_asks_no_model(memory: ChatUser) -> None:
     finished = (await events_of(run))[-1]
     assert [chosen.id for chosen in finished.selected] == list(finished.baseline[:5])
     assert finished.totals.turns == 0
+    more = await start(memory, strategy="vector", parameters={"max_topics": 2})
+    async with open_clients() as clients:
+        await lifecycle.execute(more.pk, replace(clients, chat=Faulty()))
+    selected = (await events_of(more))[-1].selected
+    assert len(selected) == 2
+    assert [topic.score for topic in selected] == sorted((topic.score for topic in selected), reverse=True)
 
 
 @pytest.mark.parametrize(
     ("strategy", "parameters", "word"),
     [
         ("psychic", {}, "psychic"),
-        ("flash", {"speed": 3}, "speed"),
+        ("flash", {"speed": 3}, "There is no parameter “speed”. The strategy “flash” takes: .*max_topics"),
+        ("flash", {"threshold": 0.3}, "The strategy “flash” has no parameter “threshold”. It takes: .*max_topics"),
+        ("vector", {"read_chars": 5000}, "The strategy “vector” has no parameter “read_chars”. It takes: .*max_topics"),
+        ("plain", {"planner": "off"}, "The strategy “plain” has no parameter “planner”"),
         ("flash", {"max_topics": "many"}, "max_topics"),
         ("flash", {"max_topics": 0}, "between"),
         ("flash", {"tool_mode": "perhaps"}, "tool_mode"),

@@ -1,9 +1,11 @@
-"""A run that somebody stops: one last event with their name, whichever process executes the run, and nothing is left
-open."""
+"""A run that ends early, and after which nothing is left open: somebody stops it, whichever process executes it, the
+reader of its events leaves, or a fault ends it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,13 +14,19 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
+from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
+from memoryapp.engine.events import ModelProgress, RunFinished, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.models import ChatUser, Operator, Role, Run, RunProgress
 from memoryapp.runs import closing, leases, lifecycle, stopping
-from memoryapp.runs.clients import open_clients
+from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.recall.stages import recall
 from tests.conftest import operator, signed_in
+from tests.engine.scripted import ScriptedChat, after, asks, says
+from tests.runs.test_recall_stages import asked, one
+from tests.runs.test_recall_time import first_topic
 from tests.support.clock import PATIENCE
-from tests.support.executing import Silent, events_of, memory_of_three, start
+from tests.support.executing import QUERY, Silent, background_of, events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -54,7 +62,10 @@ async def test_a_run_is_stopped_and_the_next_one_works(memory: ChatUser) -> None
         await task
         assert not await stop(run.pk, "boris")
         await lifecycle.execute(after.pk, clients)
-        assert clients.pool.get_stats()["pool_available"] == clients.pool.get_stats()["pool_size"]
+        async with asyncio.timeout(PATIENCE):
+            pool = clients.pool
+            while pool.get_stats()["pool_available"] < pool.get_stats()["pool_size"]:  # noqa: ASYNC110 - it announces nothing
+                await asyncio.sleep(0.01)
     await assert_stopped(run, "ada")
     assert (await events_of(after))[-1].fallback == ""
 
@@ -123,3 +134,103 @@ async def test_who_may_ask_may_stop_and_the_page_says_who_did(memory: ChatUser, 
     assert (await sync_to_async(answers)(admin)).url == f"/runs/{run.pk}/"
     page = await sync_to_async(lambda: signed_in(admin).get(f"/runs/{run.pk}/").content.decode())()
     assert "ada stopped this run before the model had chosen." in page
+
+
+class Watched(ScriptedChat):
+    """A scripted model that says when it was asked for the last time, and waits after it if it ``hangs``."""
+
+    def __init__(self, *steps: Any, hangs: bool = False) -> None:
+        super().__init__(*steps)
+        self.last_asked, self.closed = asyncio.Event(), asyncio.Event()
+        self._hangs = hangs
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
+        try:
+            async for step in super().converse(request):
+                if not self._steps:
+                    self.last_asked.set()
+                    if self._hangs:
+                        await asyncio.Event().wait()
+                yield step
+        finally:
+            self.closed.set()
+
+
+async def run_of(owner: ChatUser, clients: Clients) -> AsyncGenerator[Any, None]:
+    return recall(asked(owner, query=QUERY, background=await background_of(owner.pk)), clients)
+
+
+async def assert_the_next_run_works(owner: ChatUser, clients: Clients) -> None:
+    events = [event async for event in await run_of(owner, clients)]
+    assert (one(events, RunFinished), events[-1].fallback) == (events[-1], "")
+    assert clients.pool.get_stats()["pool_available"] == clients.pool.get_stats()["pool_size"]
+
+
+async def test_a_slow_reader_gets_every_event_and_does_not_hold_the_model_up(memory: ChatUser) -> None:
+    topic = await first_topic()
+    words = [PartialReply(text, "") for text in ("It", "It was", "It was the cache")]
+    chat = Watched(asks(topic), after(says('{"topics": []}'), *words))
+    async with open_clients() as clients:
+        events = []
+        async for event in await run_of(memory, replace(clients, chat=chat, enricher=None)):
+            if not events:
+                await chat.last_asked.wait()
+            events.append(event)
+    assert [event.kind for event in events if not isinstance(event, ModelProgress)] == [
+        "run_started", "query_enriched", "candidates_found", "turn_started", "model_replied", "topics_read",
+        "turn_started", "model_replied", "run_finished",
+    ]  # fmt: skip
+    # Each text contains the ones before it, so the last one is enough.
+    assert [event.text for event in events if isinstance(event, ModelProgress)] == ["It was the cache"]
+    assert events[-1].fallback == ""
+
+
+async def test_a_reader_that_leaves_ends_the_run_and_the_next_one_works(memory: ChatUser) -> None:
+    topic = await first_topic()
+    chat = Watched(asks(topic), says("{}"), hangs=True)
+    async with open_clients() as clients:
+        async with aclosing(await run_of(memory, replace(clients, chat=chat, enricher=None))) as events:
+            async for event in events:
+                if isinstance(event, TurnStarted) and event.turn == 2:
+                    await chat.last_asked.wait()
+                    chat.closed.clear()
+                    break
+        assert chat.closed.is_set()
+        await assert_the_next_run_works(memory, clients)
+
+
+async def test_cancelling_the_reader_ends_the_run_and_the_next_one_works(memory: ChatUser) -> None:
+    chat = Watched(says("{}"), hangs=True)
+
+    async def read(clients: Clients) -> Sequence[Any]:
+        return [event async for event in await run_of(memory, replace(clients, chat=chat, enricher=None))]
+
+    async with open_clients() as clients:
+        reader = asyncio.create_task(read(clients))
+        await chat.last_asked.wait()
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        assert chat.closed.is_set()
+        await assert_the_next_run_works(memory, clients)
+
+
+async def test_what_goes_wrong_in_a_run_is_raised_after_its_events_and_the_next_one_works(memory: ChatUser) -> None:
+    class Broken:
+        model = "broken"
+
+        async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+            raise RuntimeError("a fault")
+            yield Reply(text="")
+
+    kinds: list[str] = []
+
+    async def read(clients: Clients) -> None:
+        async for event in await run_of(memory, replace(clients, chat=Broken(), enricher=None)):
+            kinds.append(event.kind)
+
+    async with open_clients() as clients:
+        with pytest.raises(RuntimeError, match="a fault"):
+            await read(clients)
+        assert kinds == ["run_started", "query_enriched", "candidates_found", "turn_started"]
+        await assert_the_next_run_works(memory, clients)

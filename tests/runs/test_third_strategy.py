@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 from django.core.management import call_command
 
+from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import KINDS, Event, QueryEnriched, RunFinished, RunStarted, Selected
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.parameters import Parameters, number
@@ -48,20 +49,20 @@ def by_meaning(cosine: Floats, words: Any, foreign: Any) -> Floats:
     return np.nan_to_num(cosine)
 
 
-async def recall(request: StrategyRequest[FirstParameters], ports: Ports) -> AsyncIterator[Event]:
+async def recall(request: StrategyRequest[FirstParameters], ports: Ports, emit: Emit) -> RunFinished:
     """Selects the topic whose passage has the best score, among the nearest by meaning alone."""
     search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
-    yield search.line
+    emit(search.line)
     found = await search.find(fusion=by_meaning, passages=request.parameters.passages)
-    yield found.event
+    emit(found.event)
     texts = [passage.text for passage in found.passages]
     scores = (await ports.rerank_scores(request.query, texts)).scores
     best = found.passages[int(np.argmax(scores))]
     messages = [message.text for message in await ports.read_messages(best.messages)]
-    yield cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(messages)))
+    emit(cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(messages))))
     (topic,) = await ports.read_topics(best.topics)
     chosen = Selected(topic_id(topic.id), 1, "its passage answers best", best.score, 1)
-    yield RunFinished((chosen,), (), "", "", baseline=found.baseline)
+    return RunFinished((chosen,), (), "", "", baseline=found.baseline)
 
 
 FIRST = Strategy("first", recall, FirstParameters)
@@ -119,9 +120,12 @@ async def test_its_parameters_have_the_bounds_that_it_declares() -> None:
     memory = await memory_of_three()
     with pytest.raises(ParameterError, match="passages must be between 1 and 9, not 10"):
         await start(memory, strategy="first", parameters={"passages": 10})
-    run = await start(memory, strategy="first", parameters={"max_topics": 4})
-    assert run.parameters["max_topics"] == 4
-    assert "max_topics" not in (await executed(run))[0].parameters
+    with pytest.raises(
+        ParameterError, match="The strategy “first” has no parameter “max_topics”. It takes: .*passages"
+    ):
+        await start(memory, strategy="first", parameters={"max_topics": 4})
+    run = await start(memory, strategy="first", parameters={"passages": 4})
+    assert (await executed(run))[0].parameters["passages"] == 4
     assert "passages" not in (await start(memory)).parameters
 
 
@@ -132,7 +136,7 @@ async def test_a_model_that_is_switched_off_does_not_concern_it(settings: LazySe
 
 
 async def test_the_form_and_the_command_offer_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ("first", "first") in RecallForm().fields["strategy"].choices
+    assert ("first", "first") in (await sync_to_async(RecallForm)()).fields["strategy"].choices
     memory = await memory_of_three()
     await sync_to_async(call_command)("recall", QUERY, user=memory.name, strategy="first")
     assert "its passage answers best" in capsys.readouterr().out

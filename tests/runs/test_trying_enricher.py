@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -20,14 +21,19 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.prompts import BUILT_IN
-from memoryapp.models import ChatUser, Prompt, Run, Topic
+from memoryapp.models import ChatUser, Fact, Message, Prompt, QueryVector, Run, Topic
 from memoryapp.runs.runner import runner
 from tests.conftest import talk
 from tests.curation.test_prompts import PAGE as RERANK_PAGE
 from tests.curation.test_prompts import events_of as rerank_events
 from tests.curation.test_prompts import page_of
+from tests.engine.scripted import ScriptedChat, asks, chooses, says
 from tests.runs.stored_events import store
+from tests.runs.test_forks import BOTH, draft, execute, memory, one, topics
 from tests.support.browsing import cost
+from tests.support.executing import QUERY, start
+
+__all__ = ["memory", "topics"]
 
 KEY = ("enrich", "en")
 ENGLISH = BUILT_IN[KEY]
@@ -210,16 +216,20 @@ def test_the_prompts_page_costs_the_same_however_many_runs_there_are(
 # the pages of runs
 
 
-def test_the_stage_of_the_query_leads_to_another_text_for_it(anna: ChatUser, parent: Run, as_debugger: Client) -> None:
-    assert f'class="event-try" href="{trying(parent)}"' in page_of(as_debugger.get(f"/runs/{parent.pk}/"))
-    typed_as_is = asked(anna, [RunStarted("flash", "vllm?", {}, "", "", ""), QueryEnriched("vllm?", "vllm?", "", 0.0)])
-    assert "event-try" not in page_of(as_debugger.get(f"/runs/{typed_as_is.pk}/"))
+def test_the_stage_of_the_query_leads_to_a_fork_and_that_to_another_text_for_it(
+    parent: Run, as_debugger: Client
+) -> None:
+    for turn, name in ((0, "enrich"), (1, "rerank")):
+        editor = f"/runs/{parent.pk}/fork/?turn={turn}"
+        assert f'class="event-try" href="{editor}"' in page_of(as_debugger.get(f"/runs/{parent.pk}/")) or turn
+        assert f'href="{trying(parent, name)}"' in page_of(as_debugger.get(editor))
 
 
 def test_a_run_of_one_prompt_leads_to_it(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
     found_nothing = [e for e in events_of(topic) if not isinstance(e, TurnStarted | CandidatesFound)]
     run = asked(anna, found_nothing)
-    assert f'href="/runs/{run.pk}/prompt/">Try another prompt' in page_of(as_debugger.get(f"/runs/{run.pk}/"))
+    assert f'href="/runs/{run.pk}/fork/"' in page_of(as_debugger.get(f"/runs/{run.pk}/"))
+    assert f'href="{trying(run)}"' in page_of(as_debugger.get(f"/runs/{run.pk}/fork/?turn=0"))
 
 
 def again(parent: Run, topic: Topic, line: str, name: str = "enrich") -> Run:
@@ -241,7 +251,7 @@ def test_the_new_run_tells_which_one_it_tries_again_and_what_that_searched_for(
     page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm on one card').pk}/"))
     parent_line = re.search(r'<p class="run-parent.*?</p>', page, re.S)
     assert parent_line
-    assert "with a search of its own" in parent_line[0]
+    assert "from the start" in parent_line[0]
     assert f'href="/runs/{parent.pk}/"' in parent_line[0]
     assert "enrich-en-1" in parent_line[0]
     assert re.search(r"was:\s*<q>vllm H100</q>", page)
@@ -257,7 +267,7 @@ def test_a_trial_of_the_rerankers_prompt_says_that_the_candidates_are_the_same(
     parent: Run, topic: Topic, as_viewer: Client
 ) -> None:
     page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm H100', 'rerank').pk}/"))
-    assert "Tries again, with the same candidates, run" in page
+    assert "turn 1 · prompt rerank-en-1" in page
     assert "The same line as in the other run." not in page
 
 
@@ -265,10 +275,69 @@ def test_a_run_whose_parent_is_gone_still_tells_what_it_tried(parent: Run, topic
     run = again(parent, topic, "vllm on one card")
     Run.objects.filter(pk=run.pk).update(parent=None)
     page = page_of(as_viewer.get(f"/runs/{run.pk}/"))
-    assert "with a search of its own" in page
+    assert "from the start" in page
     assert not re.search(r"was:\s*<q>", page)
 
 
 def test_a_run_that_goes_on_is_no_run_to_try_on(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
     going_on = asked(anna, [event for event in events_of(topic) if not isinstance(event, RunFinished)])
     assert "This run cannot be tried again." in page_of(as_debugger.get(trying(going_on)))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+class TestAnEnrichersPrompt:
+    async def test_only_the_line_and_what_search_makes_of_it_differ(self, memory: ChatUser, topics: list[int]) -> None:
+        vllm, cake, _knee = topics
+        parent = await start(memory, BOTH)
+        before = await execute(parent, ScriptedChat(says("What ran out of memory?")), asks(vllm), chooses(vllm))
+        await Fact.objects.acreate(
+            owner=memory, relation="has", category="home", content="two cats", type="identity", importance=90,
+            created_at=timezone.now(),
+        )  # fmt: skip
+        await Message.objects.acreate(
+            owner=memory, external_id="x", role="user", text="By the way!", sent_at=timezone.now()
+        )
+        again = await start(memory, BOTH, parent=parent, prompt=await draft())
+        enricher = ScriptedChat(says("And the cake?"))
+        after = await execute(again, enricher, asks(cake), chooses(cake))
+        assert [message["content"] for message in enricher.requests[0].messages][0] == "Repeat it."
+        lines = [one(events, QueryEnriched) for events in (before, after)]
+        assert lines[0].variables == lines[1].variables
+        assert (lines[1].prompt_version, lines[1].enriched) == ("enrich-en-1", "And the cake?")
+        found = [one(events, CandidatesFound).candidates[0].id for events in (before, after)]
+        assert found == [f"Topic:{vllm}", f"Topic:{cake}"]
+        turns = [one(events, TurnStarted) for events in (before, after)]
+        assert turns[0].prompt_version == turns[1].prompt_version == one(after, RunStarted).prompt_version
+        differing = {name for name in turns[0].variables if turns[0].variables[name] != turns[1].variables[name]}
+        assert differing == {"enriched", "topic_candidates"}
+        assert [topic.id for topic in one(after, RunFinished).selected] == [f"Topic:{cake}"]
+
+    async def test_its_query_is_compared_by_a_vector_of_its_own(self, memory: ChatUser, topics: list[int]) -> None:
+        parent = await start(memory, BOTH)
+        await execute(parent, ScriptedChat(says(QUERY)), asks(topics[0]), chooses(topics[0]))
+        again = await start(memory, BOTH, parent=parent, prompt=await draft())
+        after = await execute(again, ScriptedChat(says("And the cake?")), asks(topics[1]), chooses(topics[1]))
+        kept = {row.run_id: list(row.vector) async for row in QueryVector.objects.all()}
+        assert kept[again.pk] != kept[parent.pk]
+        assert one(after, RunFinished).baseline[0] == f"Topic:{topics[1]}"
+
+    async def test_without_a_model_it_says_so_and_searches_as_typed(self, memory: ChatUser, topics: list[int]) -> None:
+        parent = await start(memory)
+        await execute(parent, ScriptedChat(says("the cake")), asks(topics[0]), chooses(topics[0]))
+        again = await start(memory, parent=parent, prompt=await draft())
+        line = one(await execute(again, None, asks(topics[0]), chooses(topics[0])), QueryEnriched)
+        assert (line.enriched, line.note) == (QUERY, "no_model")
+
+    async def test_the_prompt_that_chose_chooses_again_whatever_is_in_force_now(
+        self, memory: ChatUser, topics: list[int]
+    ) -> None:
+        parent = await start(memory)
+        await execute(parent, ScriptedChat(says(QUERY)), asks(topics[0]), chooses(topics[0]))
+        text = BUILT_IN["rerank", "en"]
+        await Prompt.objects.acreate(
+            name="rerank", language="en", version=4, system="Choose well.", user=text.user, made_by="ada", in_force=True
+        )
+        again = await start(memory, parent=parent, prompt=await draft())
+        after = await execute(again, ScriptedChat(says(QUERY)), asks(topics[0]), chooses(topics[0]))
+        assert one(after, TurnStarted).prompt_version == one(after, RunStarted).prompt_version == "rerank-en-0"

@@ -18,10 +18,11 @@ from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from memoryapp.operations import database
 from memoryapp.search import index_cache, retrieval
-from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, TopicFacts
+from memoryapp.search.index_cache import Archive, IndexCache, MemoryIndex, Messages, Passages, TopicFacts
 from memoryapp.search.lifts import PassageOrigins
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
+from memoryapp.sessions.active import ActiveTalk
 from tests.conftest import BEGAN, talk
 from tests.curation.test_curation import Kind, batch_of, made, messages
 from tests.erasure.erasing import erase_user
@@ -96,7 +97,7 @@ def test_a_memory_without_a_new_edit_is_not_read_again(anna: ChatUser, topics: l
     kept = cache.of(anna.pk)
     assert kept is not None
     edit = TopicEdit.objects.latest("pk")
-    assert kept.edit == (edit.pk, edit.at)
+    assert kept.version[:2] == (edit.pk, edit.at)
     search(anna, cache)
     assert cache.of(anna.pk) is kept
 
@@ -131,9 +132,9 @@ def test_where_the_numbers_come_again_the_time_tells_edits_apart(anna: ChatUser,
     search(anna, cache)
     kept = cache.of(anna.pk)
     assert kept is not None
-    assert kept.edit is not None
-    number, at = kept.edit
-    cache.keep(anna.pk, replace(kept, edit=(number, at - timedelta(days=1)), facts={}, topics=NOTHING))
+    number, at, talk = kept.version
+    assert at is not None
+    cache.keep(anna.pk, replace(kept, version=(number, at - timedelta(days=1), talk), facts={}, topics=NOTHING))
     assert found(search(anna, cache)) == {"Tea", "Cats"}
 
 
@@ -170,12 +171,19 @@ def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_sear
 NOTHING = TopicPassages.of(np.zeros(0, np.int64), np.zeros(0, np.intp))
 PASSAGES = Passages(np.arange(10), np.ones(10), np.zeros(10, np.bool_))
 SILENT = PassageOrigins(np.zeros(10), np.zeros(10, np.bool_))
-# For ten passages: three columns of eight bytes and two of a single byte.
-TEN = 260
+NO_MESSAGES = Messages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_))
+ARCHIVE = Archive(PASSAGES, NO_MESSAGES, (np.zeros(0, np.int64), np.zeros(0, np.int64)), ())
+# For ten passages: three columns of eight bytes and two of a single byte, and the first three again in the archive.
+TEN = 430
+
+
+EMPTY = index_cache.archive_of(
+    [(None, None, None), (None, None, None, None), (None, None), (None,)], np.zeros(0, np.int64)
+)
 
 
 def of_ten() -> MemoryIndex:
-    return MemoryIndex((7, BEGAN), PASSAGES, NOTHING, SILENT)
+    return MemoryIndex((7, BEGAN, 0), ARCHIVE, ActiveTalk(), PASSAGES, NOTHING, SILENT)
 
 
 def kept(cache: IndexCache, *owners: int) -> list[int]:
@@ -189,7 +197,7 @@ def test_those_not_searched_for_longest_make_room() -> None:
     cache.of(1)
     cache.keep(3, of_ten())
     assert kept(cache, 1, 2, 3) == [1, 3]
-    cache.keep(3, index_cache.build_index(None, (None, None, None), (None, None, None, None), (None, None), (None,)))
+    cache.keep(3, index_cache.build_index((7, BEGAN, 0), EMPTY, ActiveTalk(), ()))
     cache.keep(4, of_ten())
     assert kept(cache, 1, 3, 4) == [1, 3, 4]
 
@@ -198,7 +206,7 @@ def test_a_memory_larger_than_all_the_room_pushes_nobody_out() -> None:
     cache = IndexCache(most=2 * TEN - 1)
     cache.keep(1, of_ten())
     many = Passages(np.arange(40), np.ones(40), np.zeros(40, np.bool_))
-    cache.keep(2, MemoryIndex((7, BEGAN), many, NOTHING, SILENT))
+    cache.keep(2, MemoryIndex((7, BEGAN, 0), ARCHIVE, ActiveTalk(), many, NOTHING, SILENT))
     assert kept(cache, 1, 2) == [1]
 
 

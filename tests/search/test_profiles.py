@@ -13,8 +13,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 
 from memoryapp import clients, tasks
+from memoryapp.engine.embedding.http_embedder import HttpEmbedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
-from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, RefusedText, Topic
 from memoryapp.runs.clients import Serving
@@ -184,6 +184,25 @@ def test_runs_that_begin_later_search_in_the_profile_that_took_over(
         await sync_to_async(profiles.serve)(await sync_to_async(profiles.configured)())
 
     assert async_to_sync(models)() == ["old", "new"]
+
+
+@pytest.mark.slow
+def test_vectors_of_other_prefixes_are_those_of_another_profile(
+    served: list[Topic], endpoints: Endpoints, settings: Any
+) -> None:
+    """Models such as e5 expect words before queries and passages; other words make vectors that do not compare."""
+    settings.EMBEDDING_QUERY_PREFIX, settings.EMBEDDING_PASSAGE_PREFIX = "query: ", "passage: "
+    tasks.embed_pending()
+    assert profiles.serving_profile().passage_prefix == ""
+    assert profiles.awaiting_consent() == clients.profile()
+    before = len(endpoints.asked["old"])
+    profiles.ask(profiles.configured(), "olga")
+    tasks.embed_pending()
+    assert profiles.serving_profile().as_queries(["key"]) == ["query: key"]
+    assert {text.partition(" ")[0] for text in endpoints.asked["old"][before:]} == {"passage:"}
+    settings.EMBEDDING_QUERY_PREFIX = settings.EMBEDDING_PASSAGE_PREFIX = ""
+    assert profiles.profile_of(profiles.serving()).query_prefix == "query: "
+    assert EmbeddingProfile.objects.count() == 2
 
 
 class TestEmbeddersOfProfiles:

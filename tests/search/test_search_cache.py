@@ -11,8 +11,7 @@ from django.utils import timezone
 from pgvector import HalfVector
 
 from memoryapp import curation
-from memoryapp.engine.fusion import Fusion, fuse
-from memoryapp.engine.strategies.filter import by_meaning
+from memoryapp.engine.fusion import Fusion, by_meaning, fuse
 from memoryapp.models import ChatUser, Person, Topic
 from memoryapp.operations import database
 from memoryapp.search import cards, search_cache

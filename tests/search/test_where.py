@@ -103,3 +103,49 @@ def test_a_passage_over_two_topics_is_found_for_the_one_with_the_message(anna: C
     second.refresh_from_db()
     found = search(anna, Where(authors=("Boris",)))
     assert [candidate.id for candidate in found.candidates] == [f"Topic:{second.topic_id}"]
+
+
+LONG = " ".join(f"The knee of Boris was examined {number} times." for number in range(60))
+
+
+@pytest.mark.parametrize(
+    ("where", "lines"),
+    [
+        (Where(authors=("boris",)), {"Boris: the knee is mine", "Boris: no, a knee is no secret"}),
+        (Where(channels=("Sport",)), {"Vera: whose knee is it, the password is sunflower7"}),
+        (Where(since="2025-05-02"), {"Boris: no, a knee is no secret"}),
+    ],
+)
+def test_of_a_passage_only_the_permitted_messages_are_read(anna: ChatUser, where: Where, lines: set[str]) -> None:
+    """A window over a group's talk holds the messages of several authors, chats and days."""
+    posts = [
+        dated_record(1, "2025-05-01T10:00", "Vera", "whose knee is it, the password is sunflower7", channel="Sport"),
+        dated_record(2, "2025-05-01T10:01", "Boris", "the knee is mine"),
+        dated_record(3, "2025-05-02T10:02", "Boris", "no, a knee is no secret"),
+    ]
+    add_messages(anna, posts)
+    rows = list(Message.objects.of(anna).in_order())
+    put_topics(anna, [TopicDraft("all", tuple(row.pk for row in rows))], actor="test")
+    async_to_sync(embed_pending)(Synonyms(), anna)
+    found = search(anna, where, passages=9).best_passages
+    assert found
+    assert {line for passage in found for line in passage.text.splitlines()} == lines
+    assert {number for passage in found for number in passage.messages} == {
+        row.pk for row in rows if f"{row.author}: {row.text}" in lines
+    }
+
+
+def test_of_a_long_reply_the_request_of_another_author_is_not_read(anna: ChatUser) -> None:
+    posts = [
+        MessageRecord("", "m1", "user", "Vera", datetime(2025, 5, 1, tzinfo=UTC), "what about the knee, sunflower7?"),
+        MessageRecord("", "m2", "assistant", "Bot", datetime(2025, 5, 1, 0, 5, tzinfo=UTC), LONG),
+    ]
+    add_messages(anna, posts)
+    put_topics(anna, [TopicDraft("all", tuple(Message.objects.of(anna).values_list("pk", flat=True)))], actor="test")
+    async_to_sync(embed_pending)(Synonyms(), anna)
+    every = search(anna, Where(), passages=9).best_passages
+    assert sum("sunflower7" in passage.text for passage in every) > 1
+    some = search(anna, Where(authors=("Bot",)), passages=9).best_passages
+    assert some
+    assert all(passage.text.startswith("Bot: ") and "sunflower7" not in passage.text for passage in some)
+    assert max(len(passage.text) for passage in some) < 800

@@ -84,15 +84,14 @@ class TestMerges:
         after = sample("topics_consolidation_candidates_count"), sample("topics_consolidation_candidates_sum")
         assert (after[0] - before[0], after[1] - before[1]) == (4, 6)
 
-    def test_what_would_be_too_long_together_or_is_too_long_already_is_not_merged(
-        self, anna: ChatUser, settings: Any
-    ) -> None:
+    def test_only_what_would_be_too_long_together_is_not_merged(self, anna: ChatUser, settings: Any) -> None:
         settings.MAX_MERGED_SIZE_CHARS, settings.SPLIT_THRESHOLD_CHARS = 100, 80
         placed(anna, 0, 1, texts=["x" * 60])
         assert proposed(anna) == []
-        settings.MAX_MERGED_SIZE_CHARS = 1_000
+        settings.MAX_MERGED_SIZE_CHARS = 180
         placed(anna, 90, 91, texts=["y" * 90])
-        assert [[Topic.objects.get(pk=pk).size_chars for pk in pair] for pair in proposed(anna)] == [[60, 60]]
+        sizes = [sorted(Topic.objects.get(pk=pk).size_chars for pk in pair) for pair in proposed(anna)]
+        assert sorted(sizes) == [[60, 60], [90, 90]]
 
     def test_shared_people_and_choices_lift_what_is_nearly_near_enough(self, anna: ChatUser) -> None:
         Person.objects.create(owner=anna, display_name="Petrov", aliases=["Petya"])
@@ -226,6 +225,23 @@ class TestSplits:
         assert [mine.pk] not in proposed(anna)
         settings.SPLIT_THRESHOLD_CHARS = 150
         assert [mine.pk] in proposed(anna)
+
+    @pytest.mark.parametrize("actor", ["ada", "merger"])
+    def test_what_a_merge_made_within_its_bound_is_not_cut_again(
+        self, anna: ChatUser, settings: Any, actor: str
+    ) -> None:
+        settings.SPLIT_THRESHOLD_CHARS, settings.MAX_MERGED_SIZE_CHARS = 150, 250
+        one, other = placed(anna, 0, 60, texts=["x" * 60, "y" * 60])
+        plan = curation.plan_merge(anna, [one.pk, other.pk], "Both")
+        edit = curation.swap(anna, plan, kind="merge", actor=actor, by_hand=actor == "ada")
+        [made] = curation.put_in(edit)
+        place(made, 0)
+        assert made.size_chars == 240
+        assert proposed(anna) == []
+        again = renamed(anna, made, 0)
+        assert proposed(anna) == []
+        settings.MAX_MERGED_SIZE_CHARS = 200
+        assert proposed(anna) == [[again.pk]]
 
 
 class TestQueue:

@@ -11,7 +11,7 @@ from memoryapp.accounts import tokens
 from memoryapp.api.shapes.errors import EVERY_CODE
 from memoryapp.models import ApiToken, ChatUser
 
-EVERY_SCOPE = ("recall", "ingest", "read", "curate")
+EVERY_SCOPE = ("recall", "ingest", "read", "curate", "forget")
 
 
 def token_for(*owners: ChatUser, scopes: tuple[str, ...] = EVERY_SCOPE) -> str:

@@ -12,9 +12,10 @@ from asgiref.sync import sync_to_async
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.ingestion.archiving import archive
 from memoryapp.ingestion.cutters import ModelCutter
-from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import ChatUser, Message
+from memoryapp.sessions.cutting import SessionLimits
 from tests.ingestion.test_archiving import in_pairs
+from tests.search.test_vectors import Hashing
 from tests.support.splitting import SplittingChat
 
 LIMITS = SessionLimits(timedelta(hours=1), 400, 25_000)
@@ -40,6 +41,6 @@ async def execute(names: list[str]) -> None:
 def archive_all(names: list[str], chat: SplittingChat | None = None) -> None:
     """Archives all sessions of these chat users, also while other processes do."""
     for owner in ChatUser.objects.filter(pk__in=names):
-        cutter = ModelCutter(owner, (chat or Hesitant()).open, in_pairs)
+        cutter = ModelCutter(owner, (chat or Hesitant()).open, in_pairs, Hashing())
         while Message.objects.of(owner).active().exists():
             archive(owner, cutter, LIMITS, now=True, wait=timedelta(seconds=1))

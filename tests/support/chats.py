@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from memoryapp.importers import MessageRecord, Rejected, read
+from memoryapp.importers import LeftOut, MessageRecord, Rejected, read
 
 
 def written(tmp_path: Path, value: Any, name: str = "chat.json") -> Path:
@@ -23,7 +23,7 @@ def sorted_out(path: Path, **options: Any) -> tuple[list[MessageRecord], list[Re
     items = list(read(path, **options))
     return (
         [item for item in items if isinstance(item, MessageRecord)],
-        [item for item in items if isinstance(item, Rejected)],
+        [item for item in items if isinstance(item, Rejected) and not isinstance(item, LeftOut)],
     )
 
 

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 
-SUMMARY = "Both as one"
+SUMMARY = "What was said and answered as one"
 REASON = "One goes on where the other ended."
 
 

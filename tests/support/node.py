@@ -66,3 +66,29 @@ def _packed(package: str, folder: Path) -> Path:
     if done.returncode or not archives:
         pytest.skip(f"npm could not fetch {package}: {done.stderr.strip()[-300:]}")
     return archives[0]
+
+
+def installed(package: str) -> Path:
+    """Returns a folder with ``name@version`` and what it depends on; no script of any of them runs. Skips like
+    ``fetched``."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mnemoscope-ci"
+    home = folder / f"{re.sub(r'[^A-Za-z0-9]+', '-', package).strip('-')}-installed"
+    if home.exists():
+        return home
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        done = subprocess.run(
+            ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", package],
+            cwd=scratch,
+            env={**os.environ, "npm_config_fetch_retries": "1"},
+            capture_output=True,
+            text=True,
+            timeout=4 * PATIENCE,
+        )
+        if done.returncode:
+            pytest.skip(f"npm could not install {package}: {done.stderr.strip()[-300:]}")
+        try:
+            shutil.copytree(scratch, home, symlinks=True)
+        except FileExistsError:  # another test run installed it meanwhile
+            assert home.exists()
+    return home

@@ -1,4 +1,4 @@
-"""A chat model that cuts sessions, and its client: a fake of ``Chat`` that answers from the messages it reads."""
+"""A chat model that cuts sessions, and its client: a fake of ``Chat`` that answers from the messages that it reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,38 @@ from contextlib import asynccontextmanager
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Reply
 
-_ID = re.compile(r'"id": (\d+)')
+_LINE = re.compile(r'^{"id": .*}$', re.MULTILINE)
 
 
-def in_fours(ids: Sequence[int]) -> str:
+class Line(int):
+    """The number of a message that the model reads, and its ``text``."""
+
+    text = ""
+
+    @classmethod
+    def of(cls, number: int, text: str) -> Line:
+        line = cls(number)
+        line.text = text
+        return line
+
+
+def in_fours(lines: Sequence[Line]) -> str:
     """Returns topics of four messages each, as the JSON that the prompt asks for."""
-    parts = [ids[at : at + 4] for at in range(0, len(ids), 4)]
-    topics = [{"summary": f"from {part[0]}", "start_msg_id": part[0], "end_msg_id": part[-1]} for part in parts]
+    return in_parts(*(lines[at : at + 4] for at in range(0, len(lines), 4)))
+
+
+def in_parts(*parts: Sequence[Line]) -> str:
+    """Returns a topic for each part, summed up by the first words of its messages and their number."""
+    topics = [
+        {"summary": f"{part[0].text[:40]} from {part[0]}", "start_msg_id": part[0], "end_msg_id": part[-1]}
+        for part in parts
+    ]
     return json.dumps({"topics": topics, "stragglers": []})
+
+
+def lines_of(prompt: str) -> list[Line]:
+    """Returns the messages that a prompt to cut a session contains, in order."""
+    return [Line.of(found["id"], found["text"]) for found in map(json.loads, _LINE.findall(prompt))]
 
 
 class SplittingChat:
@@ -26,7 +50,7 @@ class SplittingChat:
     model = "splitting"
     failure: LLMError | None = None
 
-    def __init__(self, answer: Callable[[Sequence[int]], str] = in_fours) -> None:
+    def __init__(self, answer: Callable[[Sequence[Line]], str] = in_fours) -> None:
         self.answer = answer
         self.asked = 0
 
@@ -34,7 +58,7 @@ class SplittingChat:
         self.asked += 1
         if self.failure:
             raise self.failure
-        text = self.answer([int(number) for number in _ID.findall(str(request.messages[1]["content"]))])
+        text = self.answer(lines_of(str(request.messages[1]["content"])))
         yield Reply(text=text, message={"role": "assistant", "content": text}, usage=Usage(100, 10, 0.01))
 
     @asynccontextmanager

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,19 @@ def free_port() -> int:
 
 
 class Stack:
-    """A running program. ``lines`` holds what it printed until it was ready."""
+    """A running program. ``lines`` holds what it printed until it was ready.
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    ``program`` is how it is called, by default from the checkout, in the working directory ``at``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        program: Sequence[str] = (sys.executable, "manage.py"),
+        at: Path = CHECKOUT,
+        **environment: str,
+    ) -> None:
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -52,8 +63,8 @@ class Stack:
         self.environment |= {"DATA_DIR": str(folder), "PYTHONUNBUFFERED": "1", **PATIENT, **environment}
         self.log = (folder.parent / f"{folder.name}.log").open("w+")
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--port", str(self.port), *arguments],
-            cwd=CHECKOUT,
+            [*program, "up", "--port", str(self.port), *arguments],
+            cwd=at,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=self.log,

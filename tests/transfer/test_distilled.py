@@ -159,6 +159,19 @@ class TestImporting:
         assert worked(row).state == State.DONE
         assert contents(anna) == before
 
+    def test_a_namesake_comes_beside_the_known_person(self, anna: ChatUser, path: Path) -> None:
+        Person.objects.create(owner=anna, display_name="Dora", circle="Family", bio="A sister.")
+        Person.objects.create(owner=anna, display_name="Egon", circle="Family")
+        imported(anna, path)
+        imported(anna, path)
+        people = Person.objects.order_by("display_name", "circle").values_list("display_name", "circle", "bio")
+        assert [(name, circle) for name, circle, _bio in people] == [
+            ("Dora", "Family"),
+            ("Dora", "Friends"),
+            ("Egon", "Family"),
+        ]
+        assert people[0][2] == "A sister."
+
     def test_messages_that_came_earlier_get_their_topics(self, anna: ChatUser, path: Path) -> None:
         records = [dict(message(n, 7)) for n in (1, 2, 5)]
         bare = database(_emptied(path.parent), users=[{"id": USER, "username": "anna"}], history=records)

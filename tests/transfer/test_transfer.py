@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryapp import curation, knowledge, transfer
+from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.importers import read
-from memoryapp.importers.record import MessageRecord, Rejected, UnreadableFile
+from memoryapp.importers.record import LeftOut, MessageRecord, Rejected, UnreadableFile
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
 from memoryapp.models import (
@@ -40,6 +42,10 @@ from tests.conftest import record, talk
 pytestmark = pytest.mark.django_db
 
 WHOLE = "whole"
+EVIDENCE = {
+    **{"similarity": 0.8, "threshold": 0.7, "people": ["Dasha"], "together": 0, "runs": 0},
+    **{"size_chars": 9, "days_apart": 0, "merger": asdict(MergeVerdict(False, "", ""))},
+}
 
 
 def filled(owner: ChatUser) -> None:
@@ -67,8 +73,9 @@ def filled(owner: ChatUser) -> None:
         reply_to="m1",
     )
     distilled(owner, first, at)
+    key = f"merge-{first.pk}-{second.pk}"
     Suggestion.objects.create(
-        owner=owner, kind="merge", key=f"merge-{first.pk}-{second.pk}", topics=[first.pk, second.pk], state="never"
+        owner=owner, kind="merge", key=key, topics=[first.pk, second.pk], state="never", evidence=EVIDENCE
     )
 
 
@@ -77,6 +84,7 @@ def distilled(owner: ChatUser, topic: Topic, at: Any) -> None:
     made = knowledge.create(owner, KnowledgeEdit.Noun.PERSON, {"display_name": "Dasha", "aliases": ["D"]}, actor="ada")
     person = Person.objects.get(pk=int(next(iter(made.after))))
     knowledge.edit(owner, person, {"bio": "bakes"}, actor="ada")
+    Person.objects.create(owner=owner, display_name="Dasha", circle="Work_Inner", bio="a namesake")
     other = Person.objects.create(owner=owner, display_name="Dasha P.", bio="runs")
     knowledge.merge_people(owner, person, [other], actor="ada")
     fact = knowledge.create(
@@ -168,7 +176,8 @@ def test_what_is_restored_can_be_undone_like_the_original(file: Path) -> None:
     knowledge.undo(copy, merged, actor="eve")
     checked()
     assert Fact.objects.filter(owner=copy, content="old").exists()
-    assert Person.objects.filter(owner=copy).count() == 2
+    people = Person.objects.filter(owner=copy).order_by("pk").values_list("display_name", "bio")
+    assert sorted(people) == [("Dasha", "a namesake"), ("Dasha", "bakes"), ("Dasha P.", "runs")]
     assert Message.objects.of(copy).present().count() == 9
     assert list(violations()) == []
 
@@ -176,7 +185,8 @@ def test_what_is_restored_can_be_undone_like_the_original(file: Path) -> None:
 @pytest.mark.slow
 def test_other_importers_read_the_messages_alone(file: Path, anna: ChatUser) -> None:
     found = list(read(file))
-    assert not [item for item in found if isinstance(item, Rejected)]
+    # A row that is no message is left out, and says so.
+    assert not [item for item in found if isinstance(item, Rejected) and not isinstance(item, LeftOut)]
     by_id = {item.external_id: item for item in found if isinstance(item, MessageRecord)}
     assert {name: item.text for name, item in by_id.items()} == dict(
         Message.objects.of(anna).values_list("external_id", "text")

@@ -192,3 +192,15 @@ def test_a_form_in_another_charset_is_refused(charset: str, kind: str) -> None:
     answer = client.generic("POST", "/login/", sent, f"{kind}; charset={charset}")
     assert answer.status_code in (200, 400, 403)
     assert client.get("/login/").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded; charset=utf-16", "multipart/form-data"])
+@pytest.mark.parametrize("address", ["/login/", "/memory/1/change/", "/theme/", "/admin/login/"])
+def test_a_form_that_cannot_be_read_is_refused_for_anybody(address: str, kind: str) -> None:
+    """The client has the cookie of an earlier page and checks CSRF tokens, as browsers do: so the form is read."""
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    client.get("/login/")
+    answer = client.generic("POST", address, "username=x".encode("utf-16"), kind)
+    assert answer.status_code == 400
+    assert "cannot be read" in answer.content.decode()
+    assert client.get("/login/").status_code == 200

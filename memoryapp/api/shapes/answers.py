@@ -34,7 +34,10 @@ class QuestionBody(StrictBody):
 
 
 class CitedMessage(BaseModel):
-    """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words."""
+    """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
+
+    ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
+    """
 
     n: int
     topic: str
@@ -42,16 +45,21 @@ class CitedMessage(BaseModel):
     author: str
     ts: str
     quote: str
+    passage: list[str] = []
 
 
 class WordsAnswer(BaseModel):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
-    ``failed`` if the run ended before it had one; ``fallback`` then says why. ``coverage`` is the part of the question
-    that the cited messages cover, from 0 to 1. ``verified`` is true if messages support every claim that was checked,
-    false if they do not, and null if no claim was checked. ``by`` says whether a model wrote the answer or it was
-    composed of extracts from messages. ``agent`` is false for the plain path.
+    ``failed`` if the run ended before it had one; ``fallback`` then says why. Where no chat model is connected it is
+    ``passages``: ``answer`` is empty, and ``citations`` are the passages nearest to the question, best first.
+    ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's statements that
+    the messages they cite bear out, both from 0 to 1; statements that they do not bear out are left out of the answer.
+    ``support`` is null for passages, refusals, and where nothing was checked. ``verified`` says whether a model found
+    all statements supported, and is null where no model judged them. ``by`` is null for passages; earlier versions
+    composed answers of ``extracts``. ``note`` names what was left out, corrected or widened. ``agent`` is false for the
+    plain path.
     """
 
     model_config = ConfigDict(
@@ -61,9 +69,9 @@ class WordsAnswer(BaseModel):
                 "url": "http://127.0.0.1:8000/runs/8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11/",
                 "strategy": "plain",
                 "agent": False,
-                "outcome": "answered",
-                "answer": "It was a honey cake with walnuts [1].",
-                "text": "It was a honey cake with walnuts [1].",
+                "outcome": "passages",
+                "answer": "",
+                "text": "",
                 "citations": [
                     {
                         "n": 1,
@@ -72,12 +80,15 @@ class WordsAnswer(BaseModel):
                         "author": "Dasha",
                         "ts": "2026-07-25T14:30:00+00:00",
                         "quote": "It was a honey cake with walnuts",
+                        "passage": ["m16", "m17"],
                     }
                 ],
                 "coverage": 0.91,
-                "verified": True,
-                "by": "extracts",
-                "note": "",
+                "support": None,
+                "verified": None,
+                "by": None,
+                "note": "No chat model is connected, or models are switched off, so nothing is answered: these are the "
+                "passages nearest to the question. Set LLM_BASE_URL and LLM_API_KEY to connect one.",
                 "fallback": None,
                 "usage": {
                     "input_tokens": 0,
@@ -95,11 +106,12 @@ class WordsAnswer(BaseModel):
     url: str
     strategy: str
     agent: bool
-    outcome: Literal["answered", "softened", "refused", "failed"]
+    outcome: Literal["answered", "softened", "refused", "passages", "failed"]
     answer: str
     text: str
     citations: list[CitedMessage]
     coverage: float
+    support: float | None
     verified: bool | None
     by: Literal["model", "extracts"] | None
     note: str

@@ -29,6 +29,14 @@ from memoryapp.importers.record import LONGEST, ROLES, clean
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import all_declarations
 
+
+class LeftOutMessages(BaseModel):
+    """How many messages of a file or a call were not stored because they are no talk, and why."""
+
+    reason: str
+    count: int
+
+
 EXAMPLE_MESSAGE: dict[str, Any] = {
     "id": "m1",
     "role": "user",
@@ -43,7 +51,6 @@ LARGEST_ID = 2**63 - 1
 # One visible character: not white space and not a control character.
 VISIBLE = r"[^\s\u0000-\u001f\u0085\ufeff]"
 _HAS_VISIBLE = re.compile(VISIBLE)
-_PRINTED = r"[\p{L}\p{M}\p{N}\p{P}\p{S}]"
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)"
 _WORD = r"[A-Za-z0-9_.+-]+"
 _DATA_URL = {"type": "string", "pattern": rf"^data:{_WORD}/{_WORD}(?:;[A-Za-z0-9_.+=-]+)*;base64,{_BASE64}$"}
@@ -68,7 +75,8 @@ def _stripped(value: str) -> str:
 NAME_SCHEMA: dict[str, Any] = {
     "type": "string",
     "maxLength": LONGEST["user"],
-    "pattern": rf"^ *{_PRINTED}(?:{_PRINTED}| )*$",
+    # What is printable only a pattern with classes of Unicode could say, which not every reader of the document knows.
+    "minLength": 1,
     "description": "the name of a chat user, one line of printable characters",
     "examples": ["anna"],
 }
@@ -94,20 +102,22 @@ _ROLE = {"enum": list(ROLES)}
 # The role of a message in an answer.
 Role = Annotated[str, WithJsonSchema(_ROLE)]
 _TS = {"description": "ISO 8601 (UTC if it has no zone), or seconds since 1970", "examples": [EXAMPLE_MESSAGE["ts"]]}
+_TIME_OR_NOW = f"{_TS['description']}; now, if no message of the call has one"
 # A message to store. One that does not fit is listed in `rejected`; the others are stored.
 MESSAGE: dict[str, Any] = {
     "type": "object",
-    "required": ["id", "role", "ts", "text"],
+    "required": ["role"],
     "properties": {
         "id": {
-            "type": ["string", "integer"],
+            "type": ["string", "integer", "null"],
             "maxLength": LONGEST["external_id"],
-            "description": "unique for the chat user; a message with a known id is not stored again",
+            "description": "unique for the chat user; a message with a known id is not stored again; made if missing",
         },
         "role": _ROLE,
         "author": _line("author"),
-        "ts": {"type": ["string", "number"], "format": "date-time", **_TS},
-        "text": {"type": ["string", "integer"], "maxLength": LONGEST["text"]},
+        "ts": {"type": ["string", "number", "null"], "format": "date-time", **_TS, "description": _TIME_OR_NOW},
+        "text": {"type": ["string", "integer", "null"], "maxLength": LONGEST["text"]},
+        "content": {"description": "instead of text: text, or parts as OpenAI's API has them"},
         "session": _line("session", "groups messages that belong together where their times do not show it"),
         "reply_to": _line("reply_to"),
         "forwarded_from": _line("forwarded_from"),
@@ -177,7 +187,9 @@ PART: dict[str, Any] = {
 
 def _parameter(declaration: Declaration) -> dict[str, Any]:
     if declaration.options:
-        return {"enum": list(declaration.options)}
+        named = {"type": "string", "enum": [*declaration.options]}
+        # Of one type each, or no client can be made of it.
+        return {"anyOf": [{"type": "boolean"}, named]} if declaration.is_switch else named
     if declaration.is_day:
         return {"type": "string", "pattern": r"^(?:\d{4}-\d{2}-\d{2})?$", "examples": ["2025-05-01"]}
     if not declaration.is_number:
@@ -196,10 +208,14 @@ STRATEGY: dict[str, Any] = {"enum": list(STRATEGIES), "default": DEFAULT.name}
 
 
 def after(kind: str, example: str) -> WithJsonSchema:
-    """Returns the schema of ``after``: the id of the last row of the previous page, with or without its kind."""
+    """Returns the schema of ``after``: the id of the last row of the previous page, with or without its kind.
+
+    The example stands in the description, since OpenAPI wants ``examples`` of a parameter as an object.
+    """
     first, rest = kind[0], kind[1:]
     named = rf"\[?(?:[{first}{first.lower()}]{rest}:)?[0-9]{{1,18}}\]?"
-    return WithJsonSchema({"type": "string", "pattern": f"^(?:{named})?$", "default": "", "examples": [example]})
+    described = f"the id of the last row of the page before, such as {example}"
+    return WithJsonSchema({"type": "string", "pattern": f"^(?:{named})?$", "default": "", "description": described})
 
 
 def _topic_number(value: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from memoryapp.api.shapes.fields import Role, exemplified
+from memoryapp.api.shapes.fields import LeftOutMessages, Role, exemplified
 
 
 class ListedUser(BaseModel):
@@ -107,7 +107,10 @@ class FactsAnswer(BaseModel):
 
 
 class ListedImport(BaseModel):
-    """Counts of messages of the file: ``added`` were new, ``skipped`` existed already, ``rejected`` were unreadable."""
+    """Counts of messages of the file: ``added`` were new, ``skipped`` existed already, ``rejected`` were unreadable.
+
+    ``left_out`` are no part of the talk that was shown, by reason.
+    """
 
     id: int
     source: str
@@ -116,6 +119,7 @@ class ListedImport(BaseModel):
     added: int
     skipped: int
     rejected: int
+    left_out: list[LeftOutMessages]
 
 
 class ImportsAnswer(BaseModel):

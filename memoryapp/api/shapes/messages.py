@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.api.shapes.fields import EXAMPLE_MESSAGE, MESSAGE_OR_REJECTED, Name
+from memoryapp.api.shapes.errors import ErrorAnswer, Fault
+from memoryapp.api.shapes.fields import EXAMPLE_MESSAGE, MESSAGE_OR_REJECTED, LeftOutMessages, Name
 
 MOST_A_CALL = 1_000
 
@@ -33,10 +34,26 @@ class RejectedMessage(BaseModel):
 
 
 class AddedAnswer(BaseModel):
-    """The number of new messages, the number of known ones, and the messages that could not be stored."""
+    """The number of new messages and of known ones, and the messages that could not be stored.
+
+    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results.
+    """
 
     model_config = ConfigDict(json_schema_extra={"example": {"added": 1, "skipped": 0, "rejected": []}})
 
     added: int
     skipped: int
     rejected: list[RejectedMessage]
+    left_out: list[LeftOutMessages] = []
+
+
+class Unstored(Fault):
+    """``rejected`` is there if the body could be read and no message of it could be stored."""
+
+    rejected: list[RejectedMessage] | None = None
+
+
+class UnstoredErrorAnswer(ErrorAnswer):
+    """The body cannot be read, or no message of it could be stored."""
+
+    error: Unstored

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -19,6 +20,7 @@ from memoryapp.api.shapes.fields import (
     at_most,
     exemplified,
 )
+from memoryapp.api.shapes.topics import MessageInTopic
 from memoryapp.engine.strategies import DEFAULT
 
 MOST_MEDIA = 10
@@ -42,7 +44,7 @@ class RecallBody(StrictBody):
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
     Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
-    content embedded as base64.
+    content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen topics.
     """
 
     model_config = exemplified(user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5})
@@ -53,12 +55,15 @@ class RecallBody(StrictBody):
     media: SentMedia = []
     strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
+    include: list[Literal["messages"]] = []
 
 
 class ChosenTopic(BaseModel):
     """A chosen topic: ``rank`` from 1, ``score`` between 0 and 1, and an ``excerpt`` quoted from its messages, if any.
 
-    ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate.
+    ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
+    topics are handed over with every recall; their score is 0 if this query did not find them. Summary,
+    times and count are missing if the topic was erased meanwhile; ``messages`` are there if ``include`` names them.
     """
 
     id: str
@@ -66,7 +71,13 @@ class ChosenTopic(BaseModel):
     reason: str
     score: float
     read: bool
+    pinned: bool = False
+    summary: str | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    message_count: int | None = None
     excerpt: str | None = None
+    messages: list[MessageInTopic] | None = None
 
 
 class ChosenItem(BaseModel):
@@ -87,7 +98,10 @@ class Usage(BaseModel):
 
 
 class RecallAnswer(BaseModel):
-    """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose."""
+    """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
+
+    ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -101,11 +115,16 @@ class RecallAnswer(BaseModel):
                         "reason": "names the card that was bought",
                         "score": 0.91,
                         "read": True,
+                        "summary": "Which GPU to buy",
+                        "first_at": "2026-07-25T14:30:00Z",
+                        "last_at": "2026-07-25T15:10:00Z",
+                        "message_count": 14,
                     }
                 ],
                 "people": [],
                 "artifacts": [],
-                "context": "[Topic:42] 2026-07-25 Which GPU to buy\n…",
+                "context": "[Topic:42] 2026-07-25 Which GPU to buy | 3 of 14 messages\n…",
+                "handed_over": "passages",
                 "fallback": None,
                 "usage": {
                     "input_tokens": 5120,
@@ -125,5 +144,6 @@ class RecallAnswer(BaseModel):
     people: list[ChosenItem]
     artifacts: list[ChosenItem]
     context: str
+    handed_over: Literal["passages", "topics"]
     fallback: str | None
     usage: Usage

@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from memoryapp.api.shapes.fields import PARAMETERS, StrictBody, exemplified
 from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, Usage
+from memoryapp.compare.states import State
+from memoryapp.explain.fate import Stage
+from memoryapp.runs.replaying import LARGEST_SEED, LONGEST_QUERY, LONGEST_TEXT
+
+MOST_IDS = 200
+LATEST_TURN = 10_000
+
+
+class ForkChanges(BaseModel):
+    """What differs in a fork. ``prompt`` is the label of a stored prompt, ``candidates`` are the topics to show, in
+    order, ``without`` those that are taken out, ``order`` is a seed that shuffles them; ``reply`` takes the place of
+    the model's own in the turn, ``rewrite`` that of the enricher's query, and ``as_of`` is a day or a
+    moment (ISO 8601) whose memory is searched."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Annotated[str | None, Field(min_length=1, max_length=LONGEST_QUERY)] = None
+    rewrite: Annotated[str | None, Field(min_length=1, max_length=LONGEST_QUERY)] = None
+    prompt: Annotated[str | None, Field(max_length=100)] = None
+    model: Annotated[str | None, Field(max_length=200)] = None
+    parameters: Annotated[dict[str, Any] | None, WithJsonSchema(PARAMETERS)] = None
+    candidates: Annotated[list[str | int] | None, Field(max_length=MOST_IDS)] = None
+    without: Annotated[list[str | int] | None, Field(max_length=MOST_IDS)] = None
+    order: Annotated[int | None, Field(ge=0, le=LARGEST_SEED)] = None
+    reply: Annotated[str | None, Field(max_length=LONGEST_TEXT)] = None
+    as_of: Annotated[str | None, Field(max_length=40)] = None
+
+
+class ForkBody(StrictBody):
+    """Where a fork begins, and what differs in it. Without a turn it begins at the first one, or at 0, before the
+    query is rewritten, where a change requires it."""
+
+    model_config = exemplified(turn=2, changes={"parameters": {"max_topics": 5}})
+
+    turn: Annotated[int | None, Field(ge=0, le=LATEST_TURN)] = None
+    changes: ForkChanges = ForkChanges()
 
 
 class RunAnswer(BaseModel):
-    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers."""
+    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers. A fork has a ``parent``,
+    the ``turn`` at which it began and its ``changes``."""
 
     run: UUID
     url: str
@@ -23,9 +61,126 @@ class RunAnswer(BaseModel):
     state: Literal["pending", "running", "finished"]
     asked_at: datetime
     finished_at: datetime | None
+    parent: UUID | None = None
+    turn: int | None = None
+    changes: dict[str, Any] = {}
     topics: list[ChosenTopic] | None = None
     people: list[ChosenItem] | None = None
     artifacts: list[ChosenItem] | None = None
     context: str | None = None
     fallback: str | None = None
     usage: Usage | None = None
+
+
+class AnswerBody(StrictBody):
+    """What the assistant said with what a run handed over."""
+
+    model_config = exemplified(text="Dasha baked a honey cake with lemon.")
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+
+
+class UseOfChosen(BaseModel):
+    """``how`` the answer uses a chosen item, and in which of its sentences: five of its words in a row are ``quoted``,
+    by the embedded scorer it is ``reworded``, a person or a file is ``named``."""
+
+    id: str
+    how: Literal["quoted", "reworded", "named"]
+    sentence: str
+
+
+class DeliveredAnswer(BaseModel):
+    """The chosen ids that the answer uses, and those it does not. ``recall`` tells a recall that failed from one that
+    found nothing."""
+
+    used: list[str]
+    unused: list[str]
+    uses: list[UseOfChosen]
+    recall: Literal["found", "nothing", "failed"]
+
+
+class CounterfactualAnswer(BaseModel):
+    """A change that was tried, and its result, in words. ``fork`` is the body of a fork that makes it, ``merge`` are
+    topics to merge instead; ``rank`` and ``shown`` are those of the topic after a change of the search."""
+
+    change: str
+    result: str
+    fork: dict[str, Any] | None = None
+    merge: list[str] | None = None
+    rank: int | None = None
+    shown: bool | None = None
+
+
+class WhyNotAnswer(BaseModel):
+    """The ``stage`` that lost what was asked about, the ``topic`` as the run met it (a person or a file keeps its id),
+    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``seq`` is the event that lost it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "stage": "beyond_candidates",
+                "topic": "Topic:42",
+                "sentence": "Topic:42 was ranked #61, and only the first 50 were shown to the model.",
+                "numbers": {"rank": 61, "shown": 50},
+                "counterfactuals": [
+                    {
+                        "change": "75 candidates",
+                        "result": "it would be #61, and the model would see it",
+                        "fork": {"turn": 1, "changes": {"parameters": {"candidates": 75}}},
+                    }
+                ],
+                "now": ["Topic:42"],
+                "seq": 3,
+            }
+        }
+    )
+
+    stage: Stage
+    topic: str | None
+    sentence: str
+    numbers: dict[str, Any]
+    counterfactuals: list[CounterfactualAnswer]
+    now: list[str]
+    seq: int | None
+
+
+class FirstDivergence(BaseModel):
+    """Where the first two runs, A and B, first differ; ``none`` if they did the same."""
+
+    stage: Literal["query", "rewrite", "search", "filter", "turn", "tools", "choice", "answer", "words", "none"]
+    turn: int | None = None
+    sentence: str
+
+
+class ComparedTopicAnswer(BaseModel):
+    """What became of a topic ``in`` each run, by the run's id, and its ``ranks``. Ids of one lineage are one topic:
+    ``met_as`` names those under which a run met it, ``now`` the live ones of a topic that is retired."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: str
+    in_: dict[str, State] = Field(alias="in")
+    ranks: dict[str, int]
+    met_as: dict[str, list[str]]
+    now: list[str]
+    summary: str
+
+
+class ComparisonAnswer(BaseModel):
+    """Runs of one memory side by side."""
+
+    first_divergence: FirstDivergence
+    runs: list[UUID]
+    topics: list[ComparedTopicAnswer]
+
+
+class CapsuleAnswer(BaseModel):
+    """A run that another installation opens: its ``events`` in order, and in ``talks`` the messages of what was read or
+    chosen, by id. ``masked`` counts what was masked, by kind."""
+
+    format: Literal["mnemoscope-run"]
+    version: Literal[1]
+    run: dict[str, Any]
+    events: list[dict[str, Any]]
+    talks: dict[str, list[dict[str, Any]]]
+    masked: dict[str, int]

@@ -2,17 +2,19 @@
 
 The question depends on the messages alone, so the same topic leads to the same question whatever else the memory
 contains. A finding names the messages that state it; a finding without any message of the talk is discarded. A talk
-that is too long for one question is read in parts.
+that is too long for one question is read in parts, and in ``halves`` where an answer was cut off.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
-from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.ask import Ask, CutAnswer
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
@@ -31,7 +33,7 @@ PART_CHARS = 40_000
 # A longer message is divided over several lines, so that every part has room for a line.
 _PIECE_CHARS = 20_000
 _LINE_CHARS = 100
-_MOST_FINDINGS = 200
+_LEAST_PIECE_CHARS = 500
 _MOST_ALIASES = 20
 _LONGEST_NAME = 100
 _LONGEST_CONTENT = 1_000
@@ -120,6 +122,18 @@ def _pieces(messages: Iterable[MessageContent]) -> Iterator[MessageContent]:
             yield replace(message, text=message.text[start : start + _PIECE_CHARS])
 
 
+def halves(part: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
+    """The part in two of about the same size; a single message is divided if it is long enough."""
+    if len(part) == 1:
+        [message] = part
+        middle = len(message.text) // 2
+        texts = (message.text[:middle], message.text[middle:]) if middle >= _LEAST_PIECE_CHARS else (message.text,)
+        return [[replace(message, text=text)] for text in texts]
+    sizes = list(accumulate(len(message.text) + _LINE_CHARS for message in part))
+    middle = min(bisect_left(sizes, sizes[-1] / 2) + 1, len(part) - 1) if part else 0
+    return [half for half in (part[:middle], part[middle:]) if half]
+
+
 def extract(
     messages: Sequence[MessageContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[Extract]:
@@ -133,6 +147,7 @@ def extract(
         read=lambda answer: _found(answer, ids),
         schema=EXTRACT_SCHEMA,
         seconds=seconds,
+        is_listing=True,
         answer=None if messages else Extract(),
     )
 
@@ -150,18 +165,14 @@ def _line(message: MessageContent) -> str:
 
 def _found(answer: str, ids: frozenset[int]) -> Extract | None:
     """The findings in an answer; None when nothing readable is listed and the answer does not say that there is
-    nothing."""
-    value = mended(answer[:MOST_ANSWER_CHARS])
-    listed = list(_objects(value))[:_MOST_FINDINGS]
+    nothing. Raises CutAnswer for one that is too long to be read."""
+    if len(answer) > MOST_ANSWER_CHARS:
+        raise CutAnswer("The answer is longer than what is read of one.")
+    value = mended(answer)
+    listed = list(_objects(value))
     facts = tuple(fact for each in listed if (fact := _fact(each, ids)))
     people = tuple(person for each in listed if (person := _person(each, ids)))
-    is_nothing = _is_empty(value) and not _breaks_off(answer)
-    return Extract(facts, people) if facts or people or is_nothing else None
-
-
-def _breaks_off(answer: str) -> bool:
-    """Whether a bracket is not closed: the model may have stopped before the first thing it found."""
-    return any(answer.count(opening) > answer.count(closing) for opening, closing in ("[]", "{}"))
+    return Extract(facts, people) if facts or people or _is_empty(value) else None
 
 
 def _is_empty(value: Any) -> bool:

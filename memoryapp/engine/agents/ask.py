@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.media import MediaContent
-from memoryapp.engine.chat.protocol import Chat, LLMError, LLMTimeout
+from memoryapp.engine.chat.protocol import Chat, LLMError, LLMTimeout, Reply
 from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
+from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied
 from memoryapp.engine.notes import Note
-from memoryapp.engine.prompts import ANSWER_AGAIN, PromptText
+from memoryapp.engine.prompts import ANSWER_AGAIN, ANSWER_CUT, PromptText
+from memoryapp.engine.text.json_answers import breaks_off
 from memoryapp.engine.threads import apart
+
+# What a chat endpoint says when the model reached its limit of tokens.
+CUT_REASON = "length"
 
 _Answer = TypeVar("_Answer")
 
 
 class UnreadableAnswer(Exception):
     """The model answered twice, and neither answer could be read."""
+
+
+class CutAnswer(UnreadableAnswer):
+    """The answer ended before it was complete: at the model's limit of tokens, or in the middle of its JSON."""
 
 
 class Incomplete(Exception):
@@ -34,10 +42,12 @@ class Incomplete(Exception):
 class Ask(Generic[_Answer]):
     """One question to a model; ``read`` turns its answer into a value, or returns None when it cannot.
 
-    When the answer is unreadable or ``Incomplete``, the model is asked again, up to ``tries`` times in all, within
-    ``seconds``. With ``needs_media`` the model is never asked without the media. ``events`` are those so far; at the
-    end there is either an ``answer`` or a ``failure``. When an ``answer`` is given at the start, the model is not
-    asked.
+    When the answer is unreadable, cut off or ``Incomplete``, the model is asked again, up to ``tries`` times in all,
+    within ``seconds``. A cut answer is never read. With ``is_listing``, one that reached the model's limit is not asked
+    for again: a complete list would be as long the next time. With ``is_covering``, ``read`` itself sees by what the
+    answer covers whether its JSON broke off. With ``needs_media`` the model is never asked without the media.
+    ``events`` are those so far; at the end there is either an ``answer`` or a ``failure``. When an ``answer`` is given
+    at the start, the model is not asked.
     """
 
     def __init__(
@@ -52,6 +62,8 @@ class Ask(Generic[_Answer]):
         media: Sequence[MediaContent] = (),
         needs_media: bool = False,
         tries: int = 2,
+        is_listing: bool = False,
+        is_covering: bool = False,
         answer: _Answer | None = None,
     ) -> None:
         self.answer = answer
@@ -62,7 +74,10 @@ class Ask(Generic[_Answer]):
         self._read = read
         self._schema = schema
         self._tries = tries
+        self._is_listing = is_listing
+        self._has_end = schema is not None and not is_covering
         self._seconds = seconds
+        self._outcome: Reply | Failure | None = None
         self._incomplete: Incomplete | None = None
         limits = TurnLimits(seconds, seconds, empty_replies=1, needs_media=needs_media)
         self._conversation = Conversation(chat, text, variables, limits=limits, media=media)
@@ -74,7 +89,7 @@ class Ask(Generic[_Answer]):
 
     def reuse(self, replies: Sequence[str]) -> bool:
         """Takes the last of the earlier ``replies`` that can be read as the answer; False when none can."""
-        for text in reversed(replies):
+        for text in reversed([text for text in replies if not self._is_cut(text)]):
             try:
                 self.answer = self._read(text)
             except Incomplete as incomplete:
@@ -86,7 +101,7 @@ class Ask(Generic[_Answer]):
     @property
     def spent_seconds(self) -> float:
         """The seconds spent waiting for the model."""
-        return self._conversation.budget.spent
+        return self._conversation.waited
 
     @property
     def usage(self) -> Usage:
@@ -94,32 +109,47 @@ class Ask(Generic[_Answer]):
         replies = [event for event in self.events if isinstance(event, ModelReplied)]
         return sum((reply.usage for reply in replies), Usage())
 
-    async def turns(self) -> AsyncGenerator[Event | ModelProgress, None]:
-        """Asks the model, and yields the events."""
-        async with aclosing(self._turns()) as events:
-            async for event in events:
-                yield event
+    async def complete(self, emit: Emit = unheard) -> Self:
+        """Asks the model to the end."""
+
+        def heard(event: Event | ModelProgress) -> None:
+            if not isinstance(event, ModelProgress):
+                self.events.append(event)
+            emit(event)
+
+        await self._complete(heard)
         if self.answer is None and self._incomplete:
             self.answer, self.failure = self._incomplete.answer, None
+        return self
 
-    async def _turns(self) -> AsyncGenerator[Event | ModelProgress, None]:
+    async def _complete(self, emit: Emit) -> None:
         for attempt in range(self._tries):
             if self.answer is not None:
                 return
             if attempt:
                 self._ask_again()
-            async with aclosing(self._conversation.turn(schema=self._schema)) as events:
-                async for event in events:
-                    if not isinstance(event, ModelProgress):
-                        self.events.append(event)
-                    yield event
-            self.failure = self._conversation.failure
-            reply = self._conversation.reply
-            if reply and not self.failure:
-                self.answer = await self._understood(reply.text)
-                self.failure = None if self.answer is not None else Failure("parse_error", reply.text)
-            elif self.failure and self.failure.cause != "empty_response":
-                return
+            self._outcome = await self._conversation.turn(emit, schema=self._schema)
+            if isinstance(self._outcome, Reply):
+                self.failure = await self._failure_of(self._outcome)
+                if self._is_listing and self._outcome.finish_reason == CUT_REASON:
+                    return
+            else:
+                self.failure = self._outcome
+                if self.failure.cause != "empty_response":
+                    return
+
+    async def _failure_of(self, reply: Reply) -> Failure | None:
+        """Reads the reply; returns why it is no answer, None if it is one."""
+        if self._is_cut(reply.text, reply.finish_reason):
+            return Failure("cut", reply.text)
+        try:
+            self.answer = await self._understood(reply.text)
+        except CutAnswer:
+            return Failure("cut", reply.text)
+        return None if self.answer is not None else Failure("parse_error", reply.text)
+
+    def _is_cut(self, text: str, finish_reason: str = "") -> bool:
+        return finish_reason == CUT_REASON or self._has_end and breaks_off(text)
 
     async def _understood(self, text: str) -> _Answer | None:
         try:
@@ -130,22 +160,15 @@ class Ask(Generic[_Answer]):
 
     def _ask_again(self) -> None:
         """Adds to the conversation what was wrong, unless the reply was empty or called a tool that does not exist."""
-        reply = self._conversation.reply
-        if reply and not reply.tool_calls:
-            self._conversation.keep_reply()
+        if isinstance(self._outcome, Reply) and not self._outcome.tool_calls:
+            self._conversation.keep(self._outcome)
             incomplete = self._incomplete.request if self._incomplete else ""
-            self._conversation.say(incomplete or ANSWER_AGAIN[self.prompt.language])
-
-    async def complete(self) -> Self:
-        """Asks the model to the end."""
-        async with aclosing(self.turns()) as events:
-            async for _ in events:
-                pass
-        return self
+            again = ANSWER_CUT if self.failure and self.failure.cause == "cut" else ANSWER_AGAIN
+            self._conversation.say(incomplete or again[self.prompt.language])
 
     def result(self) -> _Answer:
         """The answer. Raises LLMTimeout or LLMError when the model gave none, UnreadableAnswer when none
-        could be read."""
+        could be read, CutAnswer when it was cut off."""
         if self.answer is not None:
             return self.answer
         failure = self.failure or Failure("empty_response")
@@ -159,4 +182,6 @@ class Ask(Generic[_Answer]):
                 raise LLMError(Note("model_refused", {"quoted": failure.words.rstrip(".")}))
             case "content_filter":
                 raise LLMError(Note("answer_filtered", {"quoted": failure.words.rstrip(".")}))
+            case "cut":
+                raise CutAnswer("The model's answer was cut off before its end, so it could not be read.")
         raise UnreadableAnswer("The model answered, and its answer could not be read.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryapp.engine.agents.ask import Ask
@@ -29,13 +29,14 @@ DESCRIBE_SCHEMA = object_schema(summary=TEXT, text=TEXT, keywords=_TEXTS, entiti
 @dataclass(frozen=True, slots=True)
 class Description:
     """``text`` is what is written or spoken in the file, word by word, possibly nothing. ``answers`` are questions that
-    the file answers."""
+    the file answers. ``is_cut`` says that the file contains more text."""
 
     summary: str
     text: str
     keywords: tuple[str, ...]
     entities: tuple[str, ...]
     answers: tuple[str, ...]
+    is_cut: bool = False
 
 
 def describe(
@@ -58,20 +59,37 @@ def describe(
     )
 
 
+def described_so_far(answer: str) -> Description | None:
+    """What an answer describes that was cut off; None if it was cut off before the text of the file began.
+
+    The text of a long page may be longer than a model's answer can be, also when it is asked again.
+    """
+    value = _object(answer)
+    found = _description(answer) if value and isinstance(value.get("text"), str) else None
+    return replace(found, is_cut=True) if found else None
+
+
 def _description(answer: str) -> Description | None:
     """None for an answer without a summary."""
-    value = mended(answer[:_MOST_ANSWER_CHARS])
-    value = value[0] if isinstance(value, list) and value else value
-    if not isinstance(value, Mapping) or not (summary := _line(value.get("summary"), _LONGEST_SUMMARY)):
+    value = _object(answer)
+    if not value or not (summary := _line(value.get("summary"), _LONGEST_SUMMARY)):
         return None
     text = value.get("text")
+    whole = storable(text) if isinstance(text, str) else ""
     return Description(
         summary=summary,
-        text=storable(text)[:_MOST_TEXT].strip() if isinstance(text, str) else "",
+        text=whole[:_MOST_TEXT].strip(),
         keywords=_entries(value.get("keywords")),
         entities=_entries(value.get("entities")),
         answers=_entries(value.get("answers")),
+        is_cut=len(whole) > _MOST_TEXT,
     )
+
+
+def _object(answer: str) -> Mapping[str, Any] | None:
+    value = mended(answer[:_MOST_ANSWER_CHARS])
+    value = value[0] if isinstance(value, list) and value else value
+    return value if isinstance(value, Mapping) else None
 
 
 def _entries(value: Any) -> tuple[str, ...]:

@@ -6,15 +6,15 @@ nothing is added that the user did not mean. When the model fails, the raw query
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.events import ModelReplied, QueryEnriched, Retried, SteppedDown
+from memoryapp.engine.emit import Emit, unheard
+from memoryapp.engine.events import Event, ModelProgress, ModelReplied, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, enrich_variables, language_of
 from memoryapp.engine.text.lines import one_line
@@ -34,28 +34,29 @@ async def enrich(
     media: Sequence[MediaContent] = (),
     prompts: PromptBook = BUILT_IN,
     variables: Mapping[str, str] = MappingProxyType({}),
-) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
-    """The events of the call, and last the enriched query. It is the raw query, with a ``note``, when there is no model
-    or when the model fails within ``seconds``. An empty answer is not asked for again, because the raw query can be
-    searched.
+    emit: Emit = unheard,
+) -> QueryEnriched:
+    """The enriched query: the raw one, with a ``note``, when there is no model or when the model fails within
+    ``seconds``. An empty answer is not asked for again, because the raw query can be searched. Retries and abilities
+    that the endpoint lacks are emitted; all else about the call is in the returned event.
 
     ``variables`` replace those of the prompt: a run that is tried again sends the same ones, whatever has changed.
     Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have rejected.
     """
     if chat is None:
-        yield QueryEnriched(query, query, note="no_model", seconds=0.0)
-        return
+        return QueryEnriched(query, query, note="no_model", seconds=0.0)
     filled = enrich_variables(
         query, messages=messages, profile=profile, recent_topics=recent_topics, media=media, today=today
     )
     filled |= variables
     text = prompts["enrich", language_of(query)]
     ask = Ask(chat, text, filled, read=_line, seconds=seconds, media=media, tries=1)
-    async with aclosing(ask.turns()) as events:
-        async for event in events:
-            if isinstance(event, Retried | SteppedDown):
-                yield event
-    yield _enriched(query, ask, filled)
+
+    def heard(event: Event | ModelProgress) -> None:
+        if isinstance(event, Retried | SteppedDown):
+            emit(event)
+
+    return _enriched(query, await ask.complete(heard), filled)
 
 
 def _enriched(query: str, ask: Ask[str], variables: Mapping[str, str]) -> QueryEnriched:

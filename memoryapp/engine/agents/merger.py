@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.ask import Ask, Incomplete
 from memoryapp.engine.agents.message_lines import MOST_CHARS, MessageLines, language_of_messages
+from memoryapp.engine.agents.summary_checks import SummaryFault, asked_again, fault_of
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.memory import LONGEST_SUMMARY, TopicContent
+from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicContent
 from memoryapp.engine.prompts import BUILT_IN, Language, PromptBook
 from memoryapp.engine.text.json_answers import (
     MOST_ANSWER_CHARS,
@@ -37,23 +38,27 @@ class MergeVerdict:
     """Whether topics are one, and why.
 
     ``reason`` and ``summary`` are one line of at most 500 characters each. A verdict that ``should_merge`` has both;
-    any other has no ``summary``, and may have no ``reason``.
+    any other has no ``summary``, and may have no ``reason``. ``fault`` says why the model's summary cannot be used;
+    such a merge is for a person to decide.
     """
 
     should_merge: bool
     reason: str
     summary: str
+    fault: SummaryFault | None = None
 
 
 def propose_summary(
     topics: Sequence[TopicContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[str]:
-    """Asks for one summary of ``topics`` merged: one line of at most 500 characters."""
+    """Asks for one summary of ``topics`` merged: one line of at most 500 characters; empty if the model twice wrote one
+    that cannot be used."""
+    text = prompts["merge", _language(topics)]
     return Ask(
         chat,
-        prompts["merge", _language(topics)],
+        text,
         {"topics": _topics(topics)},
-        read=lambda answer: _summary(answer[:MOST_ANSWER_CHARS]) or None,
+        read=lambda answer: _checked_summary(answer[:MOST_ANSWER_CHARS], topics, text.language),
         schema=MERGE_SCHEMA,
         seconds=seconds,
     )
@@ -63,18 +68,23 @@ def judge_merge(
     topics: Sequence[TopicContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[MergeVerdict]:
     """Asks whether ``topics`` are parts of one topic."""
+    text = prompts["consolidate", _language(topics)]
     return Ask(
         chat,
-        prompts["consolidate", _language(topics)],
+        text,
         {"topics": _topics(topics)},
-        read=lambda answer: _verdict(answer[:MOST_ANSWER_CHARS]),
+        read=lambda answer: _checked_verdict(answer[:MOST_ANSWER_CHARS], topics, text.language),
         schema=JUDGE_SCHEMA,
         seconds=seconds,
     )
 
 
 def _language(topics: Sequence[TopicContent]) -> Language:
-    return language_of_messages([message for topic in topics for message in topic.messages])
+    return language_of_messages(_messages(topics))
+
+
+def _messages(topics: Sequence[TopicContent]) -> list[MessageContent]:
+    return [message for topic in topics for message in topic.messages]
 
 
 def _topics(topics: Sequence[TopicContent]) -> str:
@@ -87,6 +97,26 @@ def _topic(topic: TopicContent, chars: int) -> str:
     summary = clipped(one_line(topic.summary), chars // 4)
     head = json.dumps({"topic": topic.id, "summary": summary}, ensure_ascii=False)
     return f"{head}\n{MessageLines(topic.messages, max(chars - len(head), 0)).text()}"
+
+
+def _checked_summary(text: str, topics: Sequence[TopicContent], language: Language) -> str | None:
+    """The summary in an answer; None for an answer without one. Raises Incomplete."""
+    summary = _summary(text)
+    if summary and (fault := _fault(summary, topics)):
+        raise Incomplete("", asked_again(summary, fault, language))
+    return summary or None
+
+
+def _checked_verdict(text: str, topics: Sequence[TopicContent], language: Language) -> MergeVerdict | None:
+    """The verdict in an answer; None for an answer without one. Raises Incomplete."""
+    verdict = _verdict(text)
+    if verdict and verdict.should_merge and (fault := _fault(verdict.summary, topics)):
+        raise Incomplete(replace(verdict, fault=fault), asked_again(verdict.summary, fault, language))
+    return verdict
+
+
+def _fault(summary: str, topics: Sequence[TopicContent]) -> SummaryFault | None:
+    return fault_of(summary, _messages(topics), known=[topic.summary for topic in topics])
 
 
 def _summary(text: str) -> str:

@@ -1,65 +1,88 @@
-"""Small topics joined to a neighbour: the least size of a topic also applies to the topics that a model makes."""
+"""Topics that a model cut too small are joined to a neighbour.
+
+A model's own borders stand from one whole exchange on: something that a person says, and an answer to it. What is less
+has no subject of its own, so it belongs to the neighbour that is more similar to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import numpy as np
+
+from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
-from memoryapp.engine.offline.segmenter import GENERAL
+from memoryapp.engine.offline.joining import Stretch
+from memoryapp.engine.offline.joining import joined as ranges_joined
 from memoryapp.engine.text.json_answers import clipped
+from memoryapp.engine.text.languages import is_general
+from memoryapp.engine.text.summaries import Summarise
+
+# What a draft is about is seen in the beginnings of its messages.
+_TEXT_CHARS, _DRAFT_CHARS = 300, 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class _DraftedStretch:
-    """Consecutive messages, and the summaries of the drafts that they come from, in order."""
-
-    messages: tuple[MessageContent, ...]
-    summaries: tuple[str, ...]
-
-    @property
-    def chars(self) -> int:
-        return sum(len(message.text) for message in self.messages)
-
-    def __add__(self, after: _DraftedStretch) -> _DraftedStretch:
-        return _DraftedStretch((*self.messages, *after.messages), (*self.summaries, *after.summaries))
-
-
-def joined(
-    drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], least: int, most_chars: int
+async def joined(
+    drafts: Sequence[TopicDraft],
+    messages: Sequence[MessageContent],
+    embedder: Embedder,
+    summarise: Summarise,
+    *,
+    least: int = 1,
+    most_chars: int,
 ) -> list[TopicDraft]:
-    """``drafts`` of consecutive ``messages`` of one session, joined until each has at least ``least`` messages.
+    """``drafts`` of consecutive ``messages`` of one session, joined until each is a whole exchange of at least
+    ``least`` messages.
 
-    The smallest draft is joined first, to the neighbour that the shorter pause separates from it. A draft stays small
-    when it is the only one, or when either neighbour would have more than ``most_chars`` characters with it.
+    A draft stays small when it is the only one, or when either neighbour would have more than ``most_chars`` characters
+    with it. Without vectors the shorter pause decides about the neighbour. ``summarise`` words a topic that the model's
+    summaries would misname.
     """
     by_id = {message.id: message for message in messages}
-    runs = [_DraftedStretch(tuple(by_id[id] for id in draft.messages), (draft.summary,)) for draft in drafts]
-    settled: set[_DraftedStretch] = set()
-    while small := [run for run in runs if len(run.messages) < least and run not in settled]:
-        smallest = min(small, key=lambda run: len(run.messages))
-        first = _neighbour(runs, runs.index(smallest), most_chars)
-        if first is None:
-            settled.add(smallest)
-        else:
-            runs[first : first + 2] = [runs[first] + runs[first + 1]]
-    return [TopicDraft(_summary(run), tuple(message.id for message in run.messages)) for run in runs]
+    parts = [tuple(by_id[id] for id in draft.messages) for draft in drafts]
+
+    def is_small(stretch: Stretch) -> bool:
+        return len(stretch.messages) < least or not _is_whole(stretch.messages, messages)
+
+    def fits(before: Stretch, after: Stretch) -> bool:
+        return before.chars + after.chars <= most_chars
+
+    stretches = [Stretch(part, np.zeros(1, np.float32)) for part in parts]
+    if any(map(is_small, stretches)):
+        vectors = await _vectors(parts, embedder)
+        stretches = [Stretch(part, vector) for part, vector in zip(parts, vectors, strict=True)]
+    ranges = ranges_joined(stretches, is_small, fits)
+    return [await _as_one(drafts[first:end], by_id, summarise) for first, end in ranges]
 
 
-def _neighbour(runs: Sequence[_DraftedStretch], at: int, most_chars: int) -> int | None:
-    """The position of the first of the two drafts to join, one of which is at ``at``; None when no two fit."""
-    pairs = [first for first in (at - 1, at) if 0 <= first < len(runs) - 1]
-    fitting = [first for first in pairs if runs[first].chars + runs[first + 1].chars <= most_chars]
-    return min(fitting, key=lambda first: _pause(runs[first], runs[first + 1]), default=None)
+def _is_whole(part: Sequence[MessageContent], talk: Sequence[MessageContent]) -> bool:
+    """Whether the part holds an exchange: what a person says and the assistant's reply, or words of two people.
+
+    Where only one speaks, two of their messages.
+    """
+    if any(message.role == "assistant" for message in talk):
+        asked = next((at for at, message in enumerate(part) if message.role in ("user", "peer")), len(part))
+        return any(message.role == "assistant" for message in part[asked:])
+    several = len({(message.role, message.author) for message in talk}) > 1
+    return len({(message.role, message.author) for message in part}) > 1 if several else len(part) > 1
 
 
-def _pause(before: _DraftedStretch, after: _DraftedStretch) -> float:
-    return (after.messages[0].sent_at - before.messages[-1].sent_at).total_seconds()
+async def _vectors(parts: Sequence[Sequence[MessageContent]], embedder: Embedder) -> Vectors:
+    """A vector for each part, shape (parts, dimensions); zeros while the embedder does not answer."""
+    texts = ["\n".join(message.text[:_TEXT_CHARS] for message in part)[:_DRAFT_CHARS] for part in parts]
+    try:
+        return await embedder.embed(embedder.profile.as_passages(texts))
+    except EmbeddingError:
+        return np.zeros((len(parts), 1), np.float32)
 
 
-def _summary(run: _DraftedStretch) -> str:
-    """The summaries of the joined drafts, each once; small talk adds nothing to them."""
-    if len(run.summaries) == 1:
-        return run.summaries[0]
-    named = [summary.strip().rstrip(".") for summary in run.summaries if summary != GENERAL]
-    return clipped("; ".join(dict.fromkeys(named)) or GENERAL, LONGEST_SUMMARY)
+async def _as_one(drafts: Sequence[TopicDraft], by_id: dict[int, MessageContent], summarise: Summarise) -> TopicDraft:
+    """One draft of several, called by the model's summaries if these are about most of its messages."""
+    if len(drafts) == 1:
+        return drafts[0]
+    ids = tuple(id for draft in drafts for id in draft.messages)
+    named = [draft for draft in drafts if not is_general(draft.summary)]
+    if 2 * sum(len(draft.messages) for draft in named) > len(ids):
+        summaries = dict.fromkeys(draft.summary.strip().rstrip(".") for draft in named)
+        return TopicDraft(clipped("; ".join(summaries), LONGEST_SUMMARY), ids)
+    return TopicDraft(await summarise([by_id[id] for id in ids]), ids)

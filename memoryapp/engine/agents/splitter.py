@@ -15,9 +15,10 @@ from typing import Any
 
 from memoryapp.engine.agents.ask import Ask, Incomplete
 from memoryapp.engine.agents.message_lines import MOST_CHARS, MessageLines, language_of_messages
+from memoryapp.engine.agents.summary_checks import asked_again, fault_of
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
-from memoryapp.engine.offline.segmenter import GENERAL, cover
+from memoryapp.engine.offline.segmenter import cover
 from memoryapp.engine.prompts import BUILT_IN, NONE, Language, PromptBook
 from memoryapp.engine.text.json_answers import (
     INTEGER,
@@ -30,7 +31,9 @@ from memoryapp.engine.text.json_answers import (
     object_schema,
     objects_with,
 )
+from memoryapp.engine.text.languages import general
 from memoryapp.engine.text.lines import quoted
+from memoryapp.engine.text.summaries import Summarise
 
 SPLIT_SCHEMA = object_schema(
     topics=list_schema(object_schema(summary=TEXT, start_msg_id=INTEGER, end_msg_id=INTEGER)),
@@ -65,11 +68,22 @@ _NAMELESS: Mapping[Language, str] = {
 class Division:
     """A talk divided into drafts: in order, each of consecutive messages, all of them together.
 
-    ``left_out`` counts the messages that the model's answer did not mention.
+    ``left_out`` counts the messages that the model's answer did not mention; ``unfit`` names the drafts, by their first
+    messages, whose summaries cannot be used, see ``summary_checks``.
     """
 
     drafts: list[TopicDraft]
     left_out: int = 0
+    unfit: frozenset[int] = frozenset()
+
+    @property
+    def messages(self) -> int:
+        return sum(len(draft.messages) for draft in self.drafts)
+
+    @property
+    def is_scant(self) -> bool:
+        """Whether the model left out so much that its borders say little about the talk."""
+        return self.left_out > self.messages * (1 - _LEAST_COVERAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,17 @@ class _Span:
     start: int
     end: int
     summary: str
+
+
+async def fitted(division: Division, messages: Sequence[MessageContent], summarise: Summarise) -> list[TopicDraft]:
+    """The drafts, with the words of ``summarise`` where the model's summary of ``messages`` cannot be used."""
+    by_id = {message.id: message for message in messages}
+    return [
+        replace(draft, summary=await summarise([by_id[id] for id in draft.messages]))
+        if draft.messages[0] in division.unfit
+        else draft
+        for draft in division.drafts
+    ]
 
 
 def propose_topics(
@@ -94,8 +119,9 @@ def propose_topics(
     """Asks how ``messages`` (oldest first) of a user with this ``profile`` divide into topics.
 
     The model is asked to make at least ``parts`` topics of at least ``least`` messages each. Messages that its answer
-    leaves out become drafts of their own. An answer that leaves out more than half of the messages, or a summary, is
-    asked for once more. Without messages the model is not asked.
+    leaves out become drafts of their own. An answer that leaves out more than half of the messages, or a summary, or
+    with a summary that cannot be used, is asked for once more; a division may be scant or unfit even so. Without
+    messages the model is not asked.
     """
     lines = MessageLines(messages, MOST_CHARS)
     places = _Places(messages, lines.step)
@@ -111,6 +137,7 @@ def propose_topics(
         read=lambda answer: _division(answer, messages, places, text.language),
         schema=SPLIT_SCHEMA,
         seconds=seconds,
+        is_covering=True,
         answer=None if messages else Division([]),
     )
 
@@ -131,13 +158,29 @@ def _division(answer: str, messages: Sequence[MessageContent], places: _Places, 
     drafts = [TopicDraft(span.summary, tuple(ids[span.start : span.end + 1])) for span in apart]
     left_out = len(ids) - sum(len(draft.messages) for draft in drafts)
     by_id = {message.id: message for message in messages}
-    named = [_named(draft, [by_id[id] for id in draft.messages]) for draft in cover(drafts, ids)]
-    found = Division(named, left_out)
-    if left_out > len(ids) * (1 - _LEAST_COVERAGE):
+    named = [_named(draft, [by_id[id] for id in draft.messages]) for draft in cover(drafts, messages)]
+    faults = _faults(named, messages, language)
+    found = Division(named, left_out, frozenset(faults))
+    if found.is_scant:
         raise Incomplete(found, _LEFT_OUT[language] % (left_out, len(ids)))
     if not all(span.summary for span in apart):
         raise Incomplete(found, _NAMELESS[language])
+    if faults:
+        raise Incomplete(found, next(iter(faults.values())))
     return found
+
+
+def _faults(drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], language: Language) -> dict[int, str]:
+    """What to tell the model about each summary that cannot be used, by the first message of its draft."""
+    by_id = {message.id: message for message in messages}
+    unnamed = general(messages)
+    faults = {}
+    for at, draft in enumerate(drafts):
+        others = [other.summary for place, other in enumerate(drafts) if place != at]
+        fault = fault_of(draft.summary, [by_id[id] for id in draft.messages], others=others)
+        if fault and draft.summary != unnamed:
+            faults[draft.messages[0]] = asked_again(draft.summary, fault, language)
+    return faults
 
 
 def _apart(spans: Sequence[_Span]) -> Iterator[_Span]:
@@ -192,4 +235,4 @@ def _named(draft: TopicDraft, messages: Sequence[MessageContent]) -> TopicDraft:
         return draft
     asked = [message for message in messages if message.role == "user"]
     text = next((text for message in [*asked, *messages] if (text := line(message.text))), "")
-    return TopicDraft(clipped(text, _MADE_UP_SUMMARY_CHARS) or GENERAL, draft.messages)
+    return TopicDraft(clipped(text, _MADE_UP_SUMMARY_CHARS) or general(messages), draft.messages)

@@ -2,7 +2,8 @@
 
 The outcome is a ``Reply`` or a ``Problem``; a stream also yields the reply so far. A stream is read to its end, so that
 the connection can be used again. An error after the complete answer is ignored; an error before that makes the answer a
-``Problem``.
+``Problem``. An answer ends at ``[DONE]``, at the end of the connection, or with silence: after an empty delta with a
+reason, after what needs no continuation, or, with a note, when the time is nearly over.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -18,8 +19,16 @@ import httpx
 
 from memoryapp.engine.budget import Budget, Usage
 from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
-from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, usage_of
+from memoryapp.engine.chat.completions import parse_reply, usage_of
 from memoryapp.engine.chat.protocol import PartialReply, Reply
+from memoryapp.engine.chat.refusals import (
+    EndpointError,
+    document_in,
+    error_in,
+    is_failed_generation,
+    status_by_words,
+    words_in,
+)
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.json_values import to_text
@@ -29,7 +38,10 @@ _CONNECT_SECONDS = 5.0
 # After the complete answer a stream sends only the usage and its end. Some servers take a second or two to count, some
 # never close the stream.
 _USAGE_SECONDS = 3.0
+_COUNTED_SECONDS = 0.5
 _END_SECONDS = 0.1
+# Where each chunk gives a reason, the next piece may take as long as in any other stream.
+_WAITING_SHARE = 0.9
 _BETWEEN_PROGRESS = 0.1
 # A hundred thousand tokens, even if each letter is escaped. Reading four times as much, in small values, takes an
 # interpreter two seconds, in which it does nothing else.
@@ -42,18 +54,26 @@ _LOOKS_STREAMED = (b"data:", b"event:", b":")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An attempt without a reply. ``status`` is the HTTP status, or the one inside a 200; ``words`` are those of the
-    endpoint."""
+    """An attempt without a reply. ``status`` is the HTTP status, or the one inside a 200; ``words`` and ``code`` are
+    those of the endpoint. ``unended`` is the reply of a stream that ended without saying so: half an answer, or a whole
+    one where an endpoint always ends like this."""
 
     status: int
     words: str
     usage: Usage = Usage()
     wait: float | None = None
+    code: str = ""
+    unended: Reply | None = None
+
+    @property
+    def is_failed_generation(self) -> bool:
+        """Whether the model wrote what the endpoint could not read; the endpoint may blame the request for it."""
+        return is_failed_generation(self.code, self.words)
 
     @property
     def is_passing(self) -> bool:
         """Whether another attempt may succeed."""
-        return is_passing(self.status)
+        return is_passing(self.status) or self.is_failed_generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +131,39 @@ def _read(response: httpx.Response) -> AttemptEnd:
     if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
         transcript, events = Transcript(), EventStream()
         broken = _take_in(transcript, [*events.feed(content), *events.rest()])
-        return AttemptEnd(_outcome(transcript, broken), streamed=True)
-    completion = as_json(content)
+        return AttemptEnd(_outcome(transcript, broken, fell_silent=False), streamed=True)
+    completion = document_in(content)
+    if response.status_code == 200 and completion is None and b"\n{" in content:
+        transcript = Transcript()
+        broken = _take_in(transcript, content.decode("utf-8", "replace").splitlines())
+        return AttemptEnd(_outcome(transcript, broken, fell_silent=False), streamed=True)
     wait = retry_after(response.headers.get("Retry-After", ""))
     error = error_in(completion)
     if response.status_code != 200:
-        asked = error.wait if error and wait is None else wait
-        words = error.message if error else response.reason_phrase
-        return AttemptEnd(Problem(response.status_code, words, usage_of(completion), asked))
+        failed = Problem(response.status_code, words_in(content) or response.reason_phrase, usage_of(completion), wait)
+        if error:
+            status = status_by_words(failed.status, error.code, error.message)
+            failed = replace(failed, status=status, wait=error.wait if wait is None else wait, code=error.code)
+        return AttemptEnd(failed)
     if completion is None:
         return AttemptEnd(Problem(502, "the answer is not JSON"))
     if error:
-        return AttemptEnd(
-            Problem(error.status, error.message, usage_of(completion), error.wait if wait is None else wait)
-        )
+        return AttemptEnd(_problem(error, completion, wait))
     return AttemptEnd(parse_reply(completion))
+
+
+def _problem(error: EndpointError, completion: Mapping[str, Any], wait: float | None = None) -> Problem:
+    """An error inside HTTP 200."""
+    return Problem(error.status, error.message, usage_of(completion), error.wait if wait is None else wait, error.code)
 
 
 async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
     transcript, events, shown, size = Transcript(), EventStream(), PartialReply("", ""), 0
-    next_at, broken, tail = 0.0, "", Budget(_USAGE_SECONDS)
+    next_at, broken = 0.0, ""
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_bytes())) as chunks:
+        source = _Chunks(chunks, budget)
         while not (broken or transcript.is_broken_off):
-            chunk = await (_rest(chunks, transcript, tail, budget) if transcript.is_complete else _next(chunks, budget))
+            chunk = await source.next(transcript)
             payloads = events.rest() if chunk is None else events.feed(chunk)
             broken = await apart(_take_in, transcript, payloads, size=sum(map(len, payloads)))
             if chunk is None:
@@ -145,26 +175,46 @@ async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Pa
                 next_at, before, shown = time.monotonic() + _BETWEEN_PROGRESS, shown, transcript.progress()
                 if shown != before:
                     yield shown
-    yield AttemptEnd(_outcome(transcript, broken), streamed=True)
+    yield AttemptEnd(_outcome(transcript, broken, fell_silent=source.fell_silent), streamed=True)
 
 
-async def _next(chunks: AsyncIterator[bytes], budget: Budget) -> bytes | None:
-    """The next bytes, None at the end."""
-    async with budget.spending():
-        return await anext(chunks, None)
+class _Chunks:
+    """The bytes of a stream until its end. ``fell_silent`` is true when it was given up though more might have come."""
 
+    def __init__(self, chunks: AsyncIterator[bytes], budget: Budget) -> None:
+        self.fell_silent = False
+        self._chunks = chunks
+        self._budget = budget
+        self._tail = Budget(_USAGE_SECONDS)
+        self._deltas = 0
 
-async def _rest(chunks: AsyncIterator[bytes], transcript: Transcript, tail: Budget, budget: Budget) -> bytes | None:
-    """The next bytes after a complete answer; None when none come within the seconds of ``tail`` or ``budget``."""
-    left = min(tail.left, budget.left)
-    waiting = Budget(min(left, _END_SECONDS) if transcript.is_done or transcript.is_counted else left)
-    try:
-        return await _next(chunks, waiting)
-    except (TimeoutError, httpx.RequestError):
+    async def next(self, transcript: Transcript) -> bytes | None:
+        """The next bytes; None at the end, or when none come although the answer may be over."""
+        if not (transcript.has_reason or transcript.is_done):
+            async with self._budget.spending():
+                return await anext(self._chunks, None)
+        if transcript.deltas != self._deltas:
+            self._deltas, self._tail = transcript.deltas, Budget(_USAGE_SECONDS)
+        waiting = Budget(self._patience(transcript))
+        try:
+            async with waiting.spending():
+                return await anext(self._chunks, None)
+        except TimeoutError:
+            self.fell_silent = not transcript.may_end
+        except httpx.RequestError:
+            if not transcript.may_end:
+                raise
+        finally:
+            self._tail.charge(waiting.spent)
+            self._budget.charge(waiting.spent)
         return None
-    finally:
-        tail.charge(waiting.spent)
-        budget.charge(waiting.spent)
+
+    def _patience(self, transcript: Transcript) -> float:
+        """The seconds of silence that end the answer."""
+        if not transcript.may_end:
+            return self._budget.left * _WAITING_SHARE
+        most = _END_SECONDS if transcript.is_done else _COUNTED_SECONDS if transcript.is_counted else _USAGE_SECONDS
+        return min(most, self._tail.left, self._budget.left)
 
 
 def _take_in(transcript: Transcript, payloads: Iterable[str]) -> str:
@@ -174,15 +224,23 @@ def _take_in(transcript: Transcript, payloads: Iterable[str]) -> str:
         try:
             transcript.add(payload)
         except ValueError as error:
-            if not transcript.is_complete:
+            if not transcript.may_end:
                 return str(error)
     return ""
 
 
-def _outcome(transcript: Transcript, broken: str) -> Reply | Problem:
+def _outcome(transcript: Transcript, broken: str, *, fell_silent: bool) -> Reply | Problem:
     completion = transcript.completion()
     if transcript.error:
-        return Problem(transcript.error.status, transcript.error.message, usage_of(completion), transcript.error.wait)
-    if broken or not transcript.is_complete:
-        return Problem(502, broken or "the stream ended before the answer did", usage_of(completion))
-    return parse_reply(completion)
+        return _problem(transcript.error, completion)
+    if broken:
+        return Problem(502, broken, usage_of(completion))
+    reply = parse_reply(completion)
+    if fell_silent:
+        return reply.noted("stream_silent")
+    if transcript.has_reason:
+        return reply
+    if transcript.is_answer or transcript.is_whole:
+        return reply.noted("stream_unended")
+    half = reply if reply.text and not reply.tool_calls else None
+    return Problem(502, "the stream ended before the answer did", reply.usage, unended=half)

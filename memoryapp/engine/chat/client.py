@@ -18,22 +18,17 @@ import httpx
 
 from memoryapp.engine.budget import Budget, Usage
 from memoryapp.engine.chat.attempt import AttemptEnd, Problem, attempt
-from memoryapp.engine.chat.capabilities import (
-    Abilities,
-    ChatOptions,
-    Learnt,
-    Lesson,
-    ignored,
-    refused,
-    request_body,
-    teaches,
-    unstreamed,
-)
+from memoryapp.engine.chat.capabilities import Abilities, Learnt, Lesson
+from memoryapp.engine.chat.envelopes import opened
+from memoryapp.engine.chat.lessons import failed_generation, ignored, refused, unstreamed
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, PartialReply, Reply
 from memoryapp.engine.chat.redaction import growing, holds, redacted
+from memoryapp.engine.chat.refusals import teaches
+from memoryapp.engine.chat.request_body import ChatOptions, request_body
 from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.notes import ENGLISH, Note, english
+from memoryapp.engine.threads import apart
 
 
 class HttpChat:
@@ -64,6 +59,7 @@ class HttpChat:
         """Yields events on the way, and last the reply. Raises LLMError."""
         self._check_media(request)
         budget, spent, failures, can = Budget(request.seconds), Usage(), 0, self._learnt.can
+        guess: Lesson | None = None
         while True:
             body = request_body(self.model, request, can, self._options)
             answer = AttemptEnd(Problem(0, "no answer"))
@@ -73,22 +69,22 @@ class HttpChat:
                         answer = step
                     else:
                         yield step
-            outcome = answer.outcome
+            outcome = await apart(_as_it_is_meant, answer.outcome, request, failures, size=_length(answer.outcome))
             if answer.streamed:
                 self._learnt.streamed(can)
             elif isinstance(outcome, Reply) and "stream" in body:
                 whole = unstreamed(can)
                 yield self._learnt.learn(whole)
                 can = whole.applied(can)
-            lesson = _lesson(body, request, can, outcome)
+            lesson = _lesson(body, request, can, outcome, failures)
             if lesson:
                 spent += outcome.usage
                 yield self._learnt.learn(lesson)
-                can = lesson.applied(can)
+                can, guess = lesson.applied(can), lesson if lesson.is_guess else guess
             elif isinstance(outcome, Reply):
-                self._learnt.media_taken(request)
-                if outcome.tool_calls:
-                    self._learnt.honoured(request, can)
+                self._obeyed(body, request, can, outcome)
+                if guess:
+                    self._learnt.helped(guess)
                 yield replace(outcome, usage=outcome.usage + spent)
                 return
             else:
@@ -100,6 +96,14 @@ class HttpChat:
                 yield self._retried(outcome, failures, wait)
                 await asyncio.sleep(wait)
                 budget.charge(wait)
+
+    def _obeyed(self, body: Mapping[str, Any], request: ChatRequest, can: Abilities, reply: Reply) -> None:
+        """Notes what a reply shows that the endpoint can do."""
+        self._learnt.media_taken(request)
+        if reply.tool_calls:
+            self._learnt.honoured(request, can)
+        elif "response_format" in body:
+            self._learnt.formatted(can)
 
     def _check_media(self, request: ChatRequest) -> None:
         """Raises LLMRefused for media that would be refused again; the caller then continues without them."""
@@ -159,9 +163,29 @@ class HttpChat:
         return Note(code, {"host": self._host, "status": status, "quoted": problem.words[:300].rstrip(".")})
 
 
-def _lesson(body: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:
+def _as_it_is_meant(outcome: Reply | Problem, request: ChatRequest, failures: int) -> Reply | Problem:
+    """The outcome with its call or answer where they belong. A second stream without an end is how this endpoint ends
+    all its streams."""
+    if isinstance(outcome, Problem):
+        if not (outcome.unended and failures):
+            return outcome
+        outcome = outcome.unended.noted("stream_unended")
+    return opened(outcome, request)
+
+
+def _length(outcome: Reply | Problem) -> int:
+    """The characters that are read to find out what a reply means."""
+    return len(outcome.text) + len(outcome.reasoning) if isinstance(outcome, Reply) else 0
+
+
+def _lesson(
+    body: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem, failures: int
+) -> Lesson | None:
     """The lesson that an answer to a request's ``body`` teaches, if any."""
     if isinstance(outcome, Problem):
+        if outcome.is_failed_generation:
+            # The model may succeed the next time.
+            return failed_generation(body, request, can, outcome.words) if failures else None
         return refused(body, request, can, outcome.words) if teaches(outcome.status, outcome.words) else None
     rather_answered = outcome.text and not outcome.tool_calls and not outcome.declined
     return ignored(request, can) if rather_answered else None

@@ -8,33 +8,36 @@ raises.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.events import ToolCall
+from memoryapp.engine.json_values import positive
+from memoryapp.engine.notes import Note
 
-_STATUS = re.compile("[45][0-9]{2}")
+# More calls in one reply are noise.
+_MOST_CALLS = 64
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
-# The opening mark may be missing, because some prompts end with it; the closing one then has a line of its own.
-_REASONING = re.compile(
-    r"\s*<think>(?P<marked>.*?)(?:</think>\s*|\Z)|(?P<opened>.*?)^[ \t]*</think>[ \t]*$\s*", re.DOTALL | re.MULTILINE
+# How models mark their reasoning in the content, where the server does not know it: DeepSeek and Qwen, Gemma and
+# Gemini behind gateways, Mistral, Kimi, Seed, Command.
+_MARKS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointError:
-    """An error in the body of an answer. ``status`` is an HTTP status, ``wait`` the seconds to wait, if the answer says
-    so."""
-
-    status: int
-    message: str
-    wait: float | None = None
+# The channels of gpt-oss ("harmony"), when the server does not take them apart.
+_FINAL = "<|channel|>final<|message|>"
+_CHANNEL_MARK = re.compile(r"<\|[a-z]{1,20}\|>(?:analysis|commentary|assistant)?")
 
 
 def as_json(content: bytes) -> Mapping[str, Any] | None:
@@ -46,55 +49,31 @@ def as_json(content: bytes) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def error_in(completion: Mapping[str, Any] | None) -> EndpointError | None:
-    """The error in an answer: at the top, in its choice, or as its finish reason."""
-    if completion is None:
-        return None
-    choice = _choice(completion)
-    for error in (completion.get("error"), choice.get("error")):
-        if error:
-            return _endpoint_error(error)
-    if choice.get("finish_reason") == "error":
-        native = choice.get("native_finish_reason")
-        return EndpointError(502, f"the model failed: {native}" if native else "the model failed")
-    # vLLM and llama.cpp put the error message itself at the top.
-    if completion.get("object") == "error" or ("detail" in completion and "choices" not in completion):
-        return _endpoint_error(
-            {"message": completion.get("message") or completion.get("detail"), "code": completion.get("code")}
-        )
-    return None
-
-
-def _endpoint_error(error: Any) -> EndpointError:
-    if not isinstance(error, dict):
-        return EndpointError(502, _words(error))
-    words = [_words(error.get("message")), _words(_mapping(error.get("metadata")).get("raw"))]
-    parameter = text_of(error.get("param"))
-    if parameter and parameter not in words[0]:
-        words.append(f"parameter {parameter}"[:100])
-    wait = _number(_mapping(error.get("availability")).get("retry_after")) or None
-    return EndpointError(_status(error.get("code")), ": ".join(word for word in words if word), wait)
-
-
-def _status(code: Any) -> int:
-    """HTTP's status in an error's code, 502 where that is none."""
-    return int(code) if isinstance(code, int | str) and _STATUS.fullmatch(str(code)) else 502
-
-
-def _words(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
-    return " ".join(text.split())[:1000]
+def json_objects(text: str) -> list[str]:
+    """The JSON objects that ``text`` consists of, one behind the other; empty when it is anything else."""
+    text = text.strip()
+    decoder, found, start = json.JSONDecoder(), list[str](), 0
+    while start < len(text):
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(value, dict) or len(found) == _MOST_CALLS:
+            return []
+        found.append(text[start:end])
+        start = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
 
 
 def usage_of(completion: Mapping[str, Any] | None) -> Usage:
     """Tokens and dollars; zero where the answer has none."""
     usage = _mapping((completion or {}).get("usage"))
     return Usage(
-        input_tokens=int(_number(usage.get("prompt_tokens"))),
-        output_tokens=int(_number(usage.get("completion_tokens"))),
-        cost_usd=_number(usage.get("cost")),
-        cached_tokens=int(_number(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))),
-        reasoning_tokens=int(_number(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))),
+        input_tokens=int(positive(usage.get("prompt_tokens"))),
+        output_tokens=int(positive(usage.get("completion_tokens"))),
+        cost_usd=positive(usage.get("cost")),
+        cached_tokens=int(positive(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))),
+        reasoning_tokens=int(positive(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))),
     )
 
 
@@ -102,8 +81,9 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
     """The first choice; an empty reply when there is none."""
     choice = _choice(completion)
     message = _mapping(choice.get("message"))
-    calls = _tool_calls(message.get("tool_calls"))
-    reasoning, text = without_reasoning(text_of(message.get("content")))
+    given = list(_given_calls(message))
+    calls = _tool_calls(given)
+    reasoning, text = without_reasoning(_content(message.get("content")))
     return Reply(
         text=text,
         tool_calls=tuple(_understood(call) for call in calls),
@@ -114,7 +94,13 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
         finish_reason=text_of(choice.get("finish_reason")),
         provider=text_of(completion.get("provider")),
         refusal=text_of(message.get("refusal")) or _refusal_part(message.get("content")),
+        notes=(Note("calls_taken_apart", {"n": len(calls)}),) if len(calls) > len(given) else (),
     )
+
+
+def _content(content: Any) -> str:
+    """The text of a message; the JSON of an answer that a server decoded."""
+    return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else text_of(content)
 
 
 def _refusal_part(content: Any) -> str:
@@ -138,10 +124,24 @@ def without_reasoning(content: str) -> tuple[str, str]:
     Servers that do not know how a model marks its reasoning leave it there. Without its closing mark the model was cut
     off before it answered.
     """
-    found = _REASONING.match(content) if "think>" in content else None
-    if found is None:
-        return "", content
-    return (found["marked"] or found["opened"] or "").strip(), content[found.end() :]
+    if _FINAL in content:
+        thought, _, rest = content.rpartition(_FINAL)
+        return _CHANNEL_MARK.sub("", thought).strip(), _CHANNEL_MARK.sub("", rest).strip()
+    text = content.lstrip()
+    for opening, closing in _MARKS:
+        if text.startswith(opening):
+            thought, _, rest = text[len(opening) :].partition(closing)
+            return thought.strip(), rest.lstrip()
+        # The opening mark is missing where the prompt ends with it. A closing mark in prose is a word like others.
+        thought, mark, rest = content.partition(closing)
+        if mark and (_stands_alone(thought, rest) or rest.lstrip().startswith(("{", "[", "```"))):
+            return thought.strip(), rest.lstrip()
+    return "", content
+
+
+def _stands_alone(before: str, after: str) -> bool:
+    """Whether nothing else stands on the line between the two."""
+    return not (before.rpartition("\n")[2].strip() or after.partition("\n")[0].strip())
 
 
 def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
@@ -155,24 +155,48 @@ def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) 
     return {**back, "tool_calls": calls} if calls else back
 
 
-def _tool_calls(value: Any) -> list[dict[str, Any]]:
+def _tool_calls(given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Tool calls in OpenAI's format; each gets an id of its own, and arguments as text."""
     calls: dict[str, dict[str, Any]] = {}
-    for call in value if isinstance(value, list) else ():
-        if isinstance(call, dict):
-            id = text_of(call.get("id"))
-            # Two calls with one id could not both be answered. Mistral accepts only ids of nine letters and digits.
-            id = id if id and id not in calls else uuid4().hex[:9]
-            calls[id] = _tool_call(call, id)
+    for call in chain.from_iterable(map(_taken_apart, given)):
+        id = text_of(call.get("id"))
+        # Two calls with one id could not both be answered. Mistral accepts only ids of nine letters and digits.
+        id = id if id and id not in calls else uuid4().hex[:9]
+        calls[id] = {**call, "id": id}
     return list(calls.values())
 
 
-def _tool_call(call: dict[str, Any], id: str) -> dict[str, Any]:
-    function = _mapping(call.get("function"))
+def _given_calls(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The calls of a message as they came: in OpenAI's list, as its older single call, or as Anthropic's parts."""
+    for key in ("tool_calls", "content"):
+        values = message.get(key)
+        for value in values if isinstance(values, list) else ():
+            if isinstance(value, dict) and (key == "tool_calls" or value.get("type") == "tool_use"):
+                yield _tool_call(value)
+    if not message.get("tool_calls") and isinstance(message.get("function_call"), dict):
+        yield _tool_call({"function": message["function_call"]})
+
+
+def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    if not isinstance(function, dict):
+        # Without OpenAI's inner object, name and arguments stand in the call itself.
+        given = next((call[key] for key in ("arguments", "parameters", "input") if key in call), None)
+        function, call = {"name": call.get("name"), "arguments": given}, {"id": call.get("id")}
     arguments = function.get("arguments")
     written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     named = {**function, "name": _plain_name(text_of(function.get("name"))), "arguments": written}
-    return {**call, "id": id, "type": "function", "function": named}
+    return {**call, "type": "function", "function": named}
+
+
+def _taken_apart(call: dict[str, Any]) -> list[dict[str, Any]]:
+    """The call; several, if a gateway wrote the arguments of several calls one behind the other."""
+    objects = json_objects(call["function"]["arguments"])
+    if len(objects) < 2:
+        return [call]
+    # Some gateways begin a stream of arguments with an empty object.
+    objects = [written for written in objects if written.strip("{} \n")] or objects[:1]
+    return [{**call, "function": {**call["function"], "arguments": arguments}} for arguments in objects]
 
 
 def _plain_name(name: str) -> str:
@@ -220,8 +244,3 @@ def text_of(value: Any) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> float:
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
-    return float(value) if plain and math.isfinite(value) and value > 0 else 0.0

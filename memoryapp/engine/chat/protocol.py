@@ -14,12 +14,12 @@ implements the same protocol in ``offline.scorer``.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
-from memoryapp.engine.notes import Note, NotedError
+from memoryapp.engine.notes import Note, NotedError, Notes
 
 
 class LLMError(NotedError):
@@ -64,6 +64,10 @@ class ChatRequest:
     seconds: float = 10.0
 
 
+# OpenAI's reason, and Google's own, which gateways hand through.
+_FILTERED = ("content_filter", "safety", "prohibited_content", "recitation", "blocklist", "spii")
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The model's reply. ``message`` is the assistant message to send back unmodified; the ids in ``tool_calls`` may
@@ -71,7 +75,7 @@ class Reply:
 
     ``refusal`` holds the words with which the model refused to answer. An empty ``text`` without tool calls is
     possible: the reply is empty. ``usage`` counts all attempts; ``provider`` is who served the request, if a router
-    says so.
+    says so. ``notes`` say where the reply was read in another way than it came.
     """
 
     text: str
@@ -83,11 +87,16 @@ class Reply:
     finish_reason: str = ""
     provider: str = ""
     refusal: str = ""
+    notes: Notes = ()
+
+    def noted(self, code: str, **values: Any) -> Reply:
+        """The reply with one more note."""
+        return replace(self, notes=(*self.notes, Note(code, values)))
 
     @property
     def declined(self) -> Literal["refused", "content_filter", ""]:
         """The reason why a reply contains no answer; empty when it contains one."""
-        if self.finish_reason == "content_filter":
+        if self.finish_reason.lower().startswith(_FILTERED):
             return "content_filter"
         return "refused" if self.refusal or self.finish_reason == "refusal" else ""
 

@@ -2,7 +2,8 @@
 
 ``EventStream`` divides the bytes of server-sent events into payloads, wherever the network divided them. ``Transcript``
 joins the chunks in those payloads into the answer that an endpoint would have sent without streaming, so that the same
-code reads both. A stream is complete only when it says how it ended: half an answer looks just like a whole one.
+code reads both. Half an answer looks just like a whole one, so the end of an answer is its reason together with an
+empty delta, or ``[DONE]``; some gateways give a reason with every chunk, others never.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memoryapp.engine.chat.completions import EndpointError, as_json, error_in, reasoning_of, text_of, without_reasoning
+from memoryapp.engine.chat.call_pieces import LATEST, finished_calls, join_calls
+from memoryapp.engine.chat.completions import as_json, reasoning_of, text_of, without_reasoning
 from memoryapp.engine.chat.protocol import PartialReply
+from memoryapp.engine.chat.refusals import EndpointError, document_in, error_in
 
 DONE = "[DONE]"
 # The longest event is an answer that came in one piece.
 _MOST_EVENT_BYTES = 2 * 1024 * 1024
-# A piece continues one of the latest calls or details: compared with all of them, a long stream would take quadratic
-# time.
-_LATEST = 256
 # Split as bytes, at CR and LF only: str.splitlines would split inside a JSON text that contains U+2028.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # Pieces of these fields are joined; of every other field the last value counts.
 _JOINED = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
+# A delta without any of these may accompany the end of an answer.
+_SAYING = (*sorted(_JOINED), "reasoning_details", "tool_calls", "function_call")
 # Encrypted reasoning arrives in one piece, each with an id of its own.
 _GROWING_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
@@ -37,6 +39,7 @@ class EventStream:
         self._line: list[bytes] = []
         self._data: list[str] = []
         self._size = 0
+        self._is_error = False
 
     @property
     def is_too_long(self) -> bool:
@@ -66,12 +69,17 @@ class EventStream:
             self._keep(line.decode("utf-8", "replace").removeprefix("\ufeff"))
             return []
         data, self._data, self._size = self._data, [], 0
+        is_error, self._is_error = self._is_error, False
+        if is_error and data and not data[0].lstrip().startswith(("{", "[")):
+            return [json.dumps({"error": " ".join(data)})]
         return _payloads(data)
 
     def _keep(self, line: str) -> None:
         name, _, value = line.partition(":")
         if name == "data":
             self._data.append(value.removeprefix(" "))
+        elif name == "event":
+            self._is_error = value.strip() == "error"
         elif name == "error":
             # Older llama.cpp servers report an error this way instead of in the data.
             self._data.append(json.dumps({"error": as_json(value.encode()) or value.strip()}))
@@ -86,12 +94,18 @@ def _payloads(data: list[str]) -> list[str]:
 
 
 class Transcript:
-    """The chunks of one answer, joined. ``is_counted`` is true once the usage has come, at the end."""
+    """The chunks of one answer, joined.
+
+    ``deltas`` counts the deltas that contained something. ``is_counted`` is true once the usage has come after the last
+    of them.
+    """
 
     def __init__(self) -> None:
         self.error: EndpointError | None = None
         self.is_done = False
         self.is_counted = False
+        self.deltas = 0
+        self._ends = False
         self._top: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._pieces: dict[str, list[str]] = {}
@@ -100,42 +114,98 @@ class Transcript:
         self._calls: list[dict[str, Any]] = []
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the answer has a reason for its end."""
+    def has_reason(self) -> bool:
+        """Whether the answer gave a reason for its end, which some gateways do with every chunk."""
         return bool(self._choice.get("finish_reason"))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what was said needs no continuation: whole tool calls, or text that is whole JSON."""
+        if self._calls:
+            return all(_is_whole(call["function"].get("arguments")) for call in self._calls)
+        pieces = self._pieces.get("content", ())
+        last = next((piece.rstrip() for piece in reversed(pieces) if piece.strip()), "")
+        return last.endswith(("}", "]", "```")) and _is_whole(without_reasoning("".join(pieces))[1])
+
+    @property
+    def may_end(self) -> bool:
+        """Whether nothing is missing, so that silence or a broken connection does no harm."""
+        return self.is_done or (self.has_reason and (self._ends or self.is_whole))
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether a complete answer has come: ``[DONE]`` ends one as well as a reason does."""
+        return self.has_reason or (self.is_done and self._has_answered)
+
+    @property
+    def _has_answered(self) -> bool:
+        return bool(self._calls or any(map(str.strip, self._pieces.get("content", ()))))
 
     @property
     def is_broken_off(self) -> bool:
         """Whether the stream ended without a complete answer."""
-        return self.error is not None or (self.is_done and not self.is_complete)
+        return self.error is not None or (self.is_done and not self.is_answer)
 
     def add(self, payload: str) -> None:
         """Adds the next payload. Raises ValueError when it is not a chunk."""
         if payload == DONE:
             self.is_done = True
             return
-        chunk = as_json(payload.encode("utf-8", "replace"))
+        chunk = document_in(payload.encode("utf-8", "replace"))
         if chunk is None:
-            raise ValueError("a chunk of the stream is not JSON")
+            if payload.startswith(("{", "[{")) or _is_whole(payload):
+                raise ValueError("a chunk of the stream is not JSON")
+            # A sign of life, such as "data: keep-alive".
+            return
+        if self.may_end and chunk.get("error"):
+            return
         self.error = self.error or error_in(chunk)
         self._top |= {key: value for key, value in chunk.items() if value and key not in {"choices", "error"}}
-        for choice in _mappings(chunk.get("choices"))[:1]:
-            self._choice |= {key: choice[key] for key in ("finish_reason", "native_finish_reason") if choice.get(key)}
-            self._add_delta(choice.get("delta") or choice.get("message"))
-        self.is_counted = self.is_counted or (self.is_complete and bool(chunk.get("usage")))
+        for choice in [each for each in _mappings(chunk.get("choices")) if not each.get("index")][:1]:
+            reason = choice.get("finish_reason") or choice.get("finishReason")
+            named = {"finish_reason": reason, "native_finish_reason": choice.get("native_finish_reason")}
+            self._choice |= {key: value for key, value in named.items() if value}
+            says = self._add_delta(choice["delta"] if "delta" in choice else self._unsaid(choice.get("message")))
+            self.deltas += says
+            self._ends = bool(reason or self._ends) and not says
+            self.is_counted = self.is_counted and not says
+        self.is_counted = self.is_counted or (self._ends and bool(chunk.get("usage")))
 
-    def _add_delta(self, delta: Any) -> None:
+    def _unsaid(self, message: Any) -> Any:
+        """What a message adds that contains all that was said so far."""
+        if not isinstance(message, dict):
+            return message
+        known = {key: "".join(pieces) for key, pieces in self._pieces.items()}
+        return {
+            key: value[len(known[key]) :]
+            if isinstance(value, str) and value.startswith(known.get(key, "\0"))
+            else value
+            for key, value in message.items()
+        }
+
+    def _add_delta(self, delta: Any) -> bool:
+        """Adds what a chunk says, and returns whether it says anything."""
         if not isinstance(delta, dict):
-            return
+            return False
         for key, value in delta.items():
             if key in _JOINED:
                 self._pieces.setdefault(key, []).append(text_of(value))
+                self._add_parts(key, value)
             elif key == "reasoning_details":
                 _join_details(self._details, _mappings(value))
             elif key == "tool_calls":
-                _join_calls(self._calls, _mappings(value))
+                join_calls(self._calls, _mappings(value))
+            elif key == "function_call":
+                join_calls(self._calls, [{"index": 0, "function": value}] if value else [])
             elif value is not None:
                 self._message[key] = value
+        return any(delta.get(key) for key in _SAYING)
+
+    def _add_parts(self, key: str, value: Any) -> None:
+        """Keeps the thoughts among the parts of the content, where Mistral has them."""
+        if key == "content" and isinstance(value, list):
+            thoughts = [text_of(part.get("thinking")) for part in _mappings(value)]
+            self._pieces.setdefault("reasoning", []).append("".join(thoughts))
 
     def completion(self) -> Mapping[str, Any]:
         """The answer in the format that it would have without streaming."""
@@ -143,7 +213,7 @@ class Transcript:
         if self._details:
             message["reasoning_details"] = self._details
         if self._calls:
-            message["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in self._calls]
+            message["tool_calls"] = finished_calls(self._calls)
         return {**self._top, "choices": [{**self._choice, "message": message}]}
 
     def progress(self) -> PartialReply:
@@ -170,7 +240,7 @@ def _grown(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, A
     if piece.get("type") not in _GROWING_DETAILS or not known:
         return None
     place = piece.get("index")
-    latest = known[-_LATEST:]
+    latest = known[-LATEST:]
     same = latest[-1:] if place is None else [entry for entry in latest if entry.get("index") == place][-1:]
     for entry in same:
         ids = {entry.get("id"), piece.get("id")} - {None}
@@ -179,48 +249,15 @@ def _grown(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, A
     return None
 
 
-def _join_calls(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:
-    for piece in pieces:
-        call = _continued(known, piece)
-        if call is None:
-            known.append({**piece, "function": _function(piece)})
-            continue
-        function, added = call["function"], _function(piece)
-        call |= {key: value for key, value in piece.items() if value and key != "function"}
-        call["function"] = {
-            **function,
-            **{key: value for key, value in added.items() if value is not None},
-            "name": _name(text_of(function.get("name")), text_of(added.get("name"))),
-            "arguments": _arguments(function.get("arguments"), added.get("arguments")),
-        }
-
-
-def _continued(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The call that ``piece`` continues. Some endpoints number every call 0, or none; then ids decide."""
-    id, index = piece.get("id"), piece.get("index")
-    if index is None and not id:
-        return known[-1] if known else None
-    for call in reversed(known[-_LATEST:]):
-        alike = call.get("index") == index if index is not None else call.get("id") == id
-        if alike:
-            return None if id and call.get("id") and call["id"] != id else call
-    return None
-
-
-def _name(known: str, added: str) -> str:
-    return known if known == added else known + added
-
-
-def _arguments(known: Any, added: Any) -> Any:
-    """Texts are joined; arguments that are not text come in one piece."""
-    if isinstance(known, str) and isinstance(added, str):
-        return known + added
-    return known if added is None else added
-
-
-def _function(piece: Mapping[str, Any]) -> dict[str, Any]:
-    function = piece.get("function")
-    return dict(function) if isinstance(function, dict) else {}
+def _is_whole(text: Any) -> bool:
+    """Whether a text is whole JSON; arguments that are no text came in one piece."""
+    if not isinstance(text, str):
+        return text is not None
+    try:
+        json.loads(text.strip().removeprefix("```json").strip("`"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _mappings(value: Any) -> list[dict[str, Any]]:

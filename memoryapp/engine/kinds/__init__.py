@@ -1,1 +1,1 @@
-"""Event kinds that belong to one strategy, one module each; ``memoryapp.engine.events`` lists all kinds."""
+"""Event kinds that belong to one strategy or feature, one module each; ``memoryapp.engine.events`` lists all kinds."""

@@ -46,12 +46,16 @@ class ToolUsed:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The source of ``[n]``: a message of a topic, and the ``quote`` from it that supports the answer."""
+    """The source of ``[n]``: a message of a topic, and the ``quote`` from it that supports the answer.
+
+    ``passage`` are the messages of the passage that it belongs to, oldest first; runs of earlier versions do not say.
+    """
 
     n: int
     topic: str
     message: int
     quote: str
+    passage: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +63,20 @@ class Answered:
     """The answer in words. Every statement of ``text`` ends with the numbers of its ``citations``, as in ``[1][3]``.
 
     ``outcome`` says whether the answer is kept as it is, was ``softened`` because little supports it, or was
-    ``refused``; a refusal cites nothing. ``coverage`` is the share of the question that the sources speak about,
-    ``support`` the share of the checked claims that they confirm, both in [0, 1]; ``support`` is None when nothing was
-    checked. ``dropped_numbers`` cited no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for
-    people; ``note`` is the same in English for programs, and empty in a row.
+    ``refused``; a refusal cites nothing. Where no model wrote one it is ``passages``: ``text`` is empty, and the
+    citations are the passages nearest to the question, best first. ``coverage`` is the share of the question that the
+    sources speak about, ``support`` the share of the model's statements that the sources they cite bear out, both in
+    [0, 1]; ``support`` is None when nothing was checked, and for refusals and passages. A model ``judged`` the
+    statements, or else their words were compared. ``unsupported`` statements were left out; ``misquoted`` counts those
+    that cited a source that does not say so, while another one does, which is cited instead. ``dropped_numbers`` cited
+    no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for people; ``note`` is the same in
+    English for programs, and empty in a row.
     """
 
     kind: ClassVar[str] = "answered"
     text: str
     citations: tuple[Citation, ...]
-    outcome: Literal["answered", "softened", "refused"]
+    outcome: Literal["answered", "softened", "refused", "passages"]
     coverage: float
     by: Literal["model", "extracts"]
     support: float | None = None
@@ -76,3 +84,6 @@ class Answered:
     dropped_statements: int = 0
     note: str = ""
     notes: Notes = ()
+    judged: bool = False
+    unsupported: tuple[str, ...] = ()
+    misquoted: int = 0

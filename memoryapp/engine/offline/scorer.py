@@ -20,14 +20,15 @@ from memoryapp.engine.chat.media import text_of
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.fusion import fused_score
-from memoryapp.engine.memory import parse_topic_id, topic_id
-from memoryapp.engine.offline.choosing import choose
+from memoryapp.engine.memory import is_session, item_id, parse_topic_id
+from memoryapp.engine.offline.choosing import choose, is_by_others
 from memoryapp.engine.offline.items import ItemChoice, KnownItem, choose_files, choose_people, files_in, people_in
 from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge
 from memoryapp.engine.prompts import TOOL_NAME, Language, language_of
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lexical import stems, words
-from memoryapp.engine.text.lines import MESSAGE_HEAD, NOT_ANALYSED
+from memoryapp.engine.text.lines import CURRENT_TALK, MESSAGE_HEAD, NOT_ANALYSED
+from memoryapp.engine.text.scripts import is_spaced
 
 MODEL = "embedded-scorer"
 
@@ -41,11 +42,11 @@ _TOKEN_CHARS = 4
 _REASON_WORDS = 4
 
 _CANDIDATE = re.compile(
-    r"^\[Topic:(?P<number>\d+)\] \((?P<score>\d\.\d\d)\) \S+ \| \d+ msgs, ~(?P<size>\d+)(?P<kilo>K?) chars"
+    r"^\[(?P<id>(?:Topic|Session):\d+)\] \((?P<score>\d\.\d\d)\) \S+ \| \d+ msgs, ~(?P<size>\d+)(?P<kilo>K?) chars"
     r" \| (?P<summary>.*)$",
     re.MULTILINE,
 )
-_TOPIC_HEAD = re.compile(r"^=== Topic (\d+) ===$", re.MULTILINE)
+_TOPIC_HEAD = re.compile(r"^=== (Topic|Session) (\d+) ===$", re.MULTILINE)
 _AUTHOR = re.compile(r"^\[\w+ \(@?(?P<author>[^()]*)\) \((?P<date>\d{4}-\d\d-\d\d)")
 
 _SENTENCES: Mapping[str, Mapping[Language, str]] = {
@@ -61,6 +62,11 @@ _SENTENCES: Mapping[str, Mapping[Language, str]] = {
         "en": "Topics read: {read}; none says enough about the query.",
         "ru": "Прочитано топиков: {read}; ни один не говорит о запросе достаточно.",
     },
+    "others": {
+        "en": "Topics read: {read}; the query is about {named}, and what comes near it was said by others.",
+        "ru": "Прочитано топиков: {read}; в запросе {named}, а близкое к нему сказали другие.",
+    },
+    "said_by": {"en": " The query names {named}.", "ru": " В запросе {named}."},
     "words": {
         "en": "{who}{words} in {telling} of {messages} messages; score {score:.2f}.",
         "ru": "{who}{words} — сообщений с этими словами: {telling} из {messages}; оценка {score:.2f}.",
@@ -165,7 +171,7 @@ def _message(text: str, reasoning: str, call: ToolCall | None) -> Mapping[str, A
 
 
 def _call(wanted: Sequence[_Candidate], number: int) -> ToolCall:
-    ids = [parse_topic_id(candidate.id) for candidate in wanted]
+    ids = [candidate.id if is_session(candidate.id) else parse_topic_id(candidate.id) for candidate in wanted]
     return ToolCall(f"call_{number}", TOOL_NAME, json.dumps({"ids": ids}))
 
 
@@ -203,10 +209,10 @@ def _between(text: str, tag: str) -> str:
 def _candidates(lines: str) -> tuple[_Candidate, ...]:
     return tuple(
         _Candidate(
-            id=topic_id(int(found["number"])),
+            id=found["id"],
             score=float(found["score"]),
             size_chars=int(found["size"]) * (1000 if found["kilo"] else 1),
-            summary="" if found["summary"] == NOT_ANALYSED else found["summary"],
+            summary=found["summary"].removeprefix(f"{CURRENT_TALK}: ").replace(NOT_ANALYSED, ""),
         )
         for found in _CANDIDATE.finditer(lines)
     )
@@ -221,7 +227,8 @@ def _loaded(content: str) -> dict[str, tuple[_ReadMessage, ...]]:
     heads = list(_TOPIC_HEAD.finditer(content))
     ends = [head.start() for head in heads[1:]] + [len(content)]
     return {
-        topic_id(int(head[1])): _messages_in(content[head.end() : end]) for head, end in zip(heads, ends, strict=True)
+        item_id(head[1], int(head[2])): _messages_in(content[head.end() : end])
+        for head, end in zip(heads, ends, strict=True)
     }
 
 
@@ -301,7 +308,10 @@ def _weighing(talk: _Talk, judged: Sequence[Judged], kept: int) -> str:
     if not judged and (talk.people or talk.files):
         return ""
     if not kept:
-        return _say("nothing", talk, read=len(talk.read))
+        by_others = judged and is_by_others(judged[0])
+        return _say(
+            "others" if by_others else "nothing", talk, read=len(talk.read), named=judged[0].named if judged else ""
+        )
     chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: kept + 2])
     return _say("chose", talk, read=len(talk.read), chances=chances, kept=kept)
 
@@ -344,7 +354,7 @@ def _reason(talk: _Talk, found: Judged) -> str:
         return _say("meaning", talk, score=score)
     messages = talk.read[found.topic.id]
     best = messages[found.telling[0]]
-    return _say(
+    sentence = _say(
         "words",
         talk,
         who=f"{', '.join(filter(None, (best.author, best.date)))}: " if best.author else "",
@@ -353,15 +363,19 @@ def _reason(talk: _Talk, found: Judged) -> str:
         messages=len(messages),
         score=score,
     )
+    is_other = found.by_others > 0 and best.author not in ("", found.named)
+    return sentence + (_say("said_by", talk, named=found.named) if is_other else "")
 
 
 def _as_asked(talk: _Talk, found: Judged) -> list[str]:
     """The shared words as they are written in the query, the rarest first."""
     forms: dict[str, str] = {}
-    for word in words(talk.query):
+    for word in filter(is_spaced, words(talk.query)):
         for stem in stems(word):
             forms.setdefault(stem, word)
-    return list(dict.fromkeys(forms.get(stem, stem) for stem in found.shared))[:_REASON_WORDS]
+    written = dict.fromkeys(forms.get(stem, stem) for stem in found.shared)
+    # Of a pair of characters and the characters alone, the pair.
+    return [word for word in written if not any(word != other and word in other for other in written)][:_REASON_WORDS]
 
 
 def _excerpt(talk: _Talk, found: Judged) -> str:

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from memoryapp.engine.embeddings import Embedder, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.offline.joining import Stretch, joined
+from memoryapp.engine.text.languages import general
 from memoryapp.engine.text.passages import exchanges
 from memoryapp.engine.text.summaries import StemFrequencies, summary
 
-GENERAL = "General conversation"
 SPLIT_CHARS = 25_000
 
 # How many times better two means must describe a stretch than its own scatter would by chance.
@@ -66,30 +67,36 @@ async def segment(
     most_chars: int = SPLIT_CHARS,
     memory: StemFrequencies | None = None,
     least: int = 1,
+    together: int = 1,
 ) -> list[TopicDraft]:
     """The topics of one session's ``messages`` (oldest first), in order, each message in exactly one.
 
-    A topic with fewer than ``least`` messages is joined to the more similar neighbour. A topic with more than
+    Neighbours that have at most ``together`` messages with each other are joined, and a topic with fewer than ``least``
+    messages to the more similar neighbour. A topic with more than
     ``most_chars`` is divided, unless it is a single message. Raises EmbeddingError.
     """
     if not messages:
         return []
     units = _units(messages)
-    session = _Session(units, await embedder.embed([_text(unit) for unit in units]), _lifts(units))
-    turned = _joined(session, _stretches(session, 0, len(units)), least)
+    texts = embedder.profile.as_passages([_text(unit) for unit in units])
+    session = _Session(units, await embedder.embed(texts), _lifts(units))
+    turned = _stretches(session, 0, len(units))
+    turned = _joined(session, turned, together, together)
+    turned = _joined(session, turned, least)
     stretches = [[message for unit in units[start:end] for message in unit] for start, end in turned]
     parts = [part for stretch in stretches for part in _sized(stretch, most_chars)]
     drafts = [TopicDraft(await summary(part, embedder, memory), tuple(m.id for m in part)) for part in parts]
-    return cover(drafts, [message.id for message in messages])
+    return cover(drafts, messages)
 
 
-def cover(drafts: Sequence[TopicDraft], message_ids: Sequence[int]) -> list[TopicDraft]:
-    """``drafts`` completed so that they contain each of ``message_ids`` (oldest first) exactly once, ordered by first
+def cover(drafts: Sequence[TopicDraft], messages: Sequence[MessageContent]) -> list[TopicDraft]:
+    """``drafts`` completed so that they contain each of ``messages`` (oldest first) exactly once, ordered by first
     message.
 
     Foreign ids are removed. A message of two drafts stays in the earlier one. Empty drafts are removed, and consecutive
-    messages without a draft become a topic of their own.
+    messages without a draft become a topic of their own, a general conversation.
     """
+    message_ids = [message.id for message in messages]
     place = {id: at for at, id in enumerate(message_ids)}
     holder: dict[int, int] = {}
     for number, draft in enumerate(drafts):
@@ -97,7 +104,8 @@ def cover(drafts: Sequence[TopicDraft], message_ids: Sequence[int]) -> list[Topi
             if id in place:
                 holder.setdefault(id, number)
     kept = [TopicDraft(draft.summary, _messages_of(number, holder, message_ids)) for number, draft in enumerate(drafts)]
-    whole = [draft for draft in kept if draft.messages] + _uncovered(message_ids, holder)
+    unnamed = [TopicDraft(general(messages), run) for run in _uncovered(message_ids, holder)]
+    whole = [draft for draft in kept if draft.messages] + unnamed
     return sorted(whole, key=lambda draft: place[draft.messages[0]])
 
 
@@ -105,7 +113,7 @@ def _messages_of(number: int, holder: dict[int, int], message_ids: Sequence[int]
     return tuple(id for id in message_ids if holder.get(id) == number)
 
 
-def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[TopicDraft]:
+def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[tuple[int, ...]]:
     runs: list[list[int]] = []
     before = True
     for id in message_ids:
@@ -114,7 +122,7 @@ def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[Topic
                 runs.append([])
             runs[-1].append(id)
         before = id in holder
-    return [TopicDraft(GENERAL, tuple(run)) for run in runs]
+    return [tuple(run) for run in runs]
 
 
 def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
@@ -167,27 +175,27 @@ def _stretches(session: _Session, start: int, end: int) -> list[tuple[int, int]]
     return _stretches(session, start, start + at) + _stretches(session, start + at, end)
 
 
-def _joined(session: _Session, stretches: Sequence[tuple[int, int]], least: int) -> list[tuple[int, int]]:
-    """``stretches`` joined until each has at least ``least`` messages, the smallest first; a single stretch may have
-    fewer."""
-    left = list(stretches)
-    counts = [sum(len(unit) for unit in session.units[start:end]) for start, end in left]
-    while len(left) > 1 and min(counts) < least:
-        at = counts.index(min(counts))
-        before = at == len(left) - 1 or (
-            at > 0 and _likeness(session, left[at - 1], left[at]) >= _likeness(session, left[at], left[at + 1])
+def _joined(
+    session: _Session, stretches: Sequence[tuple[int, int]], least: int, most: int | None = None
+) -> list[tuple[int, int]]:
+    """``stretches`` joined until each has at least ``least`` messages, or none could be with at most ``most``; a single
+    stretch may have fewer."""
+    parts = [
+        Stretch(
+            tuple(message for unit in session.units[start:end] for message in unit),
+            session.vectors[start:end].sum(axis=0),
+            float(session.lifts[start]),
         )
-        first = at - 1 if before else at
-        left[first : first + 2] = [(left[first][0], left[first + 1][1])]
-        counts[first : first + 2] = [counts[first] + counts[first + 1]]
-    return left
+        for start, end in stretches
+    ]
 
+    def is_small(part: Stretch) -> bool:
+        return len(part.messages) < least
 
-def _likeness(session: _Session, before: tuple[int, int], after: tuple[int, int]) -> float:
-    """The cosine of two neighbouring stretches; lower when a long pause separates them."""
-    one, other = (session.vectors[start:end].mean(axis=0) for start, end in (before, after))
-    cosine = float(one @ other) / max(float(np.linalg.norm(one) * np.linalg.norm(other)), _FLAT)
-    return cosine / float(session.lifts[after[0]])
+    def fits(before: Stretch, after: Stretch) -> bool:
+        return most is None or len(before.messages) + len(after.messages) <= most
+
+    return [(stretches[first][0], stretches[end - 1][1]) for first, end in joined(parts, is_small, fits)]
 
 
 def _turns(vectors: Vectors) -> Floats:

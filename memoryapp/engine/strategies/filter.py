@@ -6,27 +6,29 @@ nothing was similar enough, or everything that was found was filtered out.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
-from memoryapp.engine.context import chunks_text
-from memoryapp.engine.events import CandidatesFound, Event, Filtered, QueryEnriched, RunFinished, Selected
-from memoryapp.engine.fusion import z_scores
+from memoryapp.engine.context import chunks_text, passage_chunks_text
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, Selected
+from memoryapp.engine.fusion import by_meaning
+from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.notes import Note
-from memoryapp.engine.parameters import Parameters, number
+from memoryapp.engine.parameters import CONTEXTS, Parameters, choice, number
 from memoryapp.engine.strategies.cuts import CALIBRATED, PRESETS, Cuts, FilteredItem, Filtering, apply_cuts
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import NEAREST, Strategy
-from memoryapp.engine.text.lexical import Floats, Weighed
 
 _BALANCED = PRESETS["balanced"]
 
 
 @dataclass(frozen=True, slots=True)
 class FilterParameters(Parameters):
-    """The parameters of a filter; see ``Cuts``."""
+    """The parameters of a filter; see ``Cuts``. Whole topics would bring back what it cuts off, so it hands over
+    passages whatever the setting."""
+
+    context: str = choice(CONTEXTS[0], CONTEXTS)
 
     initial_top_k: int = number(_BALANCED.initial_top_k, 3, 30)
     initial_threshold: float = number(_BALANCED.initial_threshold, 0.0, 0.9)
@@ -39,30 +41,23 @@ class FilterParameters(Parameters):
         return Cuts(self.initial_top_k, self.initial_threshold, self.threshold, self.score_gap, self.final_top_k)
 
 
-def by_meaning(cosine: Floats, words: Weighed, foreign: object) -> Floats:
-    """The order by cosine alone; a passage without a vector has the average."""
-    meaning: Floats = np.nan_to_num(z_scores(cosine))
-    return meaning
-
-
 def similarities(found: CandidatesFound) -> dict[str, float]:
     """The cosine of each topic that was found, by id."""
     return {candidate.id: candidate.cosine for candidate in found.ranked()}
 
 
-async def recall(request: StrategyRequest[FilterParameters], ports: Ports) -> AsyncIterator[Event]:
-    """The events: the query as it was typed, its candidates by cosine, what each stage removes, and what is left."""
+async def recall(request: StrategyRequest[FilterParameters], ports: Ports, emit: Emit) -> RunFinished:
+    """Emits the query as it was typed, its candidates by cosine, and what each stage removes; returns what is left."""
     search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
-    yield search.line
+    emit(search.line)
     found = await search.find(fusion=by_meaning)
-    yield found.event
+    emit(found.event)
     if found.event.by_words_alone:
-        yield RunFinished((), (), "no_vectors", notes=found.event.notes)
-        return
+        return RunFinished((), (), "no_vectors", notes=found.event.notes)
     filtering = apply_cuts(similarities(found.event), request.parameters.cuts)
     for stage in stages(filtering):
-        yield stage
-    yield _finished(filtering, found)
+        emit(stage)
+    return _finished(filtering, found)
 
 
 def stages(filtering: Filtering) -> Iterator[Filtered]:
@@ -105,5 +100,6 @@ STRATEGY = Strategy(
     FilterParameters,
     ranking=NEAREST,
     context=chunks_text,
+    passages=passage_chunks_text,
     calibrated={profile: asdict(presets["balanced"]) for profile, presets in CALIBRATED.items()},
 )

@@ -12,18 +12,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memoryapp.engine.candidates import ItemCandidate
-from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.conversation import Conversation, ToolChoice, TurnLimits
-from memoryapp.engine.events import Event, ModelProgress, Piece, QueryEnriched, RunFinished, Selected
-from memoryapp.engine.limits import Limits
+from memoryapp.engine.chat.protocol import Chat, Reply
+from memoryapp.engine.conversation import Conversation, Failure, ToolChoice, TurnLimits
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import Piece, RunFinished, Selected
 from memoryapp.engine.memory import ReadTopics, TopicContent
-from memoryapp.engine.parameters import RerankParameters
+from memoryapp.engine.parameters import Limits, RerankParameters
 from memoryapp.engine.prompts import (
     ANSWER_NOW,
     ANSWER_SCHEMA,
@@ -35,7 +34,7 @@ from memoryapp.engine.prompts import (
 from memoryapp.engine.strategies.outcomes import Fallback, Trail, chosen, fall_back
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
-from memoryapp.engine.strategies.topics_tool import TopicsTool, joined
+from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
 from memoryapp.engine.text.answers import Pick, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
 from memoryapp.engine.threads import apart
@@ -45,26 +44,16 @@ _SHORT_CHARS = 8_000
 _SESSION_FILE = re.compile(r"Artifact:session(?::(\d{1,3}))?")
 
 
-async def recall(request: StrategyRequest[RerankParameters], ports: Ports) -> AsyncIterator[Event | ModelProgress]:
-    """The events of a run: the query is rewritten by one model, searched, and selected from by another."""
-    line = QueryEnriched(request.query, request.query, note="failed", seconds=0.0)
-    async with aclosing(ports.enrich()) as steps:
-        async for step in steps:
-            if isinstance(step, QueryEnriched):
-                line = step
-            else:
-                yield step
-    search = await ports.search(line)
-    yield search.line
+async def recall(request: StrategyRequest[RerankParameters], ports: Ports, emit: Emit) -> RunFinished:
+    """The query is rewritten by one model, searched, and selected from by another."""
+    search = await ports.search(await ports.enrich(emit))
+    emit(search.line)
     found = await search.find()
-    yield found.event
-    limits, began = request.parameters.limits(ports.budget.left), time.perf_counter()
+    emit(found.event)
+    limits, began = request.parameters.limits(ports.deadline.left), time.perf_counter()
     asked = _rerank_request(request, search.line.enriched, found)
-    async with aclosing(rerank(asked, chat=ports.chat, read_topics=ports.read_topics, limits=limits)) as events:
-        async for event in events:
-            if isinstance(event, RunFinished):
-                event = replace(event, rerank_seconds=round(time.perf_counter() - began, 6))
-            yield event
+    finished = await rerank(asked, chat=ports.chat, read_topics=ports.read_topics, limits=limits, emit=emit)
+    return replace(finished, rerank_seconds=round(time.perf_counter() - began, 6))
 
 
 def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, found: Found) -> RerankRequest:
@@ -88,17 +77,16 @@ def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, f
 
 
 async def rerank(
-    request: RerankRequest, *, chat: Chat, read_topics: ReadTopics, limits: Limits
-) -> AsyncGenerator[Event | ModelProgress, None]:
-    """The events from the first turn to ``RunFinished``, which always comes, and comes last.
+    request: RerankRequest, *, chat: Chat, read_topics: ReadTopics, limits: Limits, emit: Emit
+) -> RunFinished:
+    """Emits the events from the first turn on, and returns the last one.
 
     ``ModelProgress`` in between is the text that the model has sent so far. The totals of ``RunFinished`` stay zero:
     they are summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a
     prompt that ``prompts.faults`` would have rejected.
     """
     if not (request.candidates or request.people or request.artifacts):
-        yield fall_back(request, "no_candidates", limits.stand_ins)
-        return
+        return fall_back(request, "no_candidates", limits.stand_ins)
     topics = TopicsTool(request.candidates, read_topics, limits)
     conversation = Conversation(
         chat,
@@ -110,20 +98,14 @@ async def rerank(
     )
     while True:
         turn = _Turn.of(request, limits, topics, tool_turns=conversation.tool_turns)
-        async with aclosing(conversation.turn(tool_choice=turn.tool_choice, schema=turn.schema)) as events:
-            async for event in events:
-                yield event
-        calls = conversation.reply.tool_calls if conversation.reply else ()
-        if conversation.failure or turn.is_last or not calls:
-            break
-        await topics.take(calls)
-        async for event in conversation.answer_calls():
-            yield event
-        if conversation.failure:
-            break
+        outcome = await conversation.turn(emit, tool_choice=turn.tool_choice, schema=turn.schema)
+        if isinstance(outcome, Failure) or turn.is_last or not outcome.tool_calls:
+            return await _finished(request, limits, outcome, topics, turn)
+        await topics.take(outcome.tool_calls)
+        if late := await conversation.answer_calls(outcome, emit):
+            return await _finished(request, limits, late, topics, turn)
         if conversation.tool_turns == limits.max_tool_calls:
             conversation.say(ANSWER_NOW[language_of(request.query, request.language)])
-    yield await _finished(request, limits, conversation, topics, turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +140,21 @@ class _Turn:
 
 
 async def _finished(
-    request: RerankRequest, limits: Limits, conversation: Conversation, topics: TopicsTool, last: _Turn
+    request: RerankRequest, limits: Limits, outcome: Reply | Failure, topics: TopicsTool, last: _Turn
 ) -> RunFinished:
-    """The last event, from the state of the conversation after its ``last`` turn."""
+    """The last event, from the outcome of the conversation's ``last`` turn."""
     trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
 
     def fallen(fallback: Fallback) -> RunFinished:
         return fall_back(request, fallback, limits.stand_ins, trail)
 
-    reply = conversation.reply
-    if conversation.failure or not reply:
-        return fallen(conversation.failure.cause if conversation.failure else "empty_response")
-    if reply.tool_calls:
+    if isinstance(outcome, Failure):
+        return fallen("parse_error" if outcome.cause == "cut" else outcome.cause)
+    if outcome.tool_calls:
         return fallen("max_tool_calls")
     if last.must_read:
         return fallen("protocol_violation")
-    picks = await apart(parse_answer, reply.text, size=len(reply.text))
+    picks = await apart(parse_answer, outcome.text, size=len(outcome.text))
     if picks is None:
         return fallen("parse_error")
     choice = _choice(picks, request, limits)
@@ -205,9 +186,10 @@ class _Picks:
 
 def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _Picks:
     """The picks that are candidates, by kind, in the model's order."""
-    named = [replace(pick, id=_session_file(pick.id, request.artifacts)) for pick in picks]
-    once = list({pick.id: pick for pick in reversed(named)}.values())[::-1]
     topics = {candidate.id for candidate in request.candidates}
+    given = [replace(pick, id=next(iter(named(pick.id, topics)), pick.id)) for pick in picks]
+    read = [replace(pick, id=_session_file(pick.id, request.artifacts)) for pick in given]
+    once = list({pick.id: pick for pick in reversed(read)}.values())[::-1]
     people = {candidate.id for candidate in request.people}
     artifacts = {candidate.id for candidate in request.artifacts}
     foreign = tuple(pick.id for pick in once if pick.id not in topics | people | artifacts)

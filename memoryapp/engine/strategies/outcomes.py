@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.candidates import BASELINE, Candidate
+from memoryapp.engine.events import CandidatesFound, RunFinished, Selected
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.prompts import RerankRequest
 
@@ -63,10 +64,32 @@ def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trai
     return _finished(request, _stand_ins(request, ids), trail, fallback, (Note(fallback, {"instead": instead}),))
 
 
+def interrupted(found: CandidatesFound, requested: Sequence[str], fallback: str, most: int) -> RunFinished:
+    """At most ``most`` topics in place of the selection of a run that ended from outside, by the same rule."""
+    ranked = found.ranked()
+    order = sorted(ranked, key=lambda each: (each.vector_rank or each.rank, each.rank))
+    baseline = tuple(each.id for each in order[:BASELINE])
+    nearest = baseline if any(each.shown for each in ranked) else ()
+    ids = (tuple(requested) or nearest)[:most]
+    instead = "nothing" if not ids else "requested" if requested else "nearest"
+    return RunFinished(
+        selected=tuple(_selected(ids, ranked, baseline)),
+        dropped=(),
+        fallback=fallback,
+        notes=(Note("interrupted_run", {"instead": instead}),),
+        requested=tuple(requested),
+        baseline=baseline,
+    )
+
+
 def _stand_ins(request: RerankRequest, ids: Sequence[str]) -> list[Selected]:
-    scores = {candidate.id: candidate.score for candidate in request.candidates}
-    vector_ranks = {id: rank for rank, id in enumerate(request.baseline, start=1)}
-    vector_ranks |= {candidate.id: candidate.vector_rank for candidate in request.candidates}
+    return _selected(ids, request.candidates, request.baseline)
+
+
+def _selected(ids: Sequence[str], candidates: Sequence[Candidate], baseline: Sequence[str]) -> list[Selected]:
+    scores = {candidate.id: candidate.score for candidate in candidates}
+    vector_ranks = {id: rank for rank, id in enumerate(baseline, start=1)}
+    vector_ranks |= {candidate.id: candidate.vector_rank for candidate in candidates}
     return [
         Selected(id=id, rank=rank, reason="", score=scores.get(id, 0.0), vector_rank=vector_ranks[id])
         for rank, id in enumerate(ids, start=1)

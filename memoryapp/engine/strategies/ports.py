@@ -6,15 +6,16 @@ run. They also replay earlier runs, cache what was read, and store the query's v
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Generic, Protocol, TypeVar
 
-from memoryapp.engine.budget import Budget
+from memoryapp.engine.budget import Deadline
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.events import CandidatesFound, QueryEnriched, Retried, SteppedDown
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, ReadTopics, Where
 from memoryapp.engine.parameters import Parameters
@@ -28,7 +29,8 @@ class StrategyRequest(Generic[Own]):
     """One query to one memory, with the strategy's own parameters.
 
     ``variables`` replace those of a rerank prompt: a run that is tried again sends its model the same ones, whatever
-    has changed since.
+    has changed since. ``where`` are the filters of a caller or a person, which the ports apply by themselves;
+    ``unread`` are filters in the query that could not be read.
     """
 
     query: str
@@ -38,11 +40,14 @@ class StrategyRequest(Generic[Own]):
     prompts: PromptBook
     media: tuple[MediaContent, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    where: Where = ANYWHERE
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """A passage that a search ranked: its text, and the messages that contain it, oldest first.
+    """A passage that a search ranked: its text, and the messages that contain it, oldest first. After a search that is
+    restricted, both are without the messages that it does not permit.
 
     ``score`` is ``fused`` mapped into (0, 1); ``topics`` are the numbers of the live topics with its messages.
     """
@@ -85,18 +90,19 @@ class FindCandidates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """A search whose vectors are ready. ``line`` is the query as it will be compared; an unrelated rewrite was removed
-    from it."""
+    """A search whose vectors are ready, which took ``seconds``. ``line`` is the query as it will be compared; an
+    unrelated rewrite was removed from it."""
 
     line: QueryEnriched
     find: FindCandidates
+    seconds: float = 0.0
 
 
 class SearchTimeout(Exception):
     """The run's time ended before the search had found anything."""
 
 
-Enrich = Callable[[], AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]]
+Enrich = Callable[[Emit], Awaitable[QueryEnriched]]
 PrepareSearch = Callable[[QueryEnriched], Awaitable[PreparedSearch]]
 ReadMessages = Callable[[Sequence[int]], Awaitable[Sequence[MessageContent]]]
 
@@ -120,11 +126,11 @@ ScoreTexts = Callable[[str, Sequence[str]], Awaitable[RerankScores]]
 class Ports:
     """Everything that a strategy may call, for one run.
 
-    ``enrich`` yields events of the endpoint and ends with the rewritten query. ``search`` makes a query's vectors and
+    ``enrich`` returns the rewritten query, and emits events of the endpoint. ``search`` makes a query's vectors and
     returns the prepared search. ``read_topics`` and ``read_messages`` take row numbers and return, in that order, what
-    the owner still has of them. ``rerank_scores`` asks the cross-encoder, or else the embedded scorer. ``budget`` has
-    the remaining seconds of the run. ``writer`` is the model that may write an answer; None when no model is connected
-    or models are switched off.
+    the owner still has of them. ``rerank_scores`` asks the cross-encoder, or else the embedded scorer. ``deadline`` is
+    that of the whole run: every call of a model gets a part of the seconds ``left``. ``writer`` is the model that may
+    write an answer; None when no model is connected or models are switched off.
     """
 
     chat: Chat
@@ -133,5 +139,5 @@ class Ports:
     read_topics: ReadTopics
     read_messages: ReadMessages
     rerank_scores: ScoreTexts
-    budget: Budget
+    deadline: Deadline
     writer: Chat | None = None

@@ -1,14 +1,15 @@
-"""A strategy as a value: its name, its parameters, its prompts, and the generator of its events."""
+"""A strategy as a value: its name, its parameters, its prompts, and the function that recalls."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal
 
 from memoryapp.engine.candidates import BASELINE, RANKED
-from memoryapp.engine.context import TopicsText, topics_text
-from memoryapp.engine.events import Event, ModelProgress
+from memoryapp.engine.context import TopicsText, passages_text, topics_text
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import RunFinished
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies.ports import Own, Ports, StrategyRequest
 
@@ -35,25 +36,31 @@ NEAREST = Ranking(BASELINE, _nearest)
 
 @dataclass(frozen=True, slots=True)
 class Strategy(Generic[Own]):
-    """``recall`` yields the events after ``RunStarted`` up to ``RunFinished``, which comes last.
+    """``recall`` emits the events after ``RunStarted``, and returns the last event of the run.
 
-    It leaves the context and the totals of ``RunFinished`` empty; the run adds them. A run is labelled with the first
-    of its ``prompts``. When models are switched off, a strategy that ``needs_model`` is replaced by the nearest topics.
-    ``context`` makes the text of the selected topics for the chat model. A strategy that ``answers`` ends with words.
-    One that ``plans`` chooses its own steps; a setting can switch it off. ``calibrated`` holds, by the name of an
-    embedding profile, defaults of parameters that differ for that profile.
+    It leaves the context and the totals of ``RunFinished`` empty; the run adds them and emits it. A run is labelled
+    with the first of its ``prompts``. When models are switched off, a strategy that ``needs_model`` is replaced by the
+    nearest topics. ``context`` makes the text of the selected topics for the chat model, ``passages`` that of their
+    passages. A strategy that ``answers`` ends with words. One that ``plans`` chooses its own steps; a setting can
+    switch it off. ``calibrated`` holds, by the name of an embedding profile, defaults of parameters that differ for
+    that profile.
     """
 
     name: str
-    recall: Callable[[StrategyRequest[Own], Ports], AsyncIterator[Event | ModelProgress]]
+    recall: Callable[[StrategyRequest[Own], Ports, Emit], Awaitable[RunFinished]]
     parameters: type[Own]
-    prompts: tuple[Literal["rerank", "enrich", "plan", "answer", "expand"], ...] = ()
+    prompts: tuple[Literal["rerank", "enrich", "plan", "answer", "expand", "verify"], ...] = ()
     needs_model: bool = False
     answers: bool = False
     plans: bool = False
     ranking: Ranking = FUSED
     context: TopicsText = topics_text
+    passages: TopicsText = passages_text
     calibrated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def text_of(self, context: str) -> TopicsText:
+        """What makes the text of the selected topics, by the parameter of that name."""
+        return self.passages if context == "passages" else self.context
 
 
 AnyStrategy = Strategy[Any]

@@ -7,15 +7,15 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.conversation import Tool, ToolResult
 from memoryapp.engine.events import ReadTopic, ToolCall, TopicsRead
-from memoryapp.engine.limits import Limits
 from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
 from memoryapp.engine.notes import Note, Notes, english
+from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts import TOOL, TOOL_NAME, topic_number
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lines import one_line, size_text, topic_text
@@ -123,9 +123,16 @@ class TopicsTool:
 
 def _understood(call: ToolCall, candidates: Mapping[str, Candidate]) -> _Request:
     """The content of a call. Numbers, texts and ``Topic:42`` all name a topic; a call of another tool names none."""
-    ids = parse_ids(call.arguments) if call.name == TOOL_NAME else None
-    known = tuple(id for id in ids or () if id in candidates)
-    return _Request(known, tuple(id for id in ids or () if id not in candidates))
+    ids = (parse_ids(call.arguments) if call.name == TOOL_NAME else None) or ()
+    known = [name for id in ids for name in named(id, candidates)]
+    return _Request(joined(known), tuple(id for id in ids if not named(id, candidates)))
+
+
+def named(id: str, candidates: Container[str]) -> tuple[str, ...]:
+    """The candidates that the id may mean. A number alone, which was read as a topic's, may be that of an active
+    session: a call has numbers only."""
+    session = id.replace("Topic:", "Session:", 1)
+    return tuple(each for each in dict.fromkeys((id, session)) if each in candidates)
 
 
 def joined(*groups: Iterable[str]) -> tuple[str, ...]:

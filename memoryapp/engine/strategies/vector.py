@@ -4,38 +4,55 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from memoryapp.engine.events import Event, QueryEnriched, RunFinished, Selected
-from memoryapp.engine.parameters import Parameters
+from memoryapp.engine.candidates import BASELINE
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import QueryEnriched, RunFinished, Selected
+from memoryapp.engine.fusion import by_meaning
+from memoryapp.engine.parameters import Parameters, number
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import NEAREST, Strategy
 
+# As many replace a strategy whose model is switched off.
 TOPICS = 5
 
 
-async def recall(request: StrategyRequest[Parameters], ports: Ports, *, disabled: bool = False) -> AsyncIterator[Event]:
-    """The events: the query as it was typed, its candidates, and the nearest of them.
+@dataclass(frozen=True, slots=True)
+class VectorParameters(Parameters):
+    """At most ``max_topics`` are selected."""
 
-    ``disabled`` means that this replaces a strategy whose model is switched off.
-    """
-    note = "disabled" if disabled else "not_wanted"
-    search = await ports.search(QueryEnriched(request.query, request.query, note=note, seconds=0.0))
-    yield search.line
+    max_topics: int = number(TOPICS, 1, BASELINE)
+
+
+async def recall(request: StrategyRequest[VectorParameters], ports: Ports, emit: Emit) -> RunFinished:
+    """Emits the query as it was typed, and its candidates by cosine; returns the nearest of them, scored by cosine."""
+    search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
+    emit(search.line)
+    found = await search.find(fusion=by_meaning)
+    emit(found.event)
+    by_words = found.event.by_words_alone
+    scores = {each.id: each.score if by_words else each.cosine for each in found.event.ranked()}
+    return _nearest(found, request.parameters.max_topics, scores, "no_vectors" if by_words else "")
+
+
+async def without_model(request: StrategyRequest[Parameters], ports: Ports, emit: Emit) -> RunFinished:
+    """In place of a strategy whose model is switched off: emits the query as it was typed, and the candidates of that
+    strategy; returns the nearest of them."""
+    search = await ports.search(QueryEnriched(request.query, request.query, note="disabled", seconds=0.0))
+    emit(search.line)
     found = await search.find()
-    yield found.event
-    yield _nearest(found, "disabled" if disabled else "no_vectors" if found.event.by_words_alone else "")
+    emit(found.event)
+    return _nearest(found, TOPICS, {each.id: each.score for each in found.event.ranked()}, "disabled")
 
 
-def _nearest(found: Found, fallback: str) -> RunFinished:
+def _nearest(found: Found, most: int, scores: Mapping[str, float], fallback: str) -> RunFinished:
     """The first topics by cosine; without a vector of the query, the first by words."""
     event = found.event
-    scores = {candidate.id: candidate.score for candidate in event.ranked()}
     selected = [
         Selected(id=id, rank=rank, reason="", score=scores.get(id, 0.0), vector_rank=rank)
-        for rank, id in enumerate(found.baseline[:TOPICS], start=1)
+        for rank, id in enumerate(found.baseline[:most], start=1)
     ]
     if event.by_words_alone:
         selected = [replace(topic, vector_rank=0) for topic in selected]
@@ -44,5 +61,5 @@ def _nearest(found: Found, fallback: str) -> RunFinished:
     )
 
 
-STRATEGY = Strategy("vector", recall, Parameters, ranking=NEAREST)
-WITHOUT_MODEL = replace(STRATEGY, recall=partial(recall, disabled=True))
+STRATEGY = Strategy("vector", recall, VectorParameters, ranking=NEAREST)
+WITHOUT_MODEL = Strategy("vector", without_model, Parameters, ranking=NEAREST)

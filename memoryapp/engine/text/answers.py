@@ -16,10 +16,10 @@ from typing import Any
 import json_repair
 
 from memoryapp.engine.memory import item_id, parse_item_id
+from memoryapp.engine.text.json_answers import OPENING, embedded
 
 # A longer answer is noise; the bound also limits the work on hostile input.
 _MAX_CHARS = 200_000
-_MAX_OPENINGS = 500
 _MAX_ID_CHARS = 80
 _MAX_REASON_CHARS = 600
 
@@ -35,7 +35,7 @@ _KINDS = {
     "files": "Artifact",
 }
 _ID_KEYS = ("id", "topic_id", "person_id", "artifact_id")
-_KIND_PREFIX = re.compile(r"^\s*+\[?\s*+(topic|person|artifact)\s*+:", re.IGNORECASE)
+_KIND_PREFIX = re.compile(r"^\s*+\[?\s*+(topic|session|person|artifact)\s*+:", re.IGNORECASE)
 # A file of the running conversation, which models name by its position: Artifact:session:2.
 _SESSION_FILE = re.compile(
     r"^\[?\s*+(?P<kind>artifact\s*+:)?\s*+session\s*+(?::\s*+(?P<number>\d{1,3}))?\s*+\]?$", re.IGNORECASE
@@ -43,8 +43,6 @@ _SESSION_FILE = re.compile(
 _LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
 # A string that ends inside an id ("Topic:1) might have become "Topic:18".
 _CUT_ID = re.compile(r"""(?<=[\[,:{\s])["']\[?[a-z]*:?\d*$""", re.IGNORECASE)
-# "[" has many uses in prose; JSON continues with one of these characters.
-_OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
 
 _KEY = re.compile(rf"[\"'](?:{'|'.join(_KINDS)})[\"']\s*+:")
 _LAST_WORD_EMPTY = re.compile(r"\[\s*\][\s.`]*\Z")
@@ -102,7 +100,7 @@ def _unwrapped(value: Any) -> Any:
 
 def _names_topic(text: str) -> bool:
     named = parse_item_id(text.strip(), "Topic")
-    return named is not None and named[0] == "Topic"
+    return named is not None and named[0] in ("Topic", "Session")
 
 
 def read_id(value: object, kind: str = "Topic") -> str | None:
@@ -110,13 +108,11 @@ def read_id(value: object, kind: str = "Topic") -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     text = _text(value)[:_MAX_ID_CHARS].strip()
-    named = parse_item_id(text, kind)
-    if named:
-        return item_id(*named)
     session = _SESSION_FILE.match(text)
     if session and (session["kind"] or kind == "Artifact"):
         return ":".join(("Artifact", "session", *filter(None, [session["number"]])))
-    return text or None
+    named = parse_item_id(text, kind)
+    return item_id(*named) if named else text or None
 
 
 def _text(value: float | str) -> str:
@@ -147,7 +143,8 @@ def _lists(value: Any) -> Iterator[tuple[str, list[Any]]]:
             yield from _lists(inner)
         for key, kind in _KINDS.items():
             if key in value and value[key] is not None:
-                yield kind, value[key] if isinstance(value[key], list) else [value[key]]
+                items = _unwrapped(value[key]) if isinstance(value[key], str) else value[key]
+                yield kind, items if isinstance(items, list) else [items]
 
 
 def _is_answer(value: Any) -> bool:
@@ -188,7 +185,7 @@ def _values(text: str) -> Iterator[Any]:
     if whole is not None:
         yield whole[0]
         return
-    found = [*_fenced(text), *_embedded(text)]
+    found = [*_fenced(text), *embedded(text)]
     # The last object wins: a model that thinks aloud ends with its decision. A bare list in prose may be a citation
     # such as [42], so lists come after objects, and after the repair of a broken object.
     objects = [value for value in found if _is_answer(value)]
@@ -220,22 +217,6 @@ def _fenced(text: str) -> Iterator[Any]:
         yield from _decoded(_LANGUAGE_WORD.sub("", block).strip()) or ()
 
 
-def _embedded(text: str) -> list[Any]:
-    """Complete JSON values inside ``text``, outermost only, in order."""
-    decoder, found, end = json.JSONDecoder(), [], 0
-    for tried, match in enumerate(_OPENING.finditer(text)):
-        if tried >= _MAX_OPENINGS:
-            break
-        if match.start() < end:
-            continue
-        try:
-            value, end = decoder.raw_decode(text, match.start())
-        except _UNREADABLE:
-            continue
-        found.append(value)
-    return found
-
-
 def _mended(text: str) -> Iterator[Any]:
     """The answer object, or else the list, that begins somewhere in ``text`` and is broken or cut off."""
     for start in _broken_starts(text):
@@ -252,7 +233,7 @@ def _mended(text: str) -> Iterator[Any]:
 def _broken_starts(text: str) -> Sequence[int]:
     key = _KEY.search(text)
     brace = text.rfind("{", 0, key.start()) if key else -1
-    first = _OPENING.search(text)
+    first = OPENING.search(text)
     return [start for start in (brace, first.start() if first else -1) if start >= 0]
 
 

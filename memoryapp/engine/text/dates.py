@@ -47,7 +47,7 @@ october october's октябрь октября октябре октябрю о
 november november's ноябрь ноября ноябре ноябрю ноябрем
 december december's декабрь декабря декабре декабрю декабрем
 """
-_MONTH = {name: month for month, line in enumerate(_MONTHS.strip().split("\n"), start=1) for name in line.split()}
+MONTH_NAMES = {name: month for month, line in enumerate(_MONTHS.strip().split("\n"), start=1) for name in line.split()}
 # Names of months that are other words as well: a number or one of these must be beside them.
 _AMBIGUOUS = frozenset({"may", "march"})
 _BESIDE = "in of on since until till by during before after around late early mid last this next from to between"
@@ -161,14 +161,14 @@ def _numeric(text: str) -> Iterator[_Named]:
 
 def _months(tokens: Sequence[str]) -> Iterator[_Named]:
     for at, token in enumerate(tokens):
-        if token in _MONTH:
+        if token in MONTH_NAMES:
             before, after = _neighbours(tokens, at)
             day = _day(before[1]) or _day(after[0])
             has_day_behind = not _day(before[1]) and _day(after[0]) is not None
             year = _year(after[1] if has_day_behind else after[0]) or _year(before[1])
             if token in _AMBIGUOUS and not (day or year or (at and tokens[at - 1] in _PREPOSITIONS)):
                 continue
-            named = _Named(_joined(token, day, year), year, _MONTH[token], day)
+            named = _Named(_joined(token, day, year), year, MONTH_NAMES[token], day)
             yield named if day else _put_in_words(named, before)
 
 

@@ -30,6 +30,7 @@ from memoryapp.engine.text.answers import ExcerptPart
 from memoryapp.engine.text.lexical import idf, stems
 from memoryapp.engine.text.lines import message_head, moment_text, quoted
 from memoryapp.engine.text.passages import exchanges
+from memoryapp.engine.text.scripts import UNSPACED_RANGES
 
 # A piece counts as "altered" if this share of its words is found in order; otherwise it is another text.
 _ALTERED_SHARE = 0.6
@@ -50,7 +51,8 @@ _Word = tuple[str, int, int]
 _Span = tuple[int, int]
 # A position in the talk: that of the message, and an offset in its text.
 _Place = tuple[int, int]
-_WORD = re.compile(r"\w+")
+# Without spaces between words every character counts as one.
+_WORD = re.compile(rf"[{UNSPACED_RANGES}]|[^\W{UNSPACED_RANGES}]+")
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 # Heads separate the messages of an excerpt wherever they are: stored text cannot contain one.
 _HEAD = re.compile(r"\[(?:User|Assistant|Peer|System|Forwarded)\b[^\[\]\n]{0,400}+\]:[ \t]?", re.IGNORECASE)

@@ -7,6 +7,8 @@ rules: there an unreadable answer must never look like an empty choice.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +20,11 @@ TEXT: Mapping[str, Any] = {"type": "string"}
 INTEGER: Mapping[str, Any] = {"type": "integer"}
 # A longer answer is noise; the bound also limits the work of repairing one.
 MOST_ANSWER_CHARS = 100_000
+_MOST_OPENINGS = 500
+# "[" has many uses in prose; JSON continues with one of these characters.
+OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
+# How often JSON may be written into a text of JSON.
+_MOST_WRAPPINGS = 3
 
 
 def list_schema(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -43,6 +50,101 @@ def mended(text: str) -> Any:
         return None
     # The empty text is how json_repair reports that it found nothing.
     return None if value == "" else value
+
+
+def embedded(text: str) -> list[Any]:
+    """Complete JSON values inside ``text``, outermost only, in order."""
+    decoder, found, end = json.JSONDecoder(), [], 0
+    for tried, match in enumerate(OPENING.finditer(text)):
+        if tried >= _MOST_OPENINGS:
+            break
+        if match.start() < end:
+            continue
+        try:
+            value, end = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        found.append(value)
+    return found
+
+
+def decoded(text: str) -> Any:
+    """The JSON value that is ``text``, in a fence or not; None when it is anything else."""
+    inner = text.strip()
+    if inner.startswith("```") and inner.endswith("```"):
+        inner = inner.strip("`").strip().removeprefix("json")
+    try:
+        return json.loads(inner)
+    except (ValueError, RecursionError):
+        return None
+
+
+def unpacked(text: str, schema: Mapping[str, Any]) -> Any:
+    """The JSON of an answer of this ``schema``, if parts of it were written into texts of JSON; None where nothing is
+    to unpack."""
+    given = decoded(text)
+    value = _from_text(given)
+    if given is None and '\\"' in text:
+        value = _from_text(_escaped(text))
+    if isinstance(value, Mapping) and fulfils(value.get("properties"), schema):
+        # Small models fill in the schema itself.
+        value = value["properties"]
+    if isinstance(value, Mapping) and len(value) == 1 and not value.keys() & schema.get("properties", {}).keys():
+        inner = _from_text(next(iter(value.values())))
+        value = inner if fulfils(inner, schema) else value
+    value = _shaped(value, schema)
+    return None if value == given else value
+
+
+def fulfils(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether ``value`` has all that the schema of an object requires, by its names."""
+    return isinstance(value, Mapping) and set(schema.get("required", ())) <= value.keys()
+
+
+def _escaped(text: str) -> Any:
+    """The text of JSON between other words, whose quotation marks are escaped."""
+    start, end = text.find('{\\"'), text.rfind("}")
+    return decoded(f'"{text[start : end + 1]}"') if 0 <= start < end else None
+
+
+def _from_text(value: Any) -> Any:
+    for _ in range(_MOST_WRAPPINGS):
+        if not (isinstance(value, str) and value.strip()[:1] in ("{", "[", '"')):
+            break
+        inner = decoded(value)
+        if inner is None:
+            break
+        value = inner
+    return value
+
+
+def _shaped(value: Any, schema: Mapping[str, Any]) -> Any:
+    """``value`` with texts replaced by the lists and objects that the schema has in their places."""
+    kind = schema.get("type")
+    if kind in ("array", "object"):
+        value = _from_text(value)
+    if kind == "array" and isinstance(value, list):
+        return [_shaped(item, schema.get("items", {})) for item in value]
+    if kind == "object" and isinstance(value, Mapping):
+        inner = schema.get("properties", {})
+        return {key: _shaped(item, inner[key]) if key in inner else item for key, item in value.items()}
+    return value
+
+
+def breaks_off(text: str) -> bool:
+    """Whether the JSON in ``text`` ends before its last bracket is closed: the model was cut off in the middle."""
+    start = min((place for bracket in "{[" if (place := text.find(bracket)) >= 0), default=len(text))
+    depth, is_quoted, is_escaped = 0, False, False
+    for letter in text[start:]:
+        if is_escaped or letter == "\\":
+            is_escaped = not is_escaped and is_quoted
+        elif letter == '"':
+            is_quoted = not is_quoted
+        elif not is_quoted:
+            depth += (letter in "{[") - (letter in "}]")
+    # A quotation mark inside a text that was not escaped leaves a closed answer "quoted".
+    is_closed = is_quoted and text.rstrip("` \n").endswith(("}", "]"))
+    return depth > 0 and not is_closed
 
 
 def objects_with(value: Any, key: str) -> list[Mapping[str, Any]]:

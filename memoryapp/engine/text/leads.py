@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from memoryapp.engine.text.sentences import ASKING_MARKS
+
 # Sentences are shown with far fewer characters.
 _LOOKED_AT = 400
 _FIRST = re.compile(r"[^\w]*([^\W_]+(?:['’-][^\W_]+)*)([^\w]*)")
@@ -70,7 +72,7 @@ def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> L
     ``names`` are the speakers' names in lower case; people are also addressed by their beginnings. ``questions`` are
     kept when a user asks an assistant.
     """
-    is_question = sentence.rstrip().endswith("?")
+    is_question = sentence.rstrip().endswith(tuple(ASKING_MARKS))
     if is_question and not questions:
         return None
     rest = _without_fillers(sentence, names)

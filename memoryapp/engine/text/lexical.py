@@ -24,6 +24,7 @@ import snowballstemmer
 from numpy.typing import NDArray
 
 from memoryapp.engine.storable import storable
+from memoryapp.engine.text.scripts import WORD, has_own_terms, one_spelling, terms
 
 K1 = 1.2
 B = 0.5
@@ -39,7 +40,6 @@ _MOST_AT_ONCE = 1_000
 _PIECE = re.compile(r"\s+|\S{1,500}")
 
 _PUNCTUATION = ".,:;!?…\"'«»“”()[]"
-_WORD = re.compile(r"[^\W_]+")
 # A name and its number ("GPT-5", "llama 3.1"), a number and its name ("3-НДФЛ"), two halves ("Wi-Fi").
 _NAMED = re.compile(r"(?<![^\W_])([^\W\d_]+)[\s\-_]?(\d+(?:\.\d+)*)(?![^\W_])")
 _NUMBERED = re.compile(r"(?<![^\W_])(\d+)-?([^\W\d_]+)(?![^\W_])")
@@ -81,15 +81,21 @@ def compatible(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Lower case, one form per character, ``е`` for ``ё``."""
+    """Lower case, one form per character, and one spelling: ``е`` for ``ё``, no accents."""
     plain = storable(text)
-    return plain.lower() if plain.isascii() else compatible(plain).lower().replace("ё", "е")
+    return plain.lower() if plain.isascii() else one_spelling(compatible(plain).lower())
 
 
 def fold(text: str) -> str:
-    """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries."""
+    """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries: Postgres stems English and
+    Russian words, those of other alphabets come as their terms."""
     plain = normal(text)
-    return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", plain), *_joined(plain)))
+    spaced = WORD.sub(_spaced, plain) if has_own_terms(plain) else plain
+    return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", spaced), *_joined(plain)))
+
+
+def _spaced(word: re.Match[str]) -> str:
+    return f" {' '.join(terms(word[0]))} " if has_own_terms(word[0]) else word[0]
 
 
 def fold_query(text: str) -> str:
@@ -111,18 +117,23 @@ def _joined(plain: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """The words of ``text`` as written, in order."""
-    return _WORD.findall(text)
+    return WORD.findall(text)
 
 
 def count_terms(text: str) -> int:
-    """The number of words in ``text`` including stop words: its length for BM25."""
-    return len(words(text))
+    """The number of words in ``text`` including stop words, or of their terms in other alphabets: its length for
+    BM25."""
+    found = words(text if text.isascii() else normal(text))
+    return sum(len(terms(word)) if has_own_terms(word) else 1 for word in found)
 
 
 def stems(text: str) -> list[str]:
     """Stems of the words in order, stop words left out, joined forms last."""
     plain = normal(text)
-    telling = [word for word in words(plain) if word not in _STOP_WORDS]
+    found = words(plain)
+    if has_own_terms(plain):
+        found = [term for word in found for term in (terms(word) if has_own_terms(word) else (word,))]
+    telling = [word for word in found if word not in _STOP_WORDS]
     known = set(telling)
     return [_stem(word) for word in telling] + [word for word in _joined(plain) if word not in known]
 

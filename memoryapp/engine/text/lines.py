@@ -1,7 +1,8 @@
 """Lines for chat models: candidates, topics and messages as text that cannot be mistaken for the program's own.
 
-``quoted`` replaces the one character with which stored text could close a tag or imitate a line of the program by its
-fullwidth form. Each character is replaced by one character, so offsets stay valid and excerpts can be found again.
+``quoted`` replaces the one character with which stored text could close a tag or imitate a head or a line of the
+program by its fullwidth form. Each character is replaced by one character, so offsets stay valid and excerpts can be
+found again.
 Labels are English in every language, because ``excerpts`` and the embedded model read them.
 """
 
@@ -12,9 +13,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from memoryapp.engine.memory import MessageContent, TopicContent
+from memoryapp.engine.memory import MessageContent, TopicContent, is_session, topic_id
 
 NOT_ANALYSED = "(not analysed yet)"
+CURRENT_TALK = "Current talk, not yet in a topic"
 _NAME_CHARS = 64
 # A line introduces a person or a file; the beginning of a biography or a list of keywords is enough.
 _FIELD_CHARS = 400
@@ -25,32 +27,43 @@ _OURS = (
     "|user_profile|inner_circle|recent_topics|contextualized_query|user_query|current_messages"
     "|(?:topic|people|person|artifact|file)_candidates"
     "|(?:relevant|retrieved|selected|artifact)_(?:context|topics|people|artifacts|files)"
-    "|sources|topics?|people|person|artifacts?|(?:start|end)_of_turn"
+    "|sources?|statements|topics?|people|person|artifacts?|files?|(?:start|end)_of_turn"
 )
 # Characters without width would otherwise split what looks like one word. Possessive, because none of the characters
 # beside a gap can be part of it, so backtracking would find nothing.
 _GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"
+# Whatever a reader or ``splitlines`` may take for the beginning of a line, and what may stand between it and a word.
+_LINE_ENDS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_LINE = f"(?:^|(?<=[{_LINE_ENDS}]))"
+_INDENT = "[ \t\xa0\u00ad\u1680\u2000-\u200f\u202f\u205f\u2060-\u2064\u3000\ufeff]*+"
 _POSING = re.compile(
     rf"<(?={_GAP}/?{_GAP}(?:{_OURS})\b|{_GAP}\|)"
-    rf"|\[(?={_GAP}(?:(?:topic|person|artifact){_GAP}:|(?:user|assistant|peer|system|forwarded)\b))"
-    rf"|=(?==={_GAP}topic\b)",
+    rf"|\[(?={_GAP}(?:(?:topic|session|person|artifact){_GAP}:|(?:user|assistant|peer|system|forwarded|in reply to)\b))"
+    rf"|=(?==={_GAP}(?:topic|session)\b)"
+    # "[2] (Anna, 2026-01-01)", "Summary: …", and the line between two chunks of a filtered context.
+    rf"|{_LINE}{_INDENT}(?:\[(?={_INDENT}\d)|(?:date|summary){_INDENT}:|-(?=--++{_INDENT}(?:$|[{_LINE_ENDS}])))",
     re.IGNORECASE,
 )
 # The characters that structure a head or a line.
 _SHAPING = re.compile(r"[\[\]()<>|\"=]")
-_TWINS = {"<": "\uff1c", "[": "\uff3b", "=": "\uff1d"}
+_TWINS = {"<": "\uff1c", "[": "\uff3b", "=": "\uff1d", ":": "\uff1a", "-": "\uff0d"}
 
 # The head of a message as ``message_text`` writes it, and as models shorten it ("[User]: ").
 MESSAGE_HEAD = re.compile(r"^[ \t]*\[(?:User|Assistant|Peer|System|Forwarded)\b[^\]\n]{0,400}\]:[ \t]?", re.MULTILINE)
 
 
 def quoted(text: str) -> str:
-    """``text`` changed so that it cannot close a tag or imitate a candidate, topic or message head; same length."""
-    # Most texts contain none of these characters, and looking for three characters takes a tenth of the time of the
-    # pattern.
-    if "<" in text or "[" in text or "=" in text:
-        return _POSING.sub(lambda match: _TWINS[match[0]], text)
+    """``text`` changed so that it cannot close a tag or imitate a source, candidate, topic or message head; same
+    length."""
+    # Most texts contain nothing of this, and looking for it takes a tenth of the time of the pattern.
+    if any(mark in text for mark in ("<", "[", "=", "---")) or (":" in text and _has_label(text)):
+        return _POSING.sub(lambda match: match[0][:-1] + _TWINS[match[0][-1]], text)
     return text
+
+
+def _has_label(text: str) -> bool:
+    lower = text.lower()
+    return "summary" in lower or "date" in lower
 
 
 def one_line(text: str) -> str:
@@ -64,8 +77,12 @@ def size_text(chars: int) -> str:
 
 
 def candidate_line(id: str, score: float, date: str, message_count: int, size_chars: int, summary: str) -> str:
-    """``[Topic:42] (0.72) 2025-07-25 | 20 msgs, ~16K chars | summary``."""
+    """``[Topic:42] (0.72) 2025-07-25 | 20 msgs, ~16K chars | summary``.
+
+    The line of an active session says that it is one.
+    """
     shown = one_line(summary) or NOT_ANALYSED
+    shown = f"{CURRENT_TALK}: {shown}" if is_session(id) else shown
     return f"[{id}] ({score:.2f}) {date} | {message_count} msgs, {size_text(size_chars)} | {shown}"
 
 
@@ -142,7 +159,7 @@ def topic_text(topic: TopicContent, excerpt_over_chars: int = 25_000) -> str:
     """A topic as the tool returns it; a topic above ``excerpt_over_chars`` asks for an excerpt."""
     large = " | large: give an excerpt" if topic.size_chars > excerpt_over_chars else ""
     head = (
-        f"=== Topic {topic.id} ===\n"
+        f"=== {topic_id(topic.id).replace(':', ' ')} ===\n"
         f"Date: {topic.started_at:%Y-%m-%d} | {len(topic.messages)} msgs | {size_text(topic.size_chars)}{large}\n"
         f"Summary: {one_line(topic.summary) or NOT_ANALYSED}\n"
     )
@@ -152,6 +169,11 @@ def topic_text(topic: TopicContent, excerpt_over_chars: int = 25_000) -> str:
 def message_text(message: MessageContent) -> str:
     """``[User (@username) (2025-07-25 14:30:00)]: text``."""
     return f"{message_head(message)} {quoted(message.text)}"
+
+
+def source_text(number: int, day: str, lines: str) -> str:
+    """A numbered source of an answer: ``lines`` of ``message_text`` between tags that no quoted text contains."""
+    return f'<source n="{number}" date="{day}">\n{lines}\n</source>'
 
 
 def message_head(message: MessageContent) -> str:

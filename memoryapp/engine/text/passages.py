@@ -13,18 +13,24 @@ Measured on 760 questions over five public two-person conversations, topics of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.text.lexical import stems
 
 WINDOW_CHARS = 400
 EXCHANGE_CHARS = 600
 _OVERLAP_CHARS = 80
 _REQUEST_CHARS = 150
+# A longer message is handed over in part; what a model quoted of it is kept up to this length.
+LONG_CHARS = EXCHANGE_CHARS
+_QUOTED_CHARS = 1_500
+
+Span = tuple[int, int]
 
 # A long text is divided after a sentence or a line, otherwise after a word.
-_SENTENCE_END = re.compile(r"[.!?…;\n]\s+|\n")
+_SENTENCE_END = re.compile(r"[.!?…;\n]\s+|[。！？；।؟۔]\s*|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,24 @@ def exchanges(messages: Sequence[MessageContent]) -> list[list[MessageContent]]:
 def line_of(message: MessageContent) -> str:
     """``author: text``; a forwarded message also names its origin."""
     return f"{_label(message)}: {message.text}"
+
+
+def parts_of(passage: str, messages: Sequence[MessageContent]) -> list[MessageContent]:
+    """The ``messages`` of a passage, each with that part of its text which the passage contains.
+
+    They may be fewer than the passage is made of. A text that the passage does not contain, because it was changed
+    since, is given whole up to the length of an exchange.
+    """
+    whole = "\n".join(map(line_of, messages))
+    if len(whole) <= len(passage):
+        return list(messages)
+    return [replace(message, text=_part(passage, message)) for message in messages]
+
+
+def _part(passage: str, message: MessageContent) -> str:
+    name = _label(message)
+    found = [piece for piece in pieces(message.text) if f"{name}: {piece}" in passage]
+    return "\n".join(dict.fromkeys(found)) or message.text[:EXCHANGE_CHARS]
 
 
 def label(author: str, role: str, forwarded_from: str) -> str:
@@ -131,3 +155,40 @@ def _cut(text: str, least: int, most: int) -> int:
         return ends[-1]
     space = text.rfind(" ", least, most)
     return space + 1 if space >= 0 else most
+
+
+def cut(message: MessageContent, weights: Mapping[str, float], quoted: Sequence[Span] = ()) -> MessageContent:
+    """The message; of a long one only what is ``quoted`` of it, or else the part with most of the weighted stems, of
+    equal ones the first."""
+    if len(message.text) <= LONG_CHARS:
+        return message
+    spans = _joined(quoted) if sum(end - start for start, end in quoted) <= _QUOTED_CHARS else ()
+    return replace(message, text=_marked(message.text, spans or [_best(message.text, weights)]))
+
+
+def _best(text: str, weights: Mapping[str, float]) -> Span:
+    return max(_spans(text), key=lambda span: sum(weights.get(stem, 0.0) for stem in {*stems(text[slice(*span)])}))
+
+
+def _spans(text: str) -> Iterator[Span]:
+    start = 0
+    for piece in pieces(text, LONG_CHARS):
+        start = text.index(piece, start)
+        yield start, start + len(piece)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """The spans in order, those that touch as one."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def _marked(text: str, spans: Sequence[Span]) -> str:
+    before = "… " if text[: spans[0][0]].strip() else ""
+    after = " …" if text[spans[-1][1] :].strip() else ""
+    return before + " … ".join(text[start:end].strip() for start, end in spans) + after

@@ -3,7 +3,8 @@
 A sentence ends at its marks before white space, and at a line's end. So a figure ("0.9"), a version ("v1.2"), an
 address and the name of a file are never cut. A full stop after an abbreviation ("e.g.", "т. е.", "J. Smith") or after
 the number of a list item ends no sentence. After an abbreviation that can end a sentence ("etc.", "и т. д.", "2026 г.")
-it does, if the next word begins with a capital letter.
+it does, if the next word begins with a capital letter. The full stops of Chinese and Japanese, which no space follows,
+and those of Hindi, Arabic and Urdu end one always.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Iterator
 
 Span = tuple[int, int]
 
+# Marks that end a question in any script.
+ASKING_MARKS = "?？؟"
 # Each mark begins at most one attempt, so that the time grows linearly with the length.
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]*_`]*+(?=\s|\Z)|\n")
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]*_`]*+(?=\s|\Z)|[。！？｡।؟۔]++[\"'»”’)\]」』）]*+|\n")
 _LONGEST_ABBREVIATION = 12
 _OPENING = "([{«\"“„'*_`-–—"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -20,11 +20,14 @@ import numpy as np
 from memoryapp.engine.embeddings import Embedder, Vectors
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text import leads
-from memoryapp.engine.text.lexical import Floats, idf, is_wide, stems
+from memoryapp.engine.text.languages import general, script_of
+from memoryapp.engine.text.lexical import Floats, idf, stems
+from memoryapp.engine.text.scripts import WORD
 from memoryapp.engine.text.terms import common, is_oblique, likeness_of_a_noun
 from memoryapp.engine.text.titles import SMALL_TALK, nearness, plain, sentences_of
 
-UNTITLED = "General conversation"
+# Words the summary of some messages, without a chat model.
+Summarise = Callable[[Sequence[MessageContent]], Awaitable[str]]
 
 _DASH = " — "
 _MOST_SENTENCES = 60
@@ -43,7 +46,7 @@ _ONCE = 0.5
 _PHRASE = 0.8
 _OBLIQUE = 0.7
 _APOSTROPHE = re.compile("['’]")
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_WORD = re.compile(rf"{WORD.pattern}(?:['’-]{WORD.pattern})*")
 
 _ENGLISH_MONTHS = "January February March April May June July August September October November December"
 _RUSSIAN_MONTHS = "января февраля марта апреля мая июня июля августа сентября октября ноября декабря"
@@ -88,7 +91,7 @@ async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory
     heading = ", ".join(_terms(subject, weights, frozenset().union(*(sentence.stems for sentence in best))))
     statements = _joined(best) or ", ".join(_speakers(subject) if heading else ())
     if not heading and not statements:
-        return _shortened(next((text for m in messages if (text := plain(m.text))), "")) or UNTITLED
+        return _shortened(next((text for m in messages if (text := plain(m.text))), "")) or general(messages)
     line = _DASH.join(filter(None, (heading[:1].upper() + heading[1:], statements)))
     return f"{line} ({_day(messages[0].sent_at, line)})"
 
@@ -226,7 +229,8 @@ async def _best(sentences: Sequence[_Sentence], weights: Mapping[str, float], em
     """The best sentence and the next best that differs from it, in the order of the messages."""
     if not sentences:
         return []
-    vectors = await embedder.embed([*SMALL_TALK, *(sentence.text for sentence in sentences)])
+    texts = [*SMALL_TALK, *(sentence.text for sentence in sentences)]
+    vectors = await embedder.embed(embedder.profile.as_passages(texts))
     small_talk, sentence_vectors = vectors[: len(SMALL_TALK)], vectors[len(SMALL_TALK) :]
     worth = nearness(sentence_vectors, small_talk) + _wording(sentences, weights)
     return [sentences[at] for at in sorted(_best_two(worth, sentence_vectors))]
@@ -262,11 +266,14 @@ def _joined(sentences: Sequence[_Sentence]) -> str:
 
 def _shortened(sentence: str) -> str:
     if len(sentence) <= _SENTENCE_CHARS:
-        return sentence.rstrip(".!;,: ")
-    return sentence[:_SENTENCE_CHARS].rsplit(" ", 1)[0].rstrip(".,;:!?-– ") + "…"
+        return sentence.rstrip(".!;,: 。！；，、।۔")
+    return sentence[:_SENTENCE_CHARS].rsplit(" ", 1)[0].rstrip(".,;:!?-– 。！？；，、।۔") + "…"
 
 
 def _day(at: datetime, text: str) -> str:
-    """``25 May 2023``, in Russian where the text is."""
-    months = _RUSSIAN_MONTHS if is_wide(text) else _ENGLISH_MONTHS
+    """``25 May 2023``, in Russian where the text is; ``2023-05-25`` in any other script."""
+    script = script_of(text)
+    if script not in ("LATIN", "CYRILLIC", ""):
+        return f"{at:%Y-%m-%d}"
+    months = _RUSSIAN_MONTHS if script == "CYRILLIC" else _ENGLISH_MONTHS
     return f"{at.day} {months.split()[at.month - 1]} {at.year}"

@@ -16,13 +16,14 @@ from django.utils.translation import gettext as _
 
 from memoryapp import clients
 from memoryapp.engine.embeddings import EmbeddingError
-from memoryapp.ingestion.archiving import ArchiveMark, archive, limits, with_active_sessions
+from memoryapp.ingestion.archiving import ArchiveMark, archive, with_active_sessions
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser, Work
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
+from memoryapp.sessions.active import limits
 from memoryapp.work import ProgressLines
 
 # The holder of a lock is at work and releases it when it ends; a waiting command shows the holder's progress.

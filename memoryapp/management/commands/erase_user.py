@@ -23,7 +23,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-        parser.add_argument("--json", action="store_true", help="print one JSON document: a count per table")
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON document: the receipt's number, and a count per table"
+        )
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
         owner = chat_users.being_erased(name) or named_user(name)
@@ -33,7 +35,7 @@ class Command(BaseCommand):
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))
         if options["json"]:
-            self.stdout.write(json.dumps(receipt.counts))
+            self.stdout.write(json.dumps({"receipt": receipt.pk, **receipt.counts}))
             return
         for table, count in sorted(receipt.counts.items()):
             self.stdout.write(f"{table}: {count:,}")

@@ -24,10 +24,9 @@ from memoryapp.evaluation.vectors import warnings
 from memoryapp.management.arguments import settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.parameters import ParameterError, strategy_named, validate
+from memoryapp.runs.parameters import ParameterError, of_each, strategy_named
 
-# Differs from 1, the exit code of a command that failed.
-REGRESSED = 3
+REGRESSED = 1
 
 
 class Command(BaseCommand):
@@ -57,13 +56,14 @@ class Command(BaseCommand):
         names = list(dict.fromkeys(name.strip() for name in strategy.split(",")))
         stored = _stored(options["gate"], names) if options["gate"] else {}
         try:
-            cuts = _cuts(k, [strategy_named(name) for name in names])
-            validate(parameters)
+            strategies = [strategy_named(name) for name in names]
+            cuts = _cuts(k, strategies)
+            of_strategy = of_each(parameters, strategies)
             read = read_questions(questions, options["user"])
             for warning in warnings(read.asked):
                 self.stderr.write(warning)
-            rows = _rows(questions.name, names, parameters)
-            scores = async_to_sync(_scores)(read.asked, rows, parameters)
+            rows = _rows(questions.name, names, of_strategy)
+            scores = async_to_sync(_scores)(read.asked, rows)
         except (ParameterError, QuestionsError) as error:
             raise CommandError(str(error)) from error
         for fault in read.faults:
@@ -106,14 +106,13 @@ def _share(argument: str) -> float:
     return share
 
 
-def _rows(source: str, names: Sequence[str], parameters: dict[str, Any]) -> list[Evaluation]:
-    """Stores a row for each strategy; the others refer to the first."""
-    first = Evaluation.objects.create(source=source, strategy=names[0], parameters=parameters)
-    others = [
-        Evaluation.objects.create(source=source, strategy=name, parameters=parameters, reference=first)
-        for name in names[1:]
-    ]
-    return [first, *others]
+def _rows(source: str, names: Sequence[str], parameters: Sequence[dict[str, Any]]) -> list[Evaluation]:
+    """Stores a row for each strategy with its parameters; the others refer to the first."""
+    rows: list[Evaluation] = []
+    for name, own in zip(names, parameters, strict=True):
+        reference = rows[0] if rows else None
+        rows.append(Evaluation.objects.create(source=source, strategy=name, parameters=own, reference=reference))
+    return rows
 
 
 def _stored(path: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -149,14 +148,12 @@ def _cuts(raw: str, strategies: Sequence[AnyStrategy]) -> list[int]:
     return [int(part) for part in parts]
 
 
-async def _scores(
-    asked: Sequence[LabelledQuestion], rows: Sequence[Evaluation], parameters: dict[str, Any]
-) -> list[list[QuestionScore]]:
+async def _scores(asked: Sequence[LabelledQuestion], rows: Sequence[Evaluation]) -> list[list[QuestionScore]]:
     """Returns the scores of each strategy. Each question goes through all of them, each time with another one first:
     otherwise the caches that one fills would make the next look fast."""
     scores: list[list[QuestionScore]] = [[] for _row in rows]
     async with open_clients() as clients:
-        asking = [evaluate(asked, clients, evaluation=row, parameters=parameters) for row in rows]
+        asking = [evaluate(asked, clients, evaluation=row, parameters=row.parameters) for row in rows]
         for number in range(len(asked)):
             for turn in range(len(rows)):
                 place = (number + turn) % len(rows)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -23,6 +23,7 @@ from django.utils.translation import ngettext
 from memoryapp import transfer
 from memoryapp.chat_users import BeingErased
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.importers.format import ListedChat
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.ingestion.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
 from memoryapp.management.arguments import utf8
@@ -40,7 +41,8 @@ ACTOR = "import_chat"
 class Command(BaseCommand):
     help = (
         "Imports a chat: JSON Lines, Telegram Desktop's result.json, conversations.json of ChatGPT or Claude, the text "
-        "of WhatsApp, logs of Claude Code and Codex, lists of OpenAI messages, laplaced's database (zip, gzip)."
+        "of WhatsApp, Discord (DiscordChatExporter), Open WebUI, Letta, mem0, logs of Claude Code and Codex, lists of "
+        "OpenAI messages, laplaced's database (a file, a folder, zip or gzip)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -68,13 +70,39 @@ class Command(BaseCommand):
             metavar="NAME",
             help="where the phone was whose WhatsApp chat it is, such as Europe/Berlin; UTC where not given",
         )
+        parser.add_argument(
+            "--dates",
+            choices=("dmy", "mdy", "ymd", "ydm"),
+            default="",
+            help="the order of day, month and year in a WhatsApp chat that does not show it",
+        )
+        parser.add_argument(
+            "--chat",
+            type=utf8,
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="only this chat of a file with several, by name or id; --dry-run lists them; may be repeated",
+        )
+        parser.add_argument("--since", type=_date, metavar="DATE", help="only messages from this time on")
+        parser.add_argument("--until", type=_date, metavar="DATE", help="only messages before this time")
         parser.add_argument("--any-dates", action="store_true", help="also take dates before 1970 or after next year")
         parser.add_argument("--dry-run", action="store_true", help="print what would happen and change nothing")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
         user = _valid_name(user)
-        hints = Hints(user, options["me"], options["start"], options["any_dates"], zone=options["timezone"])
+        hints = Hints(
+            user,
+            options["me"],
+            options["start"],
+            options["any_dates"],
+            zone=options["timezone"],
+            dates=options["dates"],
+            chats=frozenset(name.strip().casefold() for name in options["chat"]),
+            since=options["since"],
+            until=options["until"],
+        )
         if not dry_run and self._restore(path, user, as_json=options["json"]):
             return
         try:
@@ -84,12 +112,15 @@ class Command(BaseCommand):
             raise CommandError(error) from None
         if imported.note:
             self.stderr.write(imported.note)
+        chats = chat.chats() if dry_run else []
         if options["json"]:
-            self.stdout.write(json.dumps(_document(imported, brought), ensure_ascii=False))
+            found = {**_document(imported, brought), **({"chats": [asdict(each) for each in chats]} if chats else {})}
+            self.stdout.write(json.dumps(found, ensure_ascii=False))
         else:
             self._print(imported, brought, dry_run)
-        if not imported.users:
-            raise CommandError(_nothing_sentence(path, imported))
+            self._print_chats(chats)
+        if not imported.users and not brought.users:
+            raise CommandError(_nothing_sentence(path, imported, brought))
 
     def _restore(self, path: Path, user: str, *, as_json: bool) -> bool:
         """Restores an exported memory; returns whether it did. A memory that is not empty gets only the messages."""
@@ -129,19 +160,27 @@ class Command(BaseCommand):
             return open_chat(path, format, replace(hints, me=input(_("Who is the user? ")).strip() or NOBODY))
 
     def _print(self, imported: Imported, brought: DistilledCounts, dry_run: bool) -> None:
-        if imported.users:
+        if users := _users(imported, brought):
             form = _("%(users)s: %(added)s would be added, %(skipped)s are there already.")
             if not dry_run:
                 form = _("%(users)s: %(added)s added, %(skipped)s were there already.")
-            users = ", ".join(imported.users)
-            self.stdout.write(form % {"users": users, "added": imported.added, "skipped": imported.skipped})
+            given = {"users": ", ".join(users), "added": imported.added, "skipped": imported.skipped}
+            self.stdout.write(form % given)
         if brought.new:
             form = _("Also new: %(rows)s.") if dry_run else _("Also added: %(rows)s.")
             self.stdout.write(form % {"rows": ", ".join(f"{n:,} {kind}" for kind, n in brought.new.items())})
+        for reason, count in (Counter(imported.left_out) + brought.left_out).most_common():
+            self.stdout.write(_("Left out: %(count)s (%(reason)s).") % {"count": f"{count:,}", "reason": reason})
         if imported.changed.count:
             self.stderr.write(_changed_sentence(imported))
         imported.rejected.join(brought.refused)
         self._print_rejected(imported.rejected)
+
+    def _print_chats(self, chats: Sequence[ListedChat]) -> None:
+        """Lists the chats of a file to choose from, the latest first."""
+        for each in chats:
+            last = each.last[:10]
+            self.stdout.write(f"{last:10}  {each.count:>9,}  {each.kind:18}  {each.name or '–'} ({each.id})")
 
     def _print_rejected(self, rejected: NamedMessages) -> None:
         """A line for each reason: a file may give one for every message."""
@@ -202,10 +241,19 @@ def _changed_sentence(imported: Imported) -> str:
     ) % {"count": imported.changed.count, "ids": ", ".join(ids) + ("…" if imported.changed.count > len(ids) else "")}
 
 
-def _nothing_sentence(path: Path, imported: Imported) -> str:
+def _users(imported: Imported, brought: DistilledCounts) -> list[str]:
+    """Returns the chat users of whom the file has messages, facts or others, each once."""
+    return list(dict.fromkeys((*imported.users, *brought.users)))
+
+
+def _nothing_sentence(path: Path, imported: Imported, brought: DistilledCounts) -> str:
     sentence = _("No message could be read from %(path)s.") % {"path": path}
-    first = imported.rejected.items[:1]
-    return f"{sentence} {first[0].line}: {first[0].reason}." if first else sentence
+    first = (*imported.rejected.items[:1], *brought.refused.items[:1])
+    if first:
+        return f"{sentence} {first[0].line}: {first[0].reason}."
+    left = Counter(imported.left_out) + brought.left_out
+    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in left.most_common())
+    return f"{sentence} {_('Left out: %(reasons)s.') % {'reasons': reasons}}" if reasons else sentence
 
 
 def _valid_name(user: str) -> str:
@@ -217,14 +265,17 @@ def _valid_name(user: str) -> str:
 
 def _document(imported: Imported, brought: DistilledCounts) -> dict[str, Any]:
     return {
-        "users": list(imported.users),
+        "users": _users(imported, brought),
+        "messages_in_file": imported.total,
         "messages_added": imported.added,
         "messages_skipped": imported.skipped,
         "messages_rejected": imported.rejected.count,
         "rejected": [{"line": item.line, "reason": item.reason} for item in imported.rejected.items],
         "messages_changed": imported.changed.count,
         "changed": [item.known_id for item in imported.changed.items],
-        **(_rest(brought) if brought.new or brought.known or brought.refused.count else {}),
+        "messages_left_out": sum(imported.left_out.values()),
+        "left_out": dict(imported.left_out),
+        **(_rest(brought) if brought.users or brought.refused.count or brought.left_out else {}),
     }
 
 
@@ -234,4 +285,5 @@ def _rest(brought: DistilledCounts) -> dict[str, Any]:
         "brought": dict(brought.new),
         "brought_before": dict(brought.known),
         "not_brought": [{"line": item.line, "reason": item.reason} for item in brought.refused.items],
+        "not_brought_left_out": dict(brought.left_out),
     }

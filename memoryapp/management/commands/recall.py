@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given, utf8
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import answer_document, lifecycle, recall_document, waiting
+from memoryapp.runs import answer_document, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
 
@@ -52,7 +52,7 @@ async def _run_to_end(owner: ChatUser, query: str, strategy: str, parameters: Ma
         run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
         await lifecycle.execute(run.pk, clients)
     try:
-        await waiting.wait_for_end(run)
+        await lifecycle.wait_for_end(run)
     except TimeoutError:
         raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
     return run

@@ -1,4 +1,5 @@
-"""``undo_night NAME [--night DATE]``: undoes what the program merged by itself in a night."""
+"""``undo_night NAME [--night DATE] [--extraction]``: undoes what the program merged, or extracted, by itself in a
+night."""
 
 from __future__ import annotations
 
@@ -11,33 +12,37 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import history
-from memoryapp.curation import CurationError
+from memoryapp.curation import MERGER, CurationError
 from memoryapp.management.arguments import named_user, utf8
 
 ACTOR = "command line"
 
 
 class Command(BaseCommand):
-    help = "Undoes all that the program merged by itself in a night, from noon to noon: all of it or nothing."
+    help = "Undoes all that the program merged, or extracted, by itself in a night, from noon to noon: all or nothing."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument(
             "--night", metavar="DATE", help="the day on whose noon it began, such as 2026-03-02; else the latest"
         )
+        parser.add_argument("--extraction", action="store_true", help="facts and people, instead of merged topics")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, name: str, night: str | None, **options: Any) -> None:
         owner, day = named_user(name), _day(night) if night else None
         try:
-            found = history.night_of(owner, day)
+            found = history.night_of(owner, day, history.EXTRACTOR if options["extraction"] else MERGER)
             made = history.undo_night(owner, found, actor=ACTOR)
         except CurationError as error:
             raise CommandError(error) from None
         if options["json"]:
-            self.stdout.write(json.dumps({"night": found.day.isoformat(), "merges": found.count}))
+            counted = "changes" if options["extraction"] else "merges"
+            self.stdout.write(json.dumps({"night": found.day.isoformat(), counted: found.count}))
             return
         form = _("Undone: %(n)s merges of the night of %(day)s.")
+        if options["extraction"]:
+            form = _("Undone: %(n)s extracted changes of the night of %(day)s.")
         self.stdout.write(form % {"n": len(made), "day": found.day.isoformat()})
 
 

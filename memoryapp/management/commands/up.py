@@ -29,7 +29,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memoryapp import demo, environment
+from memoryapp import backups, demo, environment
+from memoryapp.demo import recorded
 from memoryapp.embedded import children, file_locks, paths, statics
 from memoryapp.embedded.children import Child
 from memoryapp.embedded.lease import Lease, Revival
@@ -90,6 +91,7 @@ class Command(BaseCommand):
         except startup.UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from None
         if _has_unapplied_migrations():
+            self._back_up()
             self._say("Bringing the database's tables up to date ...")
             call_command("migrate", interactive=False, verbosity=0)
         statics.collect()
@@ -99,8 +101,15 @@ class Command(BaseCommand):
             self._say("The demo account is no longer a superuser; it keeps the role admin.")
         connection.close()
 
+    def _back_up(self) -> None:
+        try:
+            backups.before_upgrade(self._say)
+        except backups.BackupError as refusal:
+            raise CommandError(f"{refusal} UPGRADE_BACKUP=false goes on without a backup.") from None
+
     def _load_demo(self) -> None:
         if demo.load():
+            recorded.record_runs()
             self._say("The demo memory is loaded.")
 
     def _run(self, listener: socket.socket, host: str, port: int, lease: Lease | None) -> None:
@@ -195,8 +204,8 @@ def _exposure(host: str) -> str:
 
 def _manage(command: str) -> str:
     """Returns the command line of a command for this data folder."""
-    data = "" if settings.DATA_DIR == paths.CHECKOUT / ".data" else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
-    return f"{data}python3 manage.py {command}"
+    data = "" if paths.usual_data_dir() == settings.DATA_DIR else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
+    return f"{data}{environment.PROGRAM} {command}"
 
 
 @contextmanager
@@ -226,7 +235,7 @@ def _bound(host: str, port: int, patience: float) -> socket.socket:
             if reason.errno != errno.EADDRINUSE:
                 raise CommandError(f"Cannot serve on {host}:{port}: {reason.strerror or reason}.") from None
             if time.monotonic() > deadline:
-                advice = f" Try: python3 manage.py up --port {free}" if (free := _free_port(host, port)) else ""
+                advice = f" Try: {environment.PROGRAM} up --port {free}" if (free := _free_port(host, port)) else ""
                 raise CommandError(f"Cannot serve on {host}:{port}: port {port} is already in use.{advice}") from None
         time.sleep(0.1)
 

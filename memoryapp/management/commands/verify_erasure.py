@@ -27,11 +27,15 @@ class Command(BaseCommand):
             raise CommandError(error) from None
         found = [residue.place for residue in islice(scanner.residues(sought), scanner.MOST_FOUND)]
         if options["json"]:
-            self.stdout.write(json.dumps({"marks": len(sought.hashes), "residue": found}, ensure_ascii=False))
+            self.stdout.write(
+                json.dumps({"marks": len(sought.hashes), "share": sought.share, "residue": found}, ensure_ascii=False)
+            )
         else:
             for place in found:
                 self.stdout.write(place)
             if not found:
                 self.stdout.write(_("No erased text was found."))
+        if sought.remark:
+            self.stderr.write(sought.remark)
         if found:
             raise CommandError(_("Erased words were found in %(count)s places.") % {"count": len(found)})

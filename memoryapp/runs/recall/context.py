@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import reading
-from memoryapp.engine.context import WHOLE_TOPIC_CHARS, ContextItem, assembled, passages_text
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.context import ContextItem, PassageMessages, SelectedTopics, assembled
 from memoryapp.engine.events import CandidatesFound, ContextPart, RunFinished, Selected
-from memoryapp.engine.memory import ReadTopics, parse_item_id, topic_id
+from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id
+from memoryapp.engine.prompts import topic_number
 from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.engine.threads import apart
 from memoryapp.runs.recall.request import RecallRequest
 
 
@@ -25,16 +27,20 @@ async def context_of(
     pool: AsyncConnectionPool,
 ) -> tuple[ContextPart, ...]:
     """The parts of the context that are not empty."""
-    topics = await read_topics(_numbers(choice.selected))
+    topics = await read_topics([topic_number(topic.id) for topic in choice.selected])
     people, artifacts = await _items(choice, request.owner_id, pool)
-    known = {message.id for message in request.messages or ()}
     candidates = found.named(choice.selected) if found else {}
-    parts = (request.query, choice.selected, candidates, {topic_id(t.id): t.messages for t in topics}, known)
     by_passages = request.parameters.context == "passages"
-    is_long = by_passages or any(topic.size_chars > WHOLE_TOPIC_CHARS for topic in topics)
-    # In a thread, because comparing exchanges may take longer than other runs should wait.
-    made = passages_text if by_passages else STRATEGIES[request.strategy].context
-    text = await asyncio.to_thread(made, *parts) if is_long else made(*parts)
+    chosen = SelectedTopics(
+        query=request.typed.text,
+        selected=choice.selected,
+        candidates=candidates,
+        messages={topic_id(topic.id): topic.messages for topic in topics},
+        known=known_among(request.messages or (), topics),
+        passages=await _passages(candidates, request.owner_id, pool) if by_passages else {},
+    )
+    makes = STRATEGIES[request.strategy].text_of(request.parameters.context)
+    text = await apart(makes, chosen, size=sum(topic.size_chars for topic in topics))
     return assembled(
         profile=request.background.profile,
         inner_circle=request.background.inner_circle,
@@ -44,6 +50,23 @@ async def context_of(
         people=people,
         artifacts=artifacts,
     )
+
+
+def known_among(sent: Sequence[MessageContent], topics: Sequence[TopicContent]) -> set[int]:
+    """The messages that the caller sent along, by number; those of active sessions also by text."""
+    texts = {message.text.strip() for message in sent}
+    talk = (message for topic in topics if topic.id < 0 for message in topic.messages)
+    return {message.id for message in sent} | {message.id for message in talk if message.text.strip() in texts}
+
+
+async def _passages(candidates: Mapping[str, Candidate], owner_id: int, pool: AsyncConnectionPool) -> PassageMessages:
+    """The messages of the passage by which each topic was found."""
+    numbers = [each.passage_id for each in candidates.values() if each.passage_id]
+    if not numbers:
+        return {}
+    async with pool.connection() as connection:
+        read = await reading.read_passages(connection, owner_id, numbers)
+    return {id: read.get(each.passage_id, ()) for id, each in candidates.items()}
 
 
 async def _items(

@@ -1,28 +1,29 @@
-"""The ports of one run: functions for its strategy, bound to one owner, one connection pool and the remaining seconds.
+"""The ports of one run: functions for its strategy, bound to one owner, one connection pool and one deadline.
 
-No connection is held while a model is asked: each query borrows one. When the run tries another one again, the ports
-return what was recorded there, so that a strategy need not know about it.
+No connection is held while a model is asked: each query borrows one. In a fork, the ports
+return what its parent recorded, so that a strategy need not know about it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from django.conf import settings
 
 from memoryapp import reading
 from memoryapp.engine.agents.enricher import enrich
-from memoryapp.engine.budget import Budget
+from memoryapp.engine.budget import Deadline
 from memoryapp.engine.candidates import CrossEncoded
 from memoryapp.engine.chat.cross_encoder import CrossEncoderError
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.events import CandidatesFound, QueryEnriched, Retried, SteppedDown
+from memoryapp.engine.chat.recorded import RecordedChat
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, fuse
-from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where
+from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import apart
@@ -42,16 +43,19 @@ CROSS_ENCODERS_SHARE = 1 / 3
 @dataclass(frozen=True, slots=True)
 class RunMemory:
     """The access of a run to the memory and the models, from which its ports are made. A topic is read once
-    in a run."""
+    in a run. ``sessions`` are the messages of the active sessions that were found, which stay what they were."""
 
     request: RecallRequest
     clients: RecallClients
-    budget: Budget
+    deadline: Deadline
     topics: dict[int, TopicContent] = field(default_factory=dict)
+    sessions: dict[str, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, request: RecallRequest, clients: RecallClients) -> RunMemory:
-        return cls(request, clients, Budget(request.parameters.seconds))
+        if request.replayed.replies:
+            clients = replace(clients, chat=RecordedChat(clients.chat, request.replayed.replies))
+        return cls(request, clients, Deadline(request.parameters.seconds))
 
     @property
     def ports(self) -> Ports:
@@ -62,7 +66,7 @@ class RunMemory:
             read_topics=self.read_topics,
             read_messages=self.read_messages,
             rerank_scores=self.rerank_scores,
-            budget=self.budget,
+            deadline=self.deadline,
             writer=self.writer,
         )
 
@@ -71,29 +75,26 @@ class RunMemory:
         """The chat model, when one is connected and models are not switched off."""
         return self.clients.chat if self.clients.enricher and settings.RERANKER_ENABLED else None
 
-    async def enrich(self) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
-        """The query rewritten by the enricher. Its seconds are charged to the budget."""
+    async def enrich(self, emit: Emit) -> QueryEnriched:
+        """The query rewritten by the enricher, or by hand in a fork."""
         request, background, replayed = self.request, self.request.background, self.request.replayed
+        if replayed.rewrite:
+            return QueryEnriched(request.typed.text, replayed.rewrite, note="by_hand", seconds=0.0)
         if replayed.query:
-            yield replayed.query
-            return
-        steps = enrich(
-            request.query,
+            return replayed.query
+        return await enrich(
+            request.typed.text,
             chat=self.clients.enricher,
             messages=background.messages,
             profile=background.profile,
             recent_topics=background.recent_topics,
             media=request.media,
             today=request.today,
-            seconds=min(request.parameters.turn_seconds, self.budget.left * ENRICHERS_SHARE),
+            seconds=min(request.parameters.turn_seconds, self.deadline.left * ENRICHERS_SHARE),
             prompts=request.prompts,
             variables=replayed.enrich_variables,
+            emit=emit,
         )
-        async with aclosing(steps):
-            async for step in steps:
-                if isinstance(step, QueryEnriched):
-                    self.budget.charge(step.seconds)
-                yield step
 
     async def search(self, line: QueryEnriched) -> PreparedSearch:
         """Prepares the search for a query, with vectors if they arrive in time."""
@@ -101,11 +102,10 @@ class RunMemory:
         if replayed.found is not None:
             return PreparedSearch(replayed.query or line, partial(self._replay, replayed.found))
         talk = [message.text for message in self.request.background.messages]
-        seconds = min(self.request.parameters.turn_seconds, self.budget.left * VECTORS_SHARE)
+        seconds = min(self.request.parameters.turn_seconds, self.deadline.left * VECTORS_SHARE)
         authors = await self._authors()
         query = await word_query(line, talk, self.clients.embedder, seconds, authors)
-        self.budget.charge(query.seconds)
-        return PreparedSearch(query.line, partial(self._find, query))
+        return PreparedSearch(query.line, partial(self._find, query), query.seconds)
 
     async def _authors(self) -> Sequence[str]:
         """Who speaks in the memory. The database is queried only when an edit came since the names were read.
@@ -113,10 +113,10 @@ class RunMemory:
         Raises SearchTimeout like a search.
         """
         known = self.clients.index_cache.of(self.request.owner_id)
-        if known and known.edit == self.request.edit:
+        if known and known.version == self.request.version:
             return known.talk.authors
         try:
-            async with self.budget.spending(), self.clients.pool.connection() as connection:
+            async with self.deadline.timeout(), self.clients.pool.connection() as connection:
                 index = await index_cache.current(connection, self.request.owner_id, self.clients.index_cache)
         except TimeoutError:
             raise SearchTimeout from None
@@ -128,13 +128,14 @@ class RunMemory:
         """Returns what the run that is tried again found, whatever the arguments; copies its query vectors
         to this run."""
         request = self.request
+        self.sessions.update(event.sessions)
         if request.run_id and request.parent:
             await query_vectors.copy(self.clients.pool, request.owner_id, source=request.parent, target=request.run_id)
         return Found(event, request.replayed.baseline)
 
     async def _find(self, query: Worded, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Found:
         try:
-            async with self.budget.spending():
+            async with self.deadline.timeout():
                 return await self._found(query, fusion, passages, where)
         except TimeoutError:
             raise SearchTimeout from None
@@ -149,7 +150,9 @@ class RunMemory:
             profile_id=clients.profile_id,
             dimensions=clients.embedder.profile.dimensions,
             rewrite=query.rewrite,
-            where=request.parameters.where.over(where),
+            where=request.where.over(where),
+            fresh=request.parameters.fresh == "yes",
+            known=request.at_hand,
         )
         sizes = retrieval.Sizes(
             topics=request.parameters.candidates,
@@ -167,7 +170,7 @@ class RunMemory:
                 index=clients.index_cache,
                 fusion=fusion,
             )
-        found, cross_encoded = await self._cross_encoded(query.line.query, found)
+        found, cross_encoded = await self._cross_encoded(query.line.query, found, asked.where)
         event = CandidatesFound(
             candidates=found.candidates,
             below=found.below,
@@ -182,7 +185,9 @@ class RunMemory:
             cross_encoder=cross_encoded,
             cached_seconds=cached_seconds,
             copies=found.copies,
+            sessions=found.sessions,
         )
+        self.sessions.update(found.sessions)
         return Found(event, found.baseline, found.best_passages, found.rarity, self._nearness(event))
 
     def _nearness(self, event: CandidatesFound) -> float:
@@ -191,17 +196,17 @@ class RunMemory:
         return max(best, 0.0) / usual if usual else 0.0
 
     async def _cross_encoded(
-        self, query: str, found: retrieval.SearchResult
+        self, query: str, found: retrieval.SearchResult, where: Where
     ) -> tuple[retrieval.SearchResult, CrossEncoded]:
         """The result reordered by the cross-encoder, when one is configured and it answers in time."""
         encoder = self.clients.cross_encoder
         if encoder is None or not (first := reranking.ranked(found)[: settings.RERANK_TOP_N]):
             return found, CrossEncoded()
         async with self.clients.pool.connection() as connection:
-            texts = await reranking.passage_texts(connection, self.request.owner_id, first)
+            texts = await reranking.passage_texts(connection, self.request.owner_id, first, where)
         began, failure = time.perf_counter(), ""
         try:
-            scores = await encoder.scores(query, texts, max(self.budget.left, 0.0) * CROSS_ENCODERS_SHARE)
+            scores = await encoder.scores(query, texts, self.deadline.left * CROSS_ENCODERS_SHARE)
             found = reranking.reranked(found, scores, self.request.parameters.candidates)
         except CrossEncoderError as error:
             failure = str(error)
@@ -210,8 +215,10 @@ class RunMemory:
     async def read_topics(self, ids: Sequence[int]) -> Sequence[TopicContent]:
         missing = [number for number in ids if number not in self.topics]
         if missing:
+            sessions = {number: self.sessions.get(topic_id(number), ()) for number in missing if number < 0}
+            request = self.request
             async with self.clients.pool.connection() as connection:
-                read = await reading.read_topics(connection, self.request.owner_id, missing)
+                read = await reading.read_topics(connection, request.owner_id, missing, request.where, sessions)
             self.topics.update({topic.id: topic for topic in read})
         return [self.topics[number] for number in dict.fromkeys(ids) if number in self.topics]
 
@@ -225,7 +232,7 @@ class RunMemory:
         encoder, failure = self.clients.cross_encoder, ""
         if encoder is not None:
             try:
-                scores = await encoder.scores(query, texts, max(self.budget.left, 0.0) * CROSS_ENCODERS_SHARE)
+                scores = await encoder.scores(query, texts, self.deadline.left * CROSS_ENCODERS_SHARE)
                 return RerankScores(scores.tolist(), encoder.model or type(encoder).__name__)
             except CrossEncoderError as error:
                 failure = str(error)

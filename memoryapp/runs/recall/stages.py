@@ -1,20 +1,23 @@
 """The stages of a recall, as events: the run starts, its strategy works, its context is assembled.
 
-``recall`` knows no particular strategy. It takes the generator of the requested one, hands it the ports, and completes
-its last event with the context and the totals of the run.
+``recall`` knows no particular strategy. It hands the requested one its ports, and completes the last event that it
+returns with the context and the totals of the run. The strategy works in a task of its own, so a slow reader of the
+events does not hold it up; a reader that leaves ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
-from typing import cast
 
 from django.conf import settings
 
-from memoryapp.engine.events import Event, ModelProgress, RunFinished, RunStarted
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import Event, ModelProgress, RunFinished, RunStarted, Selected
+from memoryapp.engine.kinds.decisions import DecisionsApplied
+from memoryapp.engine.memory import topic_id
 from memoryapp.engine.notes import Note
 from memoryapp.engine.outline import Outline, summarise
 from memoryapp.engine.prompts import language_of
@@ -26,37 +29,72 @@ from memoryapp.runs.recall.context import context_of
 from memoryapp.runs.recall.request import RecallRequest
 from memoryapp.runs.recall.run_memory import RunMemory
 
-Events = AsyncGenerator[Event | ModelProgress, None]
+Emitted = Event | ModelProgress
 
 
-async def recall(request: RecallRequest, clients: RecallClients) -> Events:
+async def recall(request: RecallRequest, clients: RecallClients) -> AsyncGenerator[Emitted, None]:
     """Every event of the run, with ``RunFinished`` and the run's totals last; in between, the text that
-    a model has sent so far."""
-    # The budgets use the same clock.
-    began = asyncio.get_running_loop().time()
-    memory = RunMemory.of(request, clients)
-    seen: list[Event] = []
-    async with aclosing(_events(memory)) as events:
-        async for event in events:
-            if isinstance(event, ModelProgress):
-                yield event
-                continue
-            if isinstance(event, RunFinished):
-                event = await _completed(event, seen, memory, began)
-            seen.append(event)
-            yield event
-
-
-async def _events(memory: RunMemory) -> Events:
-    strategy = _in_force(STRATEGIES[memory.request.strategy])
-    yield _started(strategy, memory)
-    steps = cast("Events", strategy.recall(memory.request.for_strategy, memory.ports))
+    a model has sent so far. Raises what the strategy raises, after its events."""
+    stream = _Stream()
+    work = asyncio.create_task(_work(RunMemory.of(request, clients), stream.put))
+    work.add_done_callback(stream.end)
     try:
-        async with aclosing(steps):
-            async for event in steps:
-                yield event
+        while event := await stream.get():
+            yield event
+        await work
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+class _Stream:
+    """The queue between the strategy and the reader. Text that a model has sent so far contains all that was sent
+    before, so only the latest waits for a slow reader."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Emitted] = deque()
+        self._has_ended = False
+        self._changed = asyncio.Event()
+
+    def put(self, event: Emitted) -> None:
+        if isinstance(event, ModelProgress) and self._waiting and isinstance(self._waiting[-1], ModelProgress):
+            self._waiting.pop()
+        self._waiting.append(event)
+        self._changed.set()
+
+    def end(self, work: asyncio.Task[None]) -> None:
+        self._has_ended = True
+        self._changed.set()
+
+    async def get(self) -> Emitted | None:
+        """The next event; None after the last one."""
+        while not self._waiting and not self._has_ended:
+            self._changed.clear()
+            await self._changed.wait()
+        return self._waiting.popleft() if self._waiting else None
+
+
+async def _work(memory: RunMemory, emit: Emit) -> None:
+    """Emits every event of the run."""
+    # The deadline uses the same clock.
+    began = asyncio.get_running_loop().time()
+    seen: list[Event] = []
+
+    def seen_and_emitted(event: Emitted) -> None:
+        if not isinstance(event, ModelProgress):
+            seen.append(event)
+        emit(event)
+
+    strategy = _in_force(STRATEGIES[memory.request.strategy])
+    seen_and_emitted(_started(strategy, memory))
+    if decided := memory.request.background.decided:
+        pinned, never = (tuple(each.id for each in decided if each.recall == mode) for mode in ("pinned", "never"))
+        seen_and_emitted(DecisionsApplied(pinned, never))
+    try:
+        finished = await strategy.recall(memory.request.for_strategy, memory.ports, seen_and_emitted)
     except SearchTimeout:
-        yield RunFinished(selected=(), dropped=(), fallback="timeout", notes=(Note("late_search"),))
+        finished = RunFinished(selected=(), dropped=(), fallback="timeout", notes=(Note("late_search"),))
+    emit(await _completed(finished, seen, memory, began))
 
 
 def _in_force(strategy: AnyStrategy) -> AnyStrategy:
@@ -87,9 +125,25 @@ def _model(strategy: AnyStrategy, memory: RunMemory) -> str:
     return memory.writer.model if memory.writer and strategy.prompts else ""
 
 
+async def _with_pinned(finished: RunFinished, memory: RunMemory) -> RunFinished:
+    """The selection with the pinned topics, as far as the filters of the run permit them."""
+    pinned = memory.request.background.numbers("Topic", "pinned")
+    if not pinned:
+        return finished
+    names = {topic_id(number) for number in pinned}
+    selected = [replace(each, pinned=each.id in names) for each in finished.selected]
+    chosen = {each.id for each in selected}
+    read = await memory.read_topics([number for number in pinned if topic_id(number) not in chosen])
+    for topic in read:
+        if topic.messages:
+            selected.append(Selected(topic_id(topic.id), len(selected) + 1, "", 0.0, 0, pinned=True))
+    return replace(finished, selected=tuple(selected))
+
+
 async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory, began: float) -> RunFinished:
-    """The last event with the context of the selection and the cost of the run."""
+    """The last event with what is pinned, the context of the selection and the cost of the run."""
     found = Outline.of(seen).found
+    finished = await _with_pinned(finished, memory)
     if found or finished.selected:
         context = await context_of(
             finished, found, memory.request, read_topics=memory.read_topics, pool=memory.clients.pool

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+from axes.utils import reset
 from django.contrib import messages
-from django.contrib.auth import logout
+from django.contrib.auth import authenticate, logout
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordChangeView
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
@@ -17,6 +19,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from memoryapp.accounts import login_sessions
+from memoryapp.accounts.client_address import address_of
 from memoryapp.models import LoginSession
 
 MOST_SESSIONS = 50
@@ -61,10 +64,19 @@ def _is_this_one(request: HttpRequest, row: LoginSession) -> bool:
 
 
 class OwnPasswordForm(PasswordChangeForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    """Tries the old password as signing in does, so that it can be guessed no more often."""
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._request = request
         for field in self.fields.values():
             field.widget.attrs["class"] = "field"
+
+    def clean_old_password(self) -> str:
+        old = str(self.cleaned_data["old_password"])
+        if authenticate(self._request, username=self.user.get_username(), password=old) != self.user:
+            raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
+        return old
 
 
 class OwnPassword(PasswordChangeView):
@@ -74,8 +86,12 @@ class OwnPassword(PasswordChangeView):
     form_class = OwnPasswordForm
     success_url = reverse_lazy("account")
 
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "request": self.request}
+
     def form_valid(self, form: Any) -> HttpResponse:
         answer = super().form_valid(form)
+        reset(ip=address_of(self.request), username=form.user.get_username())
         others = LoginSession.objects.filter(user=form.user).exclude(pk=self.request.session.session_key)
         others.delete()
         messages.success(self.request, _("Your password is changed. Everywhere else you are signed out."))

@@ -23,7 +23,7 @@ from django.views.i18n import set_language
 from memoryapp.accounts.client_address import address_of
 from rerankui.access import operator_for
 from rerankui.addresses import next_address
-from rerankui.frame import THEMES
+from rerankui.frame import DENSITIES, THEMES
 
 YEAR_SECONDS = 365 * 24 * 3600
 
@@ -84,9 +84,10 @@ language = login_not_required(set_language)
 @login_not_required
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    """Keep the theme in a cookie, so that the server draws the page in it from the first byte."""
-    chosen = request.POST.get("theme", "")
+    """Keep the theme or the density in a cookie, so that the server draws the page in it from the first byte."""
     answer = HttpResponseRedirect(next_address(request) or "/")
-    if chosen in THEMES:
-        answer.set_cookie("theme", chosen, max_age=YEAR_SECONDS, samesite="Lax", secure=request.is_secure())
+    for name, choices in (("theme", THEMES), ("density", DENSITIES)):
+        chosen = request.POST.get(name, "")
+        if chosen in choices:
+            answer.set_cookie(name, chosen, max_age=YEAR_SECONDS, samesite="Lax", secure=request.is_secure())
     return answer

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import curation, proposals
+from memoryapp import curation
 from memoryapp.curation import CurationError, Stale
 from memoryapp.effect import effect_of
 from memoryapp.engine.memory import topic_id
@@ -70,7 +70,7 @@ def change(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, memory, sentence=_sentence_of(form), status=422)
     try:
-        staged = form.staged(memory, proposals.summary_extracted)
+        staged = form.staged(memory, curation.opening)
         if request.method == "POST" and request.POST.get("commit"):
             return _redirect_after(request, commit(request, memory, staged), staged)
     except Stale as stale:
@@ -89,7 +89,7 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        staged = form.staged(memory, proposals.summary_extracted)
+        staged = form.staged(memory, curation.opening)
         effect = effect_of(memory, staged.change)
     except CurationError as error:
         return _page(request, memory, form=form, sentence=str(error), status=422)

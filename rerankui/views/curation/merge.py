@@ -28,7 +28,7 @@ from rerankui.curation.overlap import strips
 from rerankui.curation.proposal_words import failure_words
 from rerankui.filters import TopicFilter
 from rerankui.pages import show
-from rerankui.views.topics.topics import filtered_topics
+from rerankui.views.topics.topics import matching_topics
 
 
 @require_safe
@@ -82,12 +82,11 @@ def _comparison_page(
 
 
 def _asked_topics(owner: ChatUser, fields: QueryDict) -> list[int]:
-    """The topics named in the address or form; with ``all``, those that its filter lists."""
-    filters = TopicFilter(fields)
+    """The topics named in the address or form; with ``all``, those that its filters and facets list."""
     if fields.get("all"):
-        found = filtered_topics(owner, filters).order_by("started_at", "pk")
+        found = matching_topics(owner, fields).order_by("started_at", "pk")
         return list(found.values_list("pk", flat=True)[: MOST_TOPICS + 1])
-    return filters.chosen["topics"] or []
+    return TopicFilter(fields).chosen["topics"] or []
 
 
 def _live(owner: ChatUser, asked: Sequence[int]) -> tuple[list[Topic], list[str]]:

@@ -21,11 +21,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from memoryapp import history
-from memoryapp.curation import MERGER
 from memoryapp.history import AutomaticChanges, Cursor, Night, Source
 from memoryapp.models import ChatUser, Role
 from rerankui.access import operator_of, owner_or_404
-from rerankui.curation.entry_views import entry_views
+from rerankui.curation.entry_views import entry_views, pairs_folded
 from rerankui.filters import HistoryFilter
 from rerankui.pages import PAGE_SIZE, show
 
@@ -42,7 +41,7 @@ def history_page(request: HttpRequest, owner: int) -> HttpResponse:
         "owner": of,
         "filters": filters,
         "chips": _chips(filters),
-        "rows": list(zip(folded, entry_views(found.entries), strict=False)),
+        "rows": list(zip(folded, pairs_folded(entry_views(found.entries)), strict=False)),
         "oldest": folded[-1],
         "page": _edges(found),
         "may_change": operator_of(request).may(Role.CURATOR),
@@ -75,11 +74,13 @@ def _folded(
 
 
 def _nights(owner: ChatUser) -> list[tuple[Night, str, str]]:
-    """What the program merged by itself, with where it is listed, and where all of a night's is taken back."""
+    """What the program merged and extracted by itself, newest first, with where it is listed, and where all of a
+    night's is taken back."""
     page = reverse("undo_range", args=[owner.pk])
-    spans = [(night, _span(night)) for night in history.nights(owner)]
+    found = [*history.nights(owner), *history.nights(owner, history.EXTRACTOR)]
+    spans = [(night, _span(night)) for night in sorted(found, key=lambda night: night.last, reverse=True)]
     return [
-        (night, f"?{urlencode({'actor': MERGER, **span})}", f"{page}?{urlencode({'by': MERGER, **span})}")
+        (night, f"?{urlencode({'actor': night.by, **span})}", f"{page}?{urlencode({'by': night.by, **span})}")
         for night, span in spans
     ]
 

@@ -7,7 +7,7 @@ import mimetypes
 from django.conf import settings
 from django.contrib import messages
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
@@ -17,9 +17,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.artifacts import arrival, processing
 from memoryapp.models import Artifact, ChatUser, Role
+from memoryapp.operations.storage import NoSpace
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.addresses import next_address
 from rerankui.filters import ArtifactFilter
+from rerankui.lists import of_items
+from rerankui.lists.downloads import download
 from rerankui.pages import page_of, show
 from rerankui.web import uploads
 from rerankui.web.uploads import Received
@@ -28,7 +31,7 @@ READS = ("GET", "HEAD", "POST")
 
 
 @require_safe
-def artifacts(request: HttpRequest, owner: int) -> HttpResponse:
+def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = ArtifactFilter(request.GET)
     found = Artifact.objects.filter(owner=of).select_related("message")
@@ -43,6 +46,8 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponse:
         found = found.filter(Q(name__icontains=words) | contents)
     if filters.chosen["state"]:
         found = found.filter(state=filters.chosen["state"])
+    if file := download(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{of.pk}"):
+        return file
     context = {
         "owner": of,
         "filters": filters,
@@ -70,9 +75,13 @@ def _take_over(request: HttpRequest, owner: ChatUser, ticket: str) -> None:
     if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
         messages.error(request, _("This page was open for too long; choose the file once more."))
         return
-    with uploads.receive(request) as found:
-        for file in found:
-            _put(request, owner, file)
+    try:
+        with uploads.receive(request) as found:
+            for file in found:
+                _put(request, owner, file)
+    except NoSpace as error:
+        messages.error(request, str(error))
+        return
     if not found:
         sentence = _("No file arrived: choose one of at most %(size)s that is not empty.")
         messages.error(request, sentence % {"size": _most()})

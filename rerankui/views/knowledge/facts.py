@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from memoryapp import curation
 from memoryapp.models import Fact, Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import FactFilter
-from rerankui.pages import page_of, show
+from rerankui.lists import of_items
+from rerankui.lists.downloads import download
+from rerankui.lists.facets import counted, narrowed
+from rerankui.pages import is_partial, page_of, show
 from rerankui.views.knowledge.extraction import extraction_context
 
 
 @require_safe
-def facts(request: HttpRequest, owner: int) -> HttpResponse:
+def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = FactFilter(request.GET)
-    found = Fact.objects.filter(owner=of)
+    listed = Fact.objects.filter(owner=of)
     words = filters.chosen["q"]
     if words:
         labels = Q(relation__icontains=words) | Q(category__icontains=words)
-        found = found.filter(Q(content__icontains=words) | labels)
+        listed = listed.filter(Q(content__icontains=words) | labels)
     if filters.chosen["time"] != "all":
-        found = found.filter(superseded_at__isnull=filters.chosen["time"] != "past")
+        listed = listed.filter(superseded_at__isnull=filters.chosen["time"] != "past")
     if filters.chosen["type"]:
-        found = found.filter(type=filters.chosen["type"])
+        listed = listed.filter(type=filters.chosen["type"])
+    facets = of_items.fact_facets()
+    found = narrowed(listed, facets, request.GET)
+    if file := download(request, found, of_items.FACTS, filters.order, f"facts-{of.pk}"):
+        return file
     page = page_of(request, found, filters.order)
     context = {
         "owner": of,
@@ -34,6 +41,8 @@ def facts(request: HttpRequest, owner: int) -> HttpResponse:
         "page": page,
         "holders": curation.heirs(of.pk, [fact.topic_id for fact in page if fact.topic_id]),
         "total": found.count(),
+        "facets": counted(request, listed, facets),
+        "is_partial": is_partial(request),
         "may_change": operator_of(request).may(Role.CURATOR),
         **extraction_context(of),
     }

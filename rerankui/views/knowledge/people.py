@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from memoryapp.models import Person, Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import PersonFilter
-from rerankui.pages import page_of, show
+from rerankui.lists import of_items
+from rerankui.lists.downloads import download
+from rerankui.lists.facets import counted, narrowed
+from rerankui.pages import is_partial, page_of, show
 from rerankui.views.knowledge.extraction import extraction_context
 
 
 @require_safe
-def people(request: HttpRequest, owner: int) -> HttpResponse:
+def people(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = PersonFilter(request.GET)
-    found = Person.objects.filter(owner=of)
+    listed = Person.objects.filter(owner=of)
     words = filters.chosen["q"]
     if words:
         names = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(bio__icontains=words)
-        found = found.filter(names | Q(aliases__icontains=words))
+        listed = listed.filter(names | Q(aliases__icontains=words))
     if filters.chosen["circle"]:
-        found = found.filter(circle=filters.chosen["circle"])
+        listed = listed.filter(circle=filters.chosen["circle"])
+    facets = of_items.people_facets()
+    found = narrowed(listed, facets, request.GET)
+    if file := download(request, found, of_items.PEOPLE, filters.order, f"people-{of.pk}"):
+        return file
     page = page_of(request, found, filters.order)
     most = max((person.mention_count for person in page), default=0)
     context = {
@@ -35,5 +42,7 @@ def people(request: HttpRequest, owner: int) -> HttpResponse:
         "may_change": operator_of(request).may(Role.CURATOR),
         **extraction_context(of),
         "chosen": request.GET.get("chosen", ""),
+        "facets": counted(request, listed, facets),
+        "is_partial": is_partial(request),
     }
     return show(request, "pages/knowledge/people.html", "partials/knowledge/people.html", context)

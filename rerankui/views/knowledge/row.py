@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -18,7 +18,7 @@ from memoryapp.browsing.mentions import mentions
 from memoryapp.curation import CurationError, Stale
 from memoryapp.history import Narrowing
 from memoryapp.knowledge import MODELS, Row
-from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Role
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Role, Topic
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.addresses import undo_address
@@ -41,7 +41,7 @@ def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResp
     row = row_or_404(of, noun, number[noun])
     context = {**_context(request, of, noun, row), "row": row}
     if isinstance(row, Person):
-        context["mentions"] = mentions(row)
+        context |= {"mentions": mentions(row), "merges": knowledge.merges_into(row)}
     if isinstance(row, Fact):
         context["holders"] = curation.heirs(of.pk, [row.topic_id] if row.topic_id else [])
         context |= extraction.succession(row)
@@ -135,6 +135,30 @@ def delete(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpRe
     return render(request, "pages/knowledge/row_delete.html", context, status=409 if sentence else 200)
 
 
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def recall(request: HttpRequest, owner: int, noun: str, pk: int) -> HttpResponse:
+    """How a topic, a person or a fact is recalled; when posted, a person decides it."""
+    of = owner_or_404(request, owner)
+    if noun not in knowledge.MOST_PINNED:
+        raise Http404
+    row, sentence = cast(Topic | Person | Fact, row_or_404(of, noun, pk)), ""
+    wanted, reason = request.POST.get("recall", row.recall), request.POST.get("reason", "").strip()
+    if request.method == "POST":
+        try:
+            made = knowledge.decide_recall(of, row, wanted, actor=request.user.get_username(), reason=reason)
+        except CurationError as error:
+            sentence = str(error)
+        else:
+            done = {"pinned": _("Pinned %(what)s"), "never": _("From now on never recalled: %(what)s")}
+            words = done.get(wanted, _("Recalled as usual: %(what)s")) % {"what": row_id(noun, pk)}
+            toasts.add(request, words, undo_address(made), _("Undo"))
+            return redirect(page_address(noun, of.pk, pk))
+    context = {**_context(request, of, noun, row), "row": row, "back": page_address(noun, of.pk, pk)}
+    context |= {"chosen": wanted, "reason": reason, "sentence": sentence}
+    return render(request, "pages/knowledge/row_recall.html", context, status=422 if sentence else 200)
+
+
 def _form_page(
     request: HttpRequest,
     owner: ChatUser,
@@ -171,5 +195,6 @@ def _context(request: HttpRequest, owner: ChatUser, noun: str, row: Row | None) 
             "has_older": found.has_after,
             "edit_address": f"{page_address(noun, owner.pk, row.pk)}edit/",
             "delete_address": f"{page_address(noun, owner.pk, row.pk)}delete/",
+            "can_be_decided": noun in knowledge.MOST_PINNED and not getattr(row, "superseded_at", None),
         }
     return context

@@ -19,14 +19,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from memoryapp import prompt_versions, proposals
-from memoryapp.engine.events import Event, MediaItem, QueryEnriched
+from memoryapp.engine.events import Event, QueryEnriched
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompts import BUILT_IN, PromptText, faults, rendered
 from memoryapp.models import Prompt, Role, Run
-from memoryapp.runs import following, lifecycle, trials
+from memoryapp.prompt_versions import UsedPrompt
+from memoryapp.runs import following, forks
 from memoryapp.runs.parameters import ParameterError
+from memoryapp.runs.replaying import ForkError
 from memoryapp.runs.runner import runner
-from memoryapp.runs.trials import UsedPrompt
 from rerankui.access import operator_of, requires, run_or_404
 from rerankui.forms import PromptForm
 from rerankui.text.differences import difference
@@ -66,7 +67,7 @@ def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _trial(request: HttpRequest, parent: Run, events: Sequence[Event]) -> _Trial | None:
     """The prompt that the address names, else the reranker's; who only looks is shown the one there is."""
-    by_name = trials.prompts_used(events)
+    by_name = prompt_versions.prompts_used(events)
     prompt = by_name.get(request.GET.get("name", Prompt.Name.RERANK.value))
     if prompt is None and request.method != "POST":
         prompt = next(iter(by_name.values()), None)
@@ -87,28 +88,12 @@ def _answered(request: HttpRequest, trial: _Trial) -> HttpResponse:
     note = form.cleaned_data["note"] or _("tried on run %(run)s") % {"run": trial.parent.short_id}
     prompt = prompt_versions.draft(text, by=request.user.get_username(), note=note)
     try:
-        again = _again(trial.parent, request, prompt)
-    except ParameterError as error:
+        again = forks.fork(trial.parent, changes={"prompt": str(prompt)}, operator=operator_of(request).user)
+    except (ForkError, ParameterError) as error:
         messages.error(request, str(error))
         return _page(request, trial, base, form, answer)
     runner.launch(again.pk)
     return redirect("run", pk=again.pk)
-
-
-def _again(parent: Run, request: HttpRequest, prompt: Prompt) -> Run:
-    """The same question under the same conditions, but for the prompt."""
-    return lifecycle.start(
-        parent.owner,
-        parent.query,
-        strategy=parent.strategy,
-        parameters=parent.parameters,
-        operator=operator_of(request).user,
-        messages=parent.messages,
-        media=[MediaItem(**item) for item in parent.media],
-        parent=parent,
-        prompt=prompt,
-        evidence=parent.evidence,
-    )
 
 
 def _preview(text: PromptText, prompt: UsedPrompt) -> PromptReply:

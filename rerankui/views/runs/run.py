@@ -23,11 +23,10 @@ from rerankui.access import Request, operator_of, requires, run_or_404
 @requires(Role.VIEWER)
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = run_or_404(request, pk)
-    step = request.GET.get("step", "")
     context = fragments.run_context(
         found,
         following.stored(pk),
-        step=int(step) if step.isdecimal() and len(step) < 9 else None,
+        step=fragments.step_of(request.GET.get("step", "")),
         progress=None if found.is_finished else fragments.progress_of(pk),
     )
     return render(

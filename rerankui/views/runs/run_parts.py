@@ -4,29 +4,57 @@ attachment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from memoryapp import media
+from memoryapp.browsing.topic_runs import topic_runs
+from memoryapp.curation import former
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.outline import Outline
-from memoryapp.models import Message, PassageMessage, Role, Topic
+from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from memoryapp.runs import following, recall_document
 from rerankui import fragments
 from rerankui.access import requires, run_or_404
 from rerankui.pages import show
-from rerankui.run.context_parts import NAMES
+from rerankui.run.context_parts import name_of
 from rerankui.run.legend import AnyCandidate
 from rerankui.run.result import segments
 from rerankui.run.score_parts import is_by_summary
 from rerankui.text import pictures
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The ``run`` as a whole, and what a reader has seen of it ``until`` the step of the address: the state of each
+    candidate, and the outline. ``at`` ends the addresses of its parts."""
+
+    run: Outline
+    until: Outline
+    states: Mapping[str, str]
+    at: str
+
+
+def _seen(request: HttpRequest, pk: UUID) -> _Seen:
+    stored = following.stored(pk)
+    step = fragments.step_of(request.GET.get("step", ""))
+    until = [item for item in stored if step is None or item.seq <= step]
+    return _Seen(
+        Outline.of([item.event for item in stored]),
+        Outline.of([item.event for item in until]),
+        fragments.states(fragments.event_views(until)),
+        "" if step is None else f"?step={step}",
+    )
 
 
 @require_safe
@@ -34,14 +62,15 @@ from rerankui.text import pictures
 def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Candidates of one kind that were ranked but not shown to the model; of topics, if no kind is given."""
     found = run_or_404(request, pk)
-    views = fragments.event_views(following.stored(pk))
-    search = Outline.of([view.event for view in views]).found
+    seen = _seen(request, pk)
+    search = seen.run.found
     if search is None:
         raise Http404
     kinds: dict[str, Sequence[AnyCandidate]] = {"people": search.people, "artifacts": search.artifacts}
     ranked = kinds.get(request.GET.get("kind", ""), search.ranked())
     below = [candidate for candidate in ranked if not candidate.shown]
-    context = {"run": found, "below": below, "states": fragments.states(views)}
+    context = {"run": found, "below": below, "states": seen.states, "at": seen.at}
+    context["by_similarity"] = fragments.by_similarity(found)
     return show(request, "pages/runs/run_below.html", "partials/runs/run_below.html", context)
 
 
@@ -49,27 +78,52 @@ def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
 @requires(Role.VIEWER)
 def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     """A candidate of this run with its messages, the excerpt highlighted where it was found."""
-    found = run_or_404(request, pk)
-    stored = following.stored(pk)
-    outline = Outline.of([item.event for item in stored])
-    states = fragments.states(fragments.event_views(stored))
-    shown = Topic.objects.of(found.owner_id).filter(pk=topic).first()
-    name = f"Topic:{topic}"
-    candidate = outline.topic(name)
-    if shown is None or candidate is None:
+    run = run_or_404(request, pk)
+    shown = Topic.objects.of(run.owner_id).filter(pk=topic).first()
+    if shown is None:
         raise Http404
-    selected = outline.selected(name)
-    messages = list(Message.objects.of(found.owner_id).filter(topicmessage__topic=shown).in_order())
+    messages = Message.objects.of(run.owner_id).filter(topicmessage__topic=shown)
+    return _found_talk(request, run, f"Topic:{topic}", messages, seen_in=topic_runs(shown, former(shown)))
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_session(request: HttpRequest, pk: UUID, session: int) -> HttpResponse:
+    """An active session as this run found it; if it was archived since, with the topics that it is in."""
+    run = run_or_404(request, pk)
+    name = f"Session:{session}"
+    search = Outline.of([item.event for item in following.stored(pk)]).found
+    messages = Message.objects.of(run.owner_id).filter(pk__in=list(search.sessions.get(name, ())) if search else [])
+    topics = messages.filter(topic__isnull=False).order_by("topic").values_list("topic", flat=True).distinct()
+    return _found_talk(request, run, name, messages, archived_as=list(topics))
+
+
+def _found_talk(
+    request: HttpRequest,
+    found: Run,
+    name: str,
+    talk: QuerySet[Message],
+    *,
+    archived_as: Sequence[int] = (),
+    seen_in: Any = None,
+) -> HttpResponse:
+    seen = _seen(request, found.pk)
+    candidate = seen.run.topic(name)
+    if candidate is None:
+        raise Http404
+    selected = seen.until.selected(name)
+    messages = list(talk.order_by("sent_at", "pk"))
     pieces = selected.excerpt if selected else ()
     passage = PassageMessage.objects.filter(owner=found.owner_id, passage=candidate.passage_id)
     found_by = set(passage.values_list("message", flat=True))
     context = {
         "run": found,
-        "topic": shown,
+        "archived_as": archived_as,
         "candidate": candidate,
         "selected": selected,
-        "state": states.get(name, ""),
+        "state": seen.states.get(name, ""),
         "found_by": [message.pk for message in messages if message.pk in found_by],
+        "seen": seen_in,
         "by_summary": is_by_summary(candidate.parts),
         "marked_messages": [
             (message, segments(message.text, [piece for piece in pieces if piece.message == message.pk]))
@@ -84,16 +138,15 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
 def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
     """A person or an artifact as this run found it."""
     run = run_or_404(request, pk)
-    stored = following.stored(pk)
-    outline = Outline.of([each.event for each in stored])
-    shown = outline.item(item)
+    seen = _seen(request, pk)
+    shown = seen.run.item(item)
     if shown is None:
         raise Http404
     context = {
         "run": run,
         "item": shown,
-        "selected": outline.selected(item),
-        "state": fragments.states(fragments.event_views(stored)).get(item, ""),
+        "selected": seen.until.selected(item),
+        "state": seen.states.get(item, ""),
         "found_at": _found_at(run.owner_id, shown),
     }
     return show(request, "pages/runs/run_item.html", "partials/runs/run_item.html", context)
@@ -129,5 +182,5 @@ def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
         text = recall_document.part_text(run, part)
     except LookupError as error:
         raise Http404(str(error)) from error
-    context = {"run": run, "name": NAMES.get(part, part), "text": text}
+    context = {"run": run, "name": name_of(part, recall_document.handed_over(run)), "text": text}
     return show(request, "pages/runs/run_part.html", "partials/runs/run_part.html", context)

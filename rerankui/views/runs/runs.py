@@ -5,23 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from memoryapp.models import Role, Run
 from rerankui.access import requires, visible_owners
 from rerankui.filters import RunFilter
-from rerankui.pages import page_of, show
+from rerankui.lists import of_runs
+from rerankui.lists.downloads import download
+from rerankui.lists.facets import counted, is_narrowed, narrowed
+from rerankui.pages import is_partial, page_of, show
 
 
 @require_safe
 @requires(Role.VIEWER)
-def run_list(request: HttpRequest) -> HttpResponse:
+def run_list(request: HttpRequest) -> HttpResponseBase:
     owners = visible_owners(request)
     filters = RunFilter(request.GET, owners=owners)
     listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
-    page = page_of(request, _filtered(listed, filters.chosen), filters.order)
-    return show(request, "pages/runs/runs.html", "partials/runs/runs.html", {"filters": filters, "page": page})
+    matching, facets = _filtered(listed, filters.chosen), of_runs.facets()
+    found = narrowed(matching, facets, request.GET)
+    if file := download(request, found, of_runs.COLUMNS, filters.order, "runs"):
+        return file
+    context = {
+        "filters": filters,
+        "page": page_of(request, found, filters.order),
+        "facets": counted(request, matching, facets),
+        "is_partial": is_partial(request),
+        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
+    }
+    return show(request, "pages/runs/runs.html", "partials/runs/runs.html", context)
 
 
 def _filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]:

@@ -46,7 +46,7 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
         "has_more": says_more(shown.summary, title),
         "page": page,
         "place": _place(shown, page.rows),
-        "may_curate": shown.is_live and operator_of(request).may(Role.CURATOR),
+        "may_curate": _may_curate(request, shown),
         "may_erase": operator_of(request).may(Role.ADMIN),
         "talk": talk_of(page.rows, here=here),
         "minimap": marks(shown, page.rows),
@@ -62,6 +62,10 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     made_by = _maker(context["lineage"])
     context |= {"made_by": made_by, "made_again": made_by is not None and curation.is_again(made_by)}
     return render(request, "pages/topics/topic.html", context)
+
+
+def _may_curate(request: HttpRequest, topic: Topic) -> bool:
+    return topic.is_live and operator_of(request).may(Role.CURATOR)
 
 
 def _page(request: HttpRequest, topic: Topic, here: int | None) -> Page[Message]:
@@ -96,8 +100,14 @@ def _history(request: HttpRequest, topic: Topic) -> dict[str, Any]:
 def _vector_state(request: HttpRequest, topic: Topic) -> HttpResponse:
     """Whether its vector is there by now, and then its neighbours."""
     is_comparable = has_vector(topic, serving_profile())
-    context = {"owner": topic.owner, "topic": topic, "has_vector": is_comparable, "has_come": is_comparable}
-    context["neighbours"] = neighbours(topic) if is_comparable else []
+    context = {
+        "owner": topic.owner,
+        "topic": topic,
+        "may_curate": _may_curate(request, topic),
+        "has_vector": is_comparable,
+        "has_come": is_comparable,
+        "neighbours": neighbours(topic) if is_comparable else [],
+    }
     return render(request, "partials/topics/vector_state.html", context)
 
 
@@ -127,6 +137,7 @@ def topic_peek(request: HttpRequest, pk: int) -> HttpResponse:
         "talk": talk_of(rows),
         "unshown": shown.message_count - len(rows),
         "successors": [] if shown.is_live else curation.successor_topics(shown),
+        "seen": topic_runs(shown, curation.former(shown)),
     }
     return show(request, "pages/topics/topic_peek.html", "partials/topics/topic_peek.html", context)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.views.decorators.http import require_safe
 
 from memoryapp.browsing.comparison import MOST_TOPICS
@@ -12,7 +14,10 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import ChatUser, Message, Role, Topic
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import TopicFilter
-from rerankui.pages import page_of, show
+from rerankui.lists import of_topics
+from rerankui.lists.downloads import download
+from rerankui.lists.facets import counted, is_narrowed, narrowed
+from rerankui.pages import is_partial, page_of, show
 
 STATES = {
     "retired": {"is_live": False},
@@ -22,19 +27,29 @@ STATES = {
 
 
 @require_safe
-def topics(request: HttpRequest, owner: int) -> HttpResponse:
+def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = TopicFilter(request.GET)
-    found = filtered_topics(of, filters)
+    facets, listed = of_topics.facets_of(of), filtered_topics(of, filters)
+    found = narrowed(listed, facets, request.GET)
+    if file := download(request, found, of_topics.COLUMNS, filters.order, f"topics-{of.pk}"):
+        return file
     page = page_of(request, found, filters.order)
-    context = {"owner": of, "filters": filters, "page": page, "total": found.count()}
+    context: dict[str, Any] = {"owner": of, "filters": filters, "page": page, "total": found.count()}
+    context |= {"facets": counted(request, listed, facets), "is_partial": is_partial(request)}
+    context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
     context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
     return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
 
 
+def matching_topics(owner: ChatUser, query: QueryDict) -> QuerySet[Topic]:
+    """The owner's topics that the list with this address shows, on all of its pages."""
+    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner), query)
+
+
 def filtered_topics(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
-    """The owner's topics that the list shows."""
+    """The owner's topics that pass the filters, whatever facet is chosen."""
     found = Topic.objects.of(owner).filter(**STATES.get(filters.chosen["state"] or "", {"is_live": True}))
     if filters.chosen["topics"]:
         found = found.filter(pk__in=filters.chosen["topics"])

@@ -13,14 +13,14 @@ from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable
 from memoryapp.engine.events import MediaItem, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.prompts import BUILT_IN, PromptText, rendered
-from tests.engine.scripted import ScriptedChat, Step, after, fails, message, says, slow
+from tests.engine.scripted import ScriptedChat, Step, after, emitted, fails, limited, message, says, slow
 
 MRI = MediaContent(MediaItem("ab" * 32, "image", "image/png", "mri.png", 4), b"\x89PNG")
 
 
 async def heard(query: str, chat: ScriptedChat | None, **fields: Any) -> list[Retried | SteppedDown | QueryEnriched]:
     arguments = {"messages": (), "profile": "", "today": date(2026, 3, 2), "seconds": 5.0, **fields}
-    return [event async for event in enrich(query, chat=chat, **arguments)]
+    return await emitted(enrich, query, chat=chat, **arguments)
 
 
 async def enriched(query: str, *steps: Step, **fields: Any) -> tuple[QueryEnriched, ScriptedChat]:
@@ -98,6 +98,7 @@ async def test_what_the_endpoint_lacks_is_reported_though_the_enricher_is_the_fi
         ),
         (slow(says("late")), "failed", "timeout", 0),
         (says("  "), "failed", "empty_response", 0),
+        (limited("raw words of"), "failed: raw words of", "cut", 0),
     ],
 )
 async def test_a_failing_model_leaves_the_raw_query_and_says_so(step: Step, note: str, cause: str, status: int) -> None:

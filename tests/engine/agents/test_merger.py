@@ -26,7 +26,6 @@ def merged(answer: str) -> str:
     [
         '{"merged_summary": "Tea and cake"}',
         '```json\n{"merged_summary": "Tea and cake"}\n```',
-        '{"merged_summary": "Tea and cake',
         '{"should_merge": true, "answer": {"merged_summary": " Tea\\n and cake\\u0000"}}',
         "Tea and cake",
         '"Tea and cake"',
@@ -48,15 +47,23 @@ def test_a_summary_is_one_line_that_fits_and_can_be_stored(answer: str) -> None:
         summary = merged(answer)
     except UnreadableAnswer:
         return
-    assert 0 < len(summary) <= LONGEST_SUMMARY
+    assert len(summary) <= LONGEST_SUMMARY
     assert summary == " ".join(summary.split())
     summary.encode()
 
 
 def test_of_merged_topics_each_is_read_in_its_share() -> None:
-    chat = ScriptedChat(says("fine"))
+    chat = ScriptedChat(says("Summary of t1"))
     large = [topic(id, *(message(id * 1_000 + n, f"t{id} " * 500) for n in range(90))) for id in range(1, 11)]
     asyncio.run(propose_summary(large, chat=chat, seconds=5).complete())
     prompt = chat.requests[0].messages[1]["content"]
     assert len(prompt) <= MOST_CHARS * 1.1
     assert all(f'"topic": {id}' in prompt and f"t{id} t{id}" in prompt for id in range(1, 11))
+
+
+def test_a_summary_that_cannot_be_used_twice_is_none() -> None:
+    assert merged("\u5173\u4e8e\u8336") == ""
+    chat = ScriptedChat(says("Holidays"), says("Tea and cake"))
+    ask = propose_summary([topic(1, summary="Tea"), topic(2, summary="Cake")], chat=chat, seconds=5)
+    assert asyncio.run(ask.complete()).result() == "Tea and cake"
+    assert "cannot be used" in chat.requests[1].messages[-1]["content"]

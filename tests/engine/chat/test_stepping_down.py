@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.engine.chat.capabilities import Abilities, Learnt, refused
+from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.lessons import refused
 from memoryapp.engine.chat.protocol import LLMRefused, Reply
 from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.prompts import TOOL_NAME

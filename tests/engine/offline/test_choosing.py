@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memoryapp.engine.offline.choosing import choose, expected_f1
 from memoryapp.engine.offline.judging import JudgedTopic, judge
 from memoryapp.engine.offline.question_kinds import wants_judgement, wants_several
+from memoryapp.engine.text.names import is_same_name, names_in
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)
 
@@ -63,3 +64,78 @@ def test_a_judgement_is_asked_for() -> None:
     assert wants_judgement("Would she likely move?")
     assert wants_judgement("Стала бы она переезжать?")
     assert not wants_judgement("Where did she move?")
+
+
+def of_two(*messages: tuple[str, str]) -> list[JudgedTopic]:
+    authors, texts = zip(*messages, strict=True)
+    rest = [JudgedTopic(f"Topic:{n}", 0.3, ("Anna", "Boris"), ("nice weather", "yes, very")) for n in range(2, 9)]
+    return [JudgedTopic("Topic:1", 0.9, authors, texts), *rest]
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_answered"),
+    [
+        ([("Boris", "I painted a sunrise over the lake"), ("Anna", "Lovely!")], False),
+        ([("Boris", "Hey Anna, I painted a sunrise over the lake"), ("Anna", "Lovely!")], False),
+        ([("Anna", "I painted a sunrise over the lake"), ("Boris", "Lovely!")], True),
+        ([("Boris", "Guess what: Anna painted a sunrise over the lake"), ("Anna", "Lovely!")], True),
+    ],
+)
+def test_what_one_did_is_no_answer_to_what_the_other_did(messages: list[tuple[str, str]], *, is_answered: bool) -> None:
+    topics = of_two(*messages)
+    assert bool(choose(judge("When did Anna paint the sunrise over the lake?", topics))) == is_answered
+    assert choose(judge("When did somebody paint the sunrise over the lake?", topics))
+
+
+def test_talk_in_another_language_is_judged_by_its_meaning_beside_a_shared_word() -> None:
+    """The visits to the doctor were told in Russian; one English topic holds the word doctor."""
+    visits = [JudgedTopic(f"Topic:{n}", 0.85, ("Анна",), (f"Врач посмотрел колено, визит {n}",)) for n in range(3)]
+    english = JudgedTopic("Topic:7", 0.7, ("Anna",), ("The doctor of philosophy moved to Berlin",))
+    others = [JudgedTopic(f"Topic:{n}", 0.3, ("Anna",), ("We spoke of the weather",)) for n in range(8, 14)]
+    judged = judge("What did the doctor say about my knee?", [*visits, english, *others])
+    chosen = {each.topic.id for each in choose(judged)}
+    assert {"Topic:0", "Topic:1", "Topic:2"} <= chosen
+
+
+def others_in_english() -> list[JudgedTopic]:
+    return [JudgedTopic(f"Topic:{n}", 0.3, ("Anna",), ("We spoke of the weather",)) for n in range(8, 14)]
+
+
+def test_talk_in_another_script_that_lacks_the_name_asked_for_is_not_chosen_by_meaning() -> None:
+    cake = JudgedTopic("Topic:1", 0.55, ("Анна",), ("Даша печёт торт с лимоном",))
+    other = JudgedTopic("Session:2", 0.63, ("Анна",), ("Тимур подписал договор, выходит в декабре",))
+    judged = judge("Which cake did Dasha bake?", [other, cake, *others_in_english()])
+    assert [each.topic.id for each in choose(judged)] == ["Topic:1"]
+    assert next(each for each in judged if each.topic.id == "Topic:1").shared == ("dasha",)
+    assert choose(judge("Which cake did Dasha bake?", [other, *others_in_english()])) != []
+
+
+def test_one_frequent_word_does_not_come_before_meaning_in_another_language() -> None:
+    price = JudgedTopic("Topic:3", 0.76, ("Anna",), ("The GPU cost eight dollars an hour",))
+    dentist = JudgedTopic("Topic:4", 0.59, ("Анна",), ("Стоматолог выставил счёт за пломбу",))
+    chosen = choose(judge("What did the dentist cost?", [price, dentist, *others_in_english()]))
+    assert [each.topic.id for each in chosen] == ["Topic:4", "Topic:3"]
+    alone = choose(judge("What did the dentist cost?", [price, *others_in_english()]))
+    assert [each.topic.id for each in alone] == ["Topic:3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "is_same"),
+    [
+        ("Dasha", "Дашей", True),
+        ("Сергей", "Sergey", True),
+        ("Khachapuri", "Хачапури", True),
+        ("Petrov", "Петрову", True),
+        ("Ксюша", "Ksyusha", True),
+        ("Dasha", "дашей", False),
+        ("Masha", "Машины", False),
+        ("Sam", "Самара", False),
+        ("Dasha", "Dasha", False),
+    ],
+)
+def test_a_name_is_the_same_in_both_scripts(name: str, word: str, *, is_same: bool) -> None:
+    assert is_same_name(name, word) == is_same
+
+
+def test_names_begin_with_a_capital_letter_within_a_sentence() -> None:
+    assert names_in("Which cake did Dasha bake? Where was Misha?") == {"Dasha", "Misha"}

@@ -16,16 +16,16 @@ from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.events import ModelReplied, RunFinished, TopicsRead
-from memoryapp.engine.limits import Limits
 from memoryapp.engine.memory import MessageContent, TopicContent, topic_id
 from memoryapp.engine.offline import sentence_encoder
 from memoryapp.engine.offline.items import is_name
 from memoryapp.engine.offline.scorer import OfflineChat
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts import TOOL, TOOL_NAME, RerankRequest
 from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.text.lines import candidate_line, topic_text
-from tests.engine.scripted import artifact, person, topic_reader
+from tests.engine.scripted import artifact, emitted, person, topic_reader
 from tests.engine.scripted import opening as opening_of
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
@@ -143,8 +143,8 @@ async def run(query: str, *topics: TopicContent, **limits: Any) -> list[Any]:
     async def read_topics(ids: Sequence[int]) -> Sequence[TopicContent]:
         return [stored[id] for id in ids]
 
-    events = rerank(asking(query, *topics), chat=OfflineChat(), read_topics=read_topics, limits=Limits(**limits))
-    return [event async for event in events]
+    asked = asking(query, *topics)
+    return await emitted(rerank, asked, chat=OfflineChat(), read_topics=read_topics, limits=Limits(**limits))
 
 
 def final(events: list[Any]) -> RunFinished:
@@ -265,8 +265,8 @@ def items(query: str, *topics: TopicContent) -> RerankRequest:
 
 
 async def chosen_of(query: str) -> tuple[list[str], list[str]]:
-    events = rerank(items(query), chat=OfflineChat(), read_topics=topic_reader(), limits=Limits())
-    finished = final([event async for event in events])
+    limits = Limits()
+    finished = final(await emitted(rerank, items(query), chat=OfflineChat(), read_topics=topic_reader(), limits=limits))
     assert (finished.fallback, finished.hallucinated) == ("", ())
     assert all(choice.reason for choice in (*finished.people, *finished.artifacts))
     return [choice.id for choice in finished.people], [choice.id for choice in finished.artifacts]
@@ -292,7 +292,7 @@ async def test_it_chooses_people_and_files_by_their_lines(query: str, people: li
 async def test_it_chooses_topics_people_and_files_in_one_answer() -> None:
     read = topic_reader(KNEE, TAX)
     asked = items("Why does my knee hurt, is it the meniscus?", KNEE, TAX)
-    finished = final([e async for e in rerank(asked, chat=OfflineChat(), read_topics=read, limits=Limits())])
+    finished = final(await emitted(rerank, asked, chat=OfflineChat(), read_topics=read, limits=Limits()))
     assert [choice.id for choice in finished.selected] == ["Topic:1"]
     assert [choice.id for choice in finished.artifacts] == ["Artifact:3"]
     assert "“meniscus”" in finished.artifacts[0].reason

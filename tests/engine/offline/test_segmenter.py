@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from memoryapp.engine.embeddings import Profile, Vectors, unit
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline import segmenter
-from memoryapp.engine.offline.segmenter import GENERAL, SPLIT_CHARS, cover, segment
+from memoryapp.engine.offline.segmenter import SPLIT_CHARS, cover, segment
+from tests.engine.scripted import message
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -179,22 +180,59 @@ def test_each_message_ends_in_exactly_one_topic_in_order(count: int, random, oth
     assert [id for draft in topics(messages) for id in draft.messages] == list(range(count))
 
 
+def test_small_neighbours_are_joined_as_far_as_they_are_small_together() -> None:
+    themes = ("knee doctor surgery", "kubernetes nodes", "honey cake oven", "tax office form")
+    messages = talk(*themes, turns=8)
+
+    def sizes(together: int) -> list[int]:
+        drafts = asyncio.run(segment(messages, ThemeEmbedder(), together=together))
+        return [len(draft.messages) for draft in drafts]
+
+    assert (sizes(1), sizes(15)) == ([8, 8, 8, 8], [8, 8, 8, 8])
+    assert sorted(sizes(16)) in ([16, 16], [8, 8, 16])
+    assert sizes(40) == [32]
+
+
 IDS = st.lists(st.integers(0, 30), max_size=12)
 
 
 @given(st.lists(IDS, max_size=6), st.integers(0, 20))
 def test_any_drafts_are_made_to_cover_each_message_once(groups: list[list[int]], count: int) -> None:
     drafts = [TopicDraft(f"topic {n}", tuple(ids)) for n, ids in enumerate(groups)]
-    covered = cover(drafts, list(range(count)))
+    covered = cover(drafts, remarks(range(count)))
     assert sorted(id for draft in covered for id in draft.messages) == list(range(count))
     assert [draft.messages[0] for draft in covered] == sorted(draft.messages[0] for draft in covered)
 
 
 def test_of_two_drafts_the_earlier_keeps_a_message() -> None:
-    covered = cover([TopicDraft("a", (1, 2, 3)), TopicDraft("b", (3, 4))], [1, 2, 3, 4])
+    covered = cover([TopicDraft("a", (1, 2, 3)), TopicDraft("b", (3, 4))], remarks(range(1, 5)))
     assert [(draft.summary, draft.messages) for draft in covered] == [("a", (1, 2, 3)), ("b", (4,))]
 
 
 def test_each_run_that_nobody_holds_becomes_a_topic_of_its_own() -> None:
-    covered = cover([TopicDraft("a", (3,))], [1, 2, 3, 4])
-    assert [(draft.summary, draft.messages) for draft in covered] == [(GENERAL, (1, 2)), ("a", (3,)), (GENERAL, (4,))]
+    covered = cover([TopicDraft("a", (3,))], remarks(range(1, 5)))
+    assert [draft.messages for draft in covered] == [(1, 2), (3,), (4,)]
+    assert [draft.summary for draft in covered] == ["General conversation", "a", "General conversation"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Привет, как сам? Поставил vLLM на H100, а python ругается", "Общий разговор"),
+        ("Was machst du heute, ist das nicht die Katze und der Hund", "Allgemeines Gespräch"),
+        ("今天天气怎么样,我想去公园", "日常对话"),
+        ("今日はいい天気ですね", "雑談"),
+        ("오늘 뭐 해?", "일반 대화"),
+        ("ok, what is that for", "General conversation"),
+        ("42 !!!", "General conversation"),
+    ],
+)
+def test_a_run_that_nobody_holds_is_named_in_its_language_whatever_an_assistant_writes(
+    text: str, expected: str
+) -> None:
+    talk = [message(1, text), message(2, "Certainly! Here is the answer that you wanted.", "assistant")]
+    assert [draft.summary for draft in cover([], talk)] == [expected]
+
+
+def remarks(ids: Iterable[int]) -> list[MessageContent]:
+    return [message(id, "said") for id in ids]

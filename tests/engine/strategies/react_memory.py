@@ -5,18 +5,20 @@ Similarity is the share of trigrams of letters that query and passage have in co
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 
-from memoryapp.engine.budget import Budget
-from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.events import CandidatesFound, Event, ModelProgress, QueryEnriched
+from memoryapp.engine.budget import Deadline
+from memoryapp.engine.candidates import Candidate, UnderstoodQuery
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, PartialReply, Reply
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.events import CandidatesFound, Event, ModelProgress, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.fusion import Fusion, Sum, fuse
 from memoryapp.engine.kinds.react import Answered, ToolUsed
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
@@ -31,7 +33,7 @@ from memoryapp.engine.strategies.ports import (
 )
 from memoryapp.engine.strategies.react import STRATEGY, ReactParameters
 from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, stems
-from tests.engine.scripted import ScriptedChat
+from tests.engine.scripted import ScriptedChat, Step, emitted, says
 
 TODAY = date(2026, 3, 1)
 TALK = (
@@ -50,6 +52,26 @@ TALK = (
 )
 
 
+class Writer(ScriptedChat):
+    """A model that plays its script, and judges statements beside it: ``judged`` are the numbers of the sources of each
+    statement; without them its verdict cannot be read. ``verdict`` replaces the whole turn."""
+
+    def __init__(
+        self, *steps: Step, judged: Sequence[Sequence[int]] | None = None, verdict: Step | None = None
+    ) -> None:
+        super().__init__(*steps)
+        found = [{"statement": place, "sources": list(each)} for place, each in enumerate(judged or (), start=1)]
+        self._verdict = verdict or says("?" if judged is None else json.dumps({"statements": found}))
+        self.judgements: list[ChatRequest] = []
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]:
+        is_judging = "<statements>" in str(request.messages[-1]["content"])
+        if is_judging:
+            self.judgements.append(request)
+        async for each in ScriptedChat(self._verdict).converse(request) if is_judging else super().converse(request):
+            yield each
+
+
 @dataclass
 class Memory:
     """``said`` are (topic, day, author, text); each message is a passage. ``asked`` contains every search."""
@@ -60,6 +82,8 @@ class Memory:
     asked: list[tuple[str, Fusion, int, Where]] = field(default_factory=list)
     rescored: list[Sequence[str]] = field(default_factory=list)
     cross_encoder: str = ""
+    where: Where = ANYWHERE
+    unread: tuple[str, ...] = ()
 
     @property
     def messages(self) -> list[MessageContent]:
@@ -77,19 +101,19 @@ class Memory:
             read_topics=self._topics,
             read_messages=self._messages,
             rerank_scores=self._scores,
-            budget=Budget(self.seconds),
+            deadline=Deadline(self.seconds),
             writer=self.writer,
         )
 
-    async def _enrich(self) -> AsyncGenerator[QueryEnriched, None]:
-        yield QueryEnriched(self.query, self.query, note="failed", seconds=0.0)
+    async def _enrich(self, emit: Emit) -> QueryEnriched:
+        return QueryEnriched(self.query, self.query, note="failed", seconds=0.0)
 
     query = ""
 
     async def _search(self, line: QueryEnriched) -> PreparedSearch:
         async def find(*, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Found:
             self.asked.append((line.query, fusion, passages, where))
-            return self._found(line.query, fusion, passages, where)
+            return self._found(line.query, fusion, passages, self.where.over(where))
 
         return PreparedSearch(line, find)
 
@@ -121,7 +145,8 @@ class Memory:
             )
             for rank, place in enumerate(order[:most], start=1)
         )
-        return Found(CandidatesFound(candidates, len(texts), 0.1), baseline, found, words.rarity)
+        event = CandidatesFound(candidates, len(texts), 0.1, understood=UnderstoodQuery(where=where))
+        return Found(event, baseline, found, words.rarity)
 
     def _lies_in(self, place: int, where: Where) -> bool:
         _topic, day, author, _text = self.entries[place]
@@ -149,8 +174,16 @@ class Memory:
     async def run(self, query: str, ports: Ports | None = None, **parameters: Any) -> list[Event]:
         """Returns the events of a run, without progress of the model."""
         self.query = query
-        request = StrategyRequest(query, ReactParameters(**parameters), TODAY, Background("", (), (), ()), BUILT_IN)
-        events = [event async for event in STRATEGY.recall(request, ports or self.ports)]
+        request = StrategyRequest(
+            query,
+            ReactParameters(**parameters),
+            TODAY,
+            Background("", (), (), ()),
+            BUILT_IN,
+            where=self.where,
+            unread=self.unread,
+        )
+        events = await emitted(STRATEGY.recall, request, ports or self.ports)
         return [event for event in events if not isinstance(event, ModelProgress)]
 
 
@@ -204,4 +237,4 @@ def answer(events: Sequence[Event]) -> Answered:
 
 def trace(events: Sequence[Event]) -> list[Any]:
     """Returns a run without its seconds, to compare it with another one."""
-    return [replace(event, seconds=0.0) if isinstance(event, ToolUsed) else event for event in events]
+    return [replace(event, seconds=0.0) if isinstance(event, ToolUsed | CandidatesFound) else event for event in events]

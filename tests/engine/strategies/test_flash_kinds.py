@@ -12,7 +12,7 @@ import pytest
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable, PartialReply
 from memoryapp.engine.events import MediaItem, ModelProgress, ModelReplied, SteppedDown, ToolCall, TurnStarted
-from memoryapp.engine.limits import Limits
+from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME, PromptText, RerankRequest, rendered
 from memoryapp.engine.strategies.flash import rerank
 from tests.engine.endpoint import Endpoint, calls_tool, error
@@ -26,7 +26,7 @@ from tests.engine.scripted import (
     asks,
     calls,
     chooses,
-    collect,
+    emitted,
     fails,
     person,
     request,
@@ -45,7 +45,7 @@ def asking(*topics: int, **fields: Any) -> RerankRequest:
 
 async def run(asked: RerankRequest, *steps: Step, **limits: Any) -> tuple[list[Any], ScriptedChat]:
     chat = ScriptedChat(*steps)
-    events = await collect(rerank(asked, chat=chat, read_topics=topic_reader(), limits=Limits(**limits)))
+    events = await emitted(rerank, asked, chat=chat, read_topics=topic_reader(), limits=Limits(**limits))
     return events, chat
 
 
@@ -215,7 +215,7 @@ async def test_the_next_run_steps_down_from_its_first_turn_without_showing_the_p
     chat = endpoint.chat()
     outcomes = []
     for _ in "ab":
-        events = await collect(rerank(asking(1, media=(MRI,)), chat=chat, read_topics=topic_reader(), limits=Limits()))
+        events = await emitted(rerank, asking(1, media=(MRI,)), chat=chat, read_topics=topic_reader(), limits=Limits())
         outcomes.append((of(SteppedDown, events), ids(end(events)), of(ModelReplied, events)[0].error))
     (first, chosen, refusal), (second, chosen_again, not_asked) = outcomes
     assert [step.capability for step in (*first, *second)] == ["media", "media"]

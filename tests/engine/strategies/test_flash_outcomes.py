@@ -14,8 +14,8 @@ from memoryapp.engine.events import (
     TopicsRead,
     TurnStarted,
 )
-from memoryapp.engine.limits import Limits
 from memoryapp.engine.notes import english
+from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts import TOOL_NAME
 from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.strategies.outcomes import fall_back
@@ -26,7 +26,7 @@ from tests.engine.scripted import (
     asks,
     calls,
     chooses,
-    collect,
+    emitted,
     fails,
     request,
     says,
@@ -86,7 +86,7 @@ async def test_an_unreadable_answer_with_nothing_requested_falls_back_to_the_vec
 )
 async def test_a_call_that_reads_nothing_does_not_count_as_having_read(call: ToolCall) -> None:
     chat = ScriptedChat(calls(call), chooses(1))
-    events = await collect(rerank(request(1, 2, 3, 4, 5, 6, 7), chat=chat, read_topics=topic_reader(), limits=Limits()))
+    events = await emitted(rerank, request(1, 2, 3, 4, 5, 6, 7), chat=chat, read_topics=topic_reader(), limits=Limits())
     assert (end(events).fallback, ids(end(events)), end(events).requested) == ("protocol_violation", VECTOR_TOP, ())
     assert [turn.tool_choice for turn in of(TurnStarted, events)] == ["forced", "forced"]
     assert [asked.answer_schema for asked in chat.requests] == [None, None]
@@ -162,8 +162,8 @@ async def test_topics_that_cannot_be_loaded_in_time_end_the_run_with_what_was_re
         await passes(60)
         return []
 
-    stream = rerank(request(1, 2), chat=ScriptedChat(asks(2)), read_topics=stuck, limits=Limits(seconds=20))
-    events = await collect(stream)
+    chat = ScriptedChat(asks(2))
+    events = await emitted(rerank, request(1, 2), chat=chat, read_topics=stuck, limits=Limits(seconds=20))
     assert (end(events).fallback, ids(end(events))) == ("timeout", ["Topic:2"])
     assert "could not be loaded" in english(of(TopicsRead, events)[0].notes)
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 
-from memoryapp.engine.budget import Budget
+from memoryapp.engine.budget import Deadline
 from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import Background
 from memoryapp.engine.notes import Note
-from memoryapp.engine.parameters import Parameters
 from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.engine.strategies import vector
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, SearchTimeout, StrategyRequest
-from tests.engine.scripted import ScriptedChat, candidate
+from tests.engine.scripted import ScriptedChat, candidate, emitted
 
-REQUEST = StrategyRequest("what was it?", Parameters(), date(2026, 3, 1), Background("", (), (), ()), BUILT_IN)
+REQUEST = StrategyRequest(
+    "what was it?", vector.VectorParameters(), date(2026, 3, 1), Background("", (), (), ()), BUILT_IN
+)
 BASELINE = tuple(f"Topic:{number}" for number in range(9, 0, -1))
 UNREACHABLE = (Note("embedding_failed", {"words": "out of reach"}),)
 
@@ -31,23 +32,22 @@ def ports(*, notes: tuple[Note, ...] = (), is_late: bool = False) -> Ports:
         async def find(*, fusion: Fusion = fuse, passages: int = 0) -> Found:
             if is_late:
                 raise SearchTimeout
-            candidates = tuple(candidate(number, number) for number in range(1, 8))
+            candidates = tuple(
+                replace(candidate(number, number), cosine=number / 10, vector_rank=10 - number)
+                for number in range(1, 8)
+            )
             return Found(CandidatesFound(candidates, 7, 0.1, notes=notes), BASELINE)
 
         return PreparedSearch(line, find)
 
-    async def unused(*given: Any) -> Sequence[Any]:
+    async def unused(*given: Any) -> Any:
         raise AssertionError
 
-    async def enrich() -> AsyncGenerator[QueryEnriched, None]:
-        raise AssertionError
-        yield
-
-    return Ports(ScriptedChat(), enrich, search, unused, unused, unused, Budget(10))
+    return Ports(ScriptedChat(), unused, search, unused, unused, unused, Deadline(10))
 
 
-async def events(strategy: Any = vector.STRATEGY, **given: Any) -> list[Event]:
-    return [event async for event in strategy.recall(REQUEST, ports(**given))]
+async def events(strategy: Any = vector.STRATEGY, request: Any = REQUEST, **given: Any) -> list[Event]:
+    return await emitted(strategy.recall, request, ports(**given))
 
 
 async def test_the_nearest_topics_are_chosen_and_no_model_is_asked() -> None:
@@ -58,8 +58,15 @@ async def test_the_nearest_topics_are_chosen_and_no_model_is_asked() -> None:
     assert [(topic.id, topic.rank, topic.vector_rank) for topic in end.selected] == [
         (id, rank, rank) for rank, id in enumerate(BASELINE[: vector.TOPICS], start=1)
     ]
-    # The nearest two are ranked too low to be candidates, and have no score.
-    assert [topic.score > 0 for topic in end.selected] == [False, False, True, True, True]
+    # The nearest two are ranked too low to be candidates, and have no score; of the others it is the cosine.
+    assert [topic.score for topic in end.selected] == [0.0, 0.0, 0.7, 0.6, 0.5]
+
+
+@pytest.mark.parametrize("most", [1, 3, 9, 50])
+async def test_as_many_are_chosen_as_the_caller_asks_for(most: int) -> None:
+    *_, end = await events(request=replace(REQUEST, parameters=vector.VectorParameters(max_topics=most)))
+    assert isinstance(end, RunFinished)
+    assert [topic.id for topic in end.selected] == list(BASELINE[:most])
 
 
 async def test_without_a_vector_the_words_decide_and_the_run_says_why() -> None:

@@ -47,9 +47,11 @@ interface Shown {
 interface DocumentEventMap {
   "htmx:responseError": CustomEvent<{ xhr: XMLHttpRequest }>;
   "htmx:afterOnLoad": CustomEvent<{ failed?: boolean }>;
-  "htmx:configRequest": CustomEvent<{ verb: string; parameters: Record<string, string> }>;
+  "htmx:configRequest": CustomEvent<{ path: string; verb: string; parameters: Record<string, string> }>;
   "htmx:afterSettle": Event;
   "run:shown": CustomEvent<Shown>;
+  "run:spoken": CustomEvent<{ event: PageElement; share: number }>;
+  "run:typed": CustomEvent<{ event: PageElement }>;
 }
 
 declare const htmx: {

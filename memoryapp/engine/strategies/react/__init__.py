@@ -2,15 +2,22 @@
 when too little was found, and writes an answer in which every statement cites a message.
 
 ``steps`` runs the steps and ``toolbox`` calls the tools, whose input and output are the ``shapes``. ``plain`` is a
-strategy of its own: it uses the same tools without steps and without a model.
+strategy of its own: it uses the same tools without steps, and asks the model once.
 """
 
 from __future__ import annotations
 
+from memoryapp.engine.context import cited_text
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.steps import recall
 from memoryapp.engine.strategies.strategy import Strategy
 
 STRATEGY = Strategy(
-    "react", recall, ReactParameters, prompts=("answer", "plan", "expand", "enrich"), answers=True, plans=True
+    "react",
+    recall,
+    ReactParameters,
+    prompts=("answer", "plan", "expand", "verify", "enrich"),
+    answers=True,
+    plans=True,
+    passages=cited_text,
 )

@@ -1,4 +1,4 @@
-"""The tools that put sources together and check claims against them: ``compose_context`` and ``verify``."""
+"""The tool ``compose_context``, which puts sources together, and how far they cover the question."""
 
 from __future__ import annotations
 
@@ -7,32 +7,43 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from memoryapp.engine.context import estimated_tokens
-from memoryapp.engine.strategies.react.coverage import borne_out, coverage, terms_of
+from memoryapp.engine.emit import Emit
+from memoryapp.engine.strategies.react.coverage import coverage, terms_of
 from memoryapp.engine.strategies.react.pool import Document, Pool
 from memoryapp.engine.strategies.react.quoting import QuestionTerms
 from memoryapp.engine.strategies.react.shapes import (
     ComposeInput,
     ComposeOutput,
     Numbered,
-    VerifyInput,
-    VerifyOutput,
 )
-from memoryapp.engine.strategies.react.toolbox import Emit, ToolFailed
 from memoryapp.engine.text.dates import windows
 from memoryapp.engine.text.lexical import fold, words
-from memoryapp.engine.text.lines import one_line, quoted
+from memoryapp.engine.text.names import lead_of_others, one_named
 from memoryapp.engine.text.queries import matter_of
 
-# The least share for which a claim counts as confirmed.
-VERIFIED = 0.5
-# A source is cut only if at least this much of it remains.
-_LEAST_TOKENS = 40
-_SNIPPET_CHARS = 200
+# Somebody else than the person named says so much more in 2 % of 380 questions over five public two-person
+# conversations, and in 31 % of 210 with the name changed to that of the other person. More is not covered then.
+_MUCH = 0.4
+_BY_OTHERS = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class ByOthers:
+    """The question is about ``named``; ``who`` says ``lead`` more of it, as a share of the question."""
+
+    named: str
+    who: str
+    lead: float
 
 
 @dataclass(slots=True)
 class Composing:
-    """Both tools over one pool. ``sources`` are the documents by their number, from 1."""
+    """The tool over one pool. ``sources`` are the documents by their number, from 1, ``texts`` as a model reads
+    them.
+
+    What was composed before stays where it covers more of the question: the sources have little room, and hits of
+    other words may push out the passage that speaks of it.
+    """
 
     question: str
     pool: Pool
@@ -41,29 +52,38 @@ class Composing:
 
     async def compose(self, asked: ComposeInput, emit: Emit) -> ComposeOutput:
         """Numbers the documents that fit, the best first; a document that repeats an earlier one is left out."""
-        if not asked.beside:
-            self.sources, self.texts = {}, {}
+        earlier = self.sources, self.texts
+        self.sources, self.texts = (dict(earlier[0]), dict(earlier[1])) if asked.beside else ({}, {})
+        left_out = self._number(asked)
+        kept = self.coverage(earlier[0].values()) > self.coverage(self.sources.values())
+        if kept:
+            self.sources, self.texts = earlier
+        new = [number for number in self.sources if not (asked.beside and number in earlier[0])]
+        return ComposeOutput(
+            prompt="\n\n".join(self.texts[number] for number in new),
+            citations=tuple(Numbered(id=self.sources[number].passage.id, index=number) for number in new),
+            coverage_est=self.coverage(self.sources.values()),
+            tokens=sum(estimated_tokens(self.texts[number]) for number in new),
+            left_out=left_out,
+            kept_earlier=kept,
+            topics=tuple(dict.fromkeys(self.sources[number].topic for number in new)),
+        )
+
+    def _number(self, asked: ComposeInput) -> int:
+        """Adds the documents that fit; returns how many do not, or repeat another one."""
         known = {_fingerprint(document.text) for document in self.sources.values()}
-        room, left_out, new = asked.max_tokens_ctx, 0, list[int]()
+        room, left_out = asked.max_tokens_ctx, 0
         for document in self._documents(asked.ids):
             fingerprint = _fingerprint(document.text)
-            text = _fitting(_head(document), document.text, room)
+            number = len(self.sources) + 1
+            text = document.source(number, room)
             if fingerprint in known or not text:
                 left_out += 1
                 continue
-            number = len(self.sources) + 1
             known.add(fingerprint)
             room -= estimated_tokens(text)
             self.sources[number], self.texts[number] = document, text
-            new.append(number)
-        return ComposeOutput(
-            prompt="\n\n".join(f"[{number}] {self.texts[number]}" for number in new),
-            citations=tuple(Numbered(id=self.sources[number].passage.id, index=number) for number in new),
-            coverage_est=self.coverage(self.sources.values()),
-            tokens=asked.max_tokens_ctx - room,
-            left_out=left_out,
-            topics=tuple(dict.fromkeys(self.sources[number].topic for number in new)),
-        )
+        return left_out
 
     def _documents(self, ids: Sequence[int]) -> list[Document]:
         numbered = {document.passage.id for document in self.sources.values()}
@@ -72,9 +92,27 @@ class Composing:
 
     def coverage(self, documents: Iterable[Document]) -> float:
         """The coverage of the question by these documents."""
+        documents = list(documents)
         weights = self.pool.weights(self._question_stems())
         texts = [document.text for document in documents]
-        return coverage(weights, texts, self.pool.meaning, self.pool.nearness)
+        found = coverage(weights, texts, self.pool.meaning, self.pool.nearness)
+        other = self._by_others(documents)
+        return min(found, _BY_OTHERS) if other and other.lead > _MUCH else found
+
+    @property
+    def by_others(self) -> ByOthers | None:
+        """Who says what the question asks of somebody else; None unless it names one speaker, and another one says
+        more of it."""
+        return self._by_others(self.sources.values())
+
+    def _by_others(self, documents: Iterable[Document]) -> ByOthers | None:
+        messages = [message for document in documents for message in document.messages]
+        named = one_named(self.question, (message.author for message in messages))
+        terms = self.question_terms
+        shares = [(message.author, message.text, terms.share(message.text)) for message in messages]
+        lead = lead_of_others(named, shares)
+        others = [(share, author) for author, _text, share in shares if author not in ("", named)]
+        return ByOthers(named, max(others)[1], lead) if lead > 0 else None
 
     @property
     def question_terms(self) -> QuestionTerms:
@@ -91,40 +129,7 @@ class Composing:
         undated = " ".join(word for word in words(matter) if word.lower() not in dated)
         return terms_of(undated) or terms_of(self.question)
 
-    async def verify(self, asked: VerifyInput, emit: Emit) -> VerifyOutput:
-        """How far the most similar documents confirm a claim, by its stems and by every figure in it."""
-        if not self.pool.documents:
-            raise ToolFailed("no_documents")
-        texts = {document.text: borne_out(asked.claim, document.text) for document in self.pool.documents.values()}
-        best = sorted(texts.items(), key=lambda pair: -pair[1])[: asked.top_k]
-        supporting = [(text, share) for text, share in best if share > 0]
-        confidence = round(max((share for _text, share in supporting), default=0.0), 4)
-        return VerifyOutput(
-            verified=confidence >= VERIFIED,
-            confidence=confidence,
-            evidence=tuple(text[:_SNIPPET_CHARS] for text, _share in supporting),
-            documents_found=len(supporting),
-        )
-
 
 def _fingerprint(text: str) -> str:
     """The same for texts that differ only in case, punctuation and joined words."""
     return hashlib.sha256(" ".join(words(fold(text))).encode()).hexdigest()
-
-
-def _head(document: Document) -> str:
-    """Who wrote it first and when, as in ``(Anna, 2026-05-07)``."""
-    first = document.messages[0]
-    return f"({one_line(first.author or first.role)}, {first.sent_at:%Y-%m-%d})"
-
-
-def _fitting(head: str, text: str, room: int) -> str:
-    """The source as a model reads it, cut between words at ``room`` tokens; empty when too little would remain."""
-    whole = f"{head}\n{quoted(text)}"
-    if estimated_tokens(whole) <= room:
-        return whole
-    if room < _LEAST_TOKENS:
-        return ""
-    share = room / estimated_tokens(whole)
-    cut = whole[: int(len(whole) * share * 0.95)].rsplit(" ", 1)[0]
-    return f"{cut} …"

@@ -42,6 +42,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from memoryapp.engine.strategies.react.negation import Signed, signed_sentences
 from memoryapp.engine.text.irregular import bases
 from memoryapp.engine.text.lexical import normal, stems
 
@@ -80,12 +81,35 @@ def coverage(weights: Mapping[str, float], sources: Sequence[str], deviations: f
 
 
 def borne_out(claim: str, text: str) -> float:
-    """Returns the share of a ``claim``'s stems that a ``text`` contains; 0 when a figure of it is missing."""
+    """Returns the share of a ``claim``'s stems that a ``text`` contains with the same negations.
+
+    It is 0 when a figure of the claim is missing, and when the sentences that share most words with it say the
+    opposite.
+    """
     bare = _CITED.sub(" ", claim)
     if not figures(bare) <= figures(text):
         return 0.0
-    terms = terms_of(_FIGURE.sub(" ", bare))
-    return len(terms & terms_of(text)) / len(terms) if terms else float(bool(figures(bare)))
+    wanted = frozenset[Signed]().union(*signed_sentences(_FIGURE.sub(" ", bare)))
+    if not wanted:
+        return float(bool(figures(bare)))
+    stated = signed_sentences(text)
+    if _contradicted(wanted, stated):
+        return 0.0
+    return len(wanted & frozenset[Signed]().union(*stated)) / len(wanted)
+
+
+def _contradicted(wanted: frozenset[Signed], stated: Sequence[frozenset[Signed]]) -> bool:
+    """Whether all sentences that share the most stems with the claim negate one that it affirms, or affirm one that it
+    negates."""
+    terms = {term for term, _negated in wanted}
+    shared = [len(terms & {term for term, _negated in sentence}) for sentence in stated]
+    most = max(shared, default=0)
+    nearest = [sentence for sentence, count in zip(stated, shared, strict=True) if count == most > 0]
+    return bool(nearest) and all(_opposes(sentence, wanted) for sentence in nearest)
+
+
+def _opposes(sentence: frozenset[Signed], wanted: frozenset[Signed]) -> bool:
+    return any((term, not negated) in sentence and (term, negated) not in sentence for term, negated in wanted)
 
 
 def figures(text: str) -> frozenset[str]:

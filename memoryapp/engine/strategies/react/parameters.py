@@ -20,8 +20,8 @@ class ReactParameters(Parameters):
     ``planner`` auto skips short questions; ``rerank`` auto scores again where more than 20 passages were found or their
     scores hardly differ. ``rrf_k`` and ``rank_depth`` belong to the fusion ``rrf``; ``mmr`` on puts passages that say
     something new before others, of which ``mmr_hits`` are left. Below ``enough_coverage`` it looks once more for
-    ``wider_hits``, and says of extracts that it is not sure; below ``least_coverage`` or ``least_support`` it refuses
-    or says that it is not sure.
+    ``wider_hits``; below ``least_coverage`` or ``least_support`` it refuses or says that it is not sure. ``claims``
+    statements of an answer are checked.
     """
 
     max_steps: int = number(STEPS, 2, STEPS, "AGENT_MAX_STEPS")
@@ -44,6 +44,6 @@ class ReactParameters(Parameters):
     enough_coverage: float = number(0.8, 0.0, 1.0)
     least_coverage: float = number(0.5, 0.0, 1.0)
     verify: str = choice("on", ON_OFF)
-    claims: int = number(3, 1, 3)
+    claims: int = number(12, 1, 20)
     claim_evidence: int = number(3, 1, 10)
     least_support: float = number(0.5, 0.0, 1.0)

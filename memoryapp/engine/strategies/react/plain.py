@@ -1,36 +1,37 @@
-"""The strategy *plain*: one search, then sentences quoted from its passages.
+"""The strategy *plain*: one search, and one question to the chat model, which gets no tools.
 
-It asks no model and uses the tools of *react* without its steps, so it works when both are switched off.
+Where no model is connected, or it gives no answer in time, the answer is the passages nearest to the question. It uses
+the tools of *react* without its steps, so it stands in for it where that is switched off or its searches are late.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.events import Event, ModelProgress, QueryEnriched
-from memoryapp.engine.notes import Note
+from memoryapp.engine.chat.protocol import Reply
+from memoryapp.engine.context import cited_text
+from memoryapp.engine.conversation import TurnLimits
+from memoryapp.engine.emit import Emit, unheard
+from memoryapp.engine.events import QueryEnriched, RunFinished
+from memoryapp.engine.notes import Notes
 from memoryapp.engine.parameters import Parameters, number
-from memoryapp.engine.prompts import language_of, topic_number
+from memoryapp.engine.prompts import language_of
 from memoryapp.engine.strategies.ports import Ports, StrategyRequest
-from memoryapp.engine.strategies.react.answering import Draft, answer_event, end_event, extractive_draft
+from memoryapp.engine.strategies.react.answering import Draft, model_draft
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.searching import Searching
-from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput
+from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput, VerifyOutput
+from memoryapp.engine.strategies.react.statements import Statement
+from memoryapp.engine.strategies.react.verifying import Verifying
+from memoryapp.engine.strategies.react.writing import conclusion, conversation, verified
 from memoryapp.engine.strategies.strategy import Strategy
-
-# As many topics are judged as by *react* without a model.
-_MOST_TOPICS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PlainParameters(Parameters):
-    """``hits`` passages are found and put together within ``context_tokens``, as for *react*.
-
-    An answer is refused when its passages cover less than ``least_coverage`` of the question.
-    """
+    """``hits`` passages are found and put together within ``context_tokens``, as for *react*."""
 
     hits: int = number(10, 1, 50)
     context_tokens: int = number(1_800, 200, 8_000)
@@ -39,49 +40,53 @@ class PlainParameters(Parameters):
     @property
     def of_agent(self) -> ReactParameters:
         """The same parameters for the tools of *react*, with defaults for all others."""
-        return ReactParameters(hits=self.hits, context_tokens=self.context_tokens, least_coverage=self.least_coverage)
+        return ReactParameters(**self.as_dict())
 
 
-async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> AsyncIterator[Event]:
-    """The events: the query as it was typed, its candidates, the answer, and the topics that it cites. Raises
-    SearchTimeout."""
-    language, parameters = language_of(request.query), request.parameters.of_agent
+async def recall(request: StrategyRequest[PlainParameters], ports: Ports, emit: Emit) -> RunFinished:
+    """Emits the query as it was typed, its candidates, the model's turn and the answer; returns the topics that it
+    cites. Raises SearchTimeout."""
     prepared = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
-    yield prepared.line
-    searching = Searching(request.query, prepared, ports, parameters)
-    composing = Composing(request.query, searching.pool)
-    await searching.search(SearchInput(queries=(request.query,), k=parameters.hits), _unheard)
+    emit(prepared.line)
+    return await answered_at_once(request, Searching(request.query, prepared, ports, request.parameters.of_agent), emit)
+
+
+async def answered_at_once(
+    request: StrategyRequest[Any], searching: Searching, emit: Emit, notes: Notes = ()
+) -> RunFinished:
+    """Searches once within the seconds of the run, and asks its model once. Raises SearchTimeout."""
+    parameters, composing = searching.parameters, Composing(request.query, searching.pool)
+    await searching.search(SearchInput(queries=(request.query,), k=parameters.hits), unheard)
     found = searching.pool.event(parameters.candidates)
-    yield found
-    await _put_together(searching, composing, parameters.context_tokens)
+    emit(found)
+    if ids := tuple(searching.pool.order):
+        await searching.fetch(FetchInput(ids=ids), unheard)
+        await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=parameters.context_tokens), unheard)
+    draft = await _written(request, searching, composing, emit)
     candidates = {candidate.id: candidate for candidate in found.ranked()}
-    draft = await _extract(composing, candidates, ports)
-    coverage = composing.coverage(draft.statements.sources.values())
-    answer = answer_event(draft, coverage, None, parameters, language)
-    yield answer
-    yield end_event(answer, draft, candidates, searching.pool.baseline)
+    answer, end = conclusion(request, searching, composing, draft, candidates, notes)
+    emit(answer)
+    return end
 
 
-def _unheard(event: Event | ModelProgress) -> None:
-    """Tools that ask no model report nothing meanwhile."""
+async def _written(
+    request: StrategyRequest[Any], searching: Searching, composing: Composing, emit: Emit
+) -> Draft | None:
+    """What the model answers, without what its sources do not bear out; None when it gives no answer."""
+    ports, parameters = searching.ports, searching.parameters
+    if not (ports.writer and composing.sources):
+        return None
+    limits = TurnLimits(ports.deadline.left, parameters.turn_seconds, empty_replies=1)
+    reply = await conversation(request, composing, ports.writer, limits).turn(emit)
+    if not (isinstance(reply, Reply) and reply.text.strip()):
+        return None
+    verifying = Verifying(composing, request.prompts, language_of(request.query), ports.deadline, most_seconds=0.0)
+
+    async def verify(statement: Statement) -> VerifyOutput | None:
+        asked = verifying.question(statement, parameters.claim_evidence)
+        return await verifying.verify(asked, unheard) if asked else None
+
+    return await verified(model_draft(reply.text, composing.sources), parameters.claims, verify)
 
 
-async def _put_together(searching: Searching, composing: Composing, tokens: int) -> None:
-    """Numbers the passages found as sources."""
-    ids = tuple(searching.pool.order)
-    if ids:
-        await searching.fetch(FetchInput(ids=ids), _unheard)
-        await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=tokens), _unheard)
-
-
-async def _extract(composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:
-    """The most telling sentences of the topics that probably contain an answer."""
-    wanted = list(dict.fromkeys(document.topic for document in composing.sources.values()))[:_MOST_TOPICS]
-    topics = await ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
-    why = Note("extracts_only")
-    return extractive_draft(
-        composing.question_terms, composing.sources, topics, candidates, language_of(composing.question), why
-    )
-
-
-STRATEGY = Strategy("plain", recall, PlainParameters, answers=True)
+STRATEGY = Strategy("plain", recall, PlainParameters, prompts=("answer",), answers=True, passages=cited_text)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.emit import Emit
 from memoryapp.engine.prompts import PromptBook, language_of
-from memoryapp.engine.strategies.react.shapes import PlanInput, PlanOutput
-from memoryapp.engine.strategies.react.toolbox import Emit
+from memoryapp.engine.strategies.react.shapes import Filters, PlanInput, PlanOutput
 from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lexical import fold, stems
 from memoryapp.engine.text.lines import quoted
@@ -23,6 +26,8 @@ _MOST_PARAPHRASES = 2
 _LONGEST_ANSWER = 20_000
 
 _TEXTS = list_schema(TEXT)
+_NAMES = ("channels", "authors")
+_PLAN_SCHEMA = object_schema(queries=_TEXTS, since=TEXT, until=TEXT, channels=_TEXTS, authors=_TEXTS)
 
 
 @dataclass(slots=True)
@@ -44,11 +49,11 @@ class Planning:
             return await self._expand(asked.query, emit)
         if not self.always and len(stems(asked.query)) <= SHORT_STEMS:
             return PlanOutput(queries=(asked.query,), by="nobody", why="short")
-        found = await self._ask("plan", asked.query, object_schema(queries=_TEXTS), emit)
+        found = await self._ask("plan", asked.query, _PLAN_SCHEMA, emit)
         planned = distinct(asked.query, _texts(found, "queries"))[: asked.most]
         if not planned:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_plan")
-        return PlanOutput(queries=(asked.query, *planned), by="model")
+        return PlanOutput(queries=(asked.query, *planned), by="model", **proposed(found).model_dump())
 
     async def _expand(self, question: str, emit: Emit) -> PlanOutput:
         """A passage that might contain the answer, and paraphrases of the question."""
@@ -60,13 +65,14 @@ class Planning:
         return PlanOutput(queries=queries, by="model" if len(queries) > 1 else "nobody", why="found_little")
 
     async def _ask(self, name: str, question: str, schema: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:
-        """The model's answer as an object; empty when it fails."""
+        """The model's answer as an object; empty when it fails. Raises TimeoutError when it is late."""
         assert self.writer
         text = self.prompts[name, language_of(question)]
         variables = {"today": self.today, "query": quoted(question.strip())}
         ask = Ask(self.writer, text, variables, read=_object, seconds=self.left(), schema=schema, tries=1)
-        async for event in ask.turns():
-            emit(event)
+        await ask.complete(emit)
+        if ask.failure and ask.failure.cause in ("timeout", "turn_timeout"):
+            raise TimeoutError
         return ask.answer or {}
 
 
@@ -79,6 +85,21 @@ def _object(text: str) -> Mapping[str, Any] | None:
 def _texts(found: Mapping[str, Any], name: str) -> Iterable[str]:
     listed = found.get(name)
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else ()
+
+
+def proposed(found: Mapping[str, Any]) -> Filters:
+    """The filters of a plan, each of them only if it is valid: days that exist, and names on one line."""
+    days = {name: found.get(name) for name in ("since", "until")}
+    names = {name: [line for each in _texts(found, name) if (line := " ".join(each.split()))] for name in _NAMES}
+    valid = Filters()
+    for name, value in {**days, **{name: tuple(dict.fromkeys(each)) for name, each in names.items()}}.items():
+        with suppress(ValidationError):
+            valid = Filters.model_validate({**valid.model_dump(), name: value})
+    return valid if not (valid.since and valid.until) or valid.since <= valid.until else _without_days(valid)
+
+
+def _without_days(filters: Filters) -> Filters:
+    return filters.model_copy(update={"since": "", "until": ""})
 
 
 def distinct(question: str, queries: Iterable[str]) -> list[str]:

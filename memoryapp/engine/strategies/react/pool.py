@@ -12,19 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any
 
 from memoryapp.engine.candidates import Candidate, UnshownCandidates
+from memoryapp.engine.context import estimated_tokens
 from memoryapp.engine.events import CandidatesFound
-from memoryapp.engine.memory import MessageContent, topic_id
+from memoryapp.engine.memory import ANYWHERE, MessageContent, Where, topic_id
 from memoryapp.engine.strategies.ports import Found, FoundPassage
 from memoryapp.engine.text.lexical import idf, stems
-from memoryapp.engine.text.lines import candidate_line
-from memoryapp.engine.text.passages import line_of
+from memoryapp.engine.text.lines import candidate_line, message_text, one_line, source_text
+from memoryapp.engine.text.passages import line_of, parts_of
 
 # How many deviations lower a passage counts that was not found by the question itself.
 _SECOND_HAND = 1.0
+# A source is cut only if at least this much of it remains.
+_LEAST_TOKENS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,37 @@ class Document:
         whole = "\n".join(map(line_of, self.messages))
         return whole if len(whole) <= len(self.passage.text) else self.passage.text
 
+    @property
+    def parts(self) -> list[MessageContent]:
+        """The messages, each with the part of its text that the passage contains."""
+        return parts_of(self.passage.text, self.messages)
+
+    def source(self, number: int, room: int) -> str:
+        """The source as a model reads it, cut between words at ``room`` tokens; empty when too little would remain."""
+        request, parts = self._request, self.parts
+        lines = "\n".join([*([f"[In reply to]: {one_line(request)}"] if request else []), *map(message_text, parts)])
+        day = f"{self.messages[0].sent_at:%Y-%m-%d}"
+        whole = source_text(number, day, lines)
+        tokens = estimated_tokens(whole)
+        if tokens <= room:
+            return whole
+        if room < _LEAST_TOKENS:
+            return ""
+        return source_text(number, day, lines[: int(len(lines) * room / tokens * 0.95)].rsplit(" ", 1)[0] + " …")
+
+    @property
+    def _request(self) -> str:
+        """The beginning of an earlier message, with which the passage begins when it continues a long reply."""
+        before, found, _rest = self.passage.text.partition(line_of(self.parts[0]))
+        return before.strip() if found else ""
+
 
 class Pool:
     """Passages by number; ``order`` is that of the numbers, best first.
 
     ``meaning`` is the most that meaning adds to the score of a topic that the question itself has found, ``nearness``
-    that of ``Found`` for the question, ``rarity`` the idf of each stem of any query that the memory holds.
+    that of ``Found`` for the question, ``rarity`` the idf of each stem of any query that the memory holds. ``seconds``
+    is how long searching took; searches at the same time count once.
     """
 
     def __init__(self) -> None:
@@ -57,6 +83,7 @@ class Pool:
         self.meaning = 0.0
         self.nearness = 0.0
         self.rarity: dict[str, float] = {}
+        self.seconds = 0.0
         self._is_ranked = False
         self._found: list[tuple[Found, float]] = []
 
@@ -106,6 +133,7 @@ class Pool:
         best.
         """
         first = self._found[0][0].event
+        understood = replace(first.understood, where=self._where)
         known = self._candidates()
         put_first = self.order if self._is_ranked else []
         by_passage = (topic_id(number) for id in put_first for number in self.passages[id].topics)
@@ -115,14 +143,17 @@ class Pool:
         below = [each for each in ranked if not each.shown]
         return replace(
             first,
+            understood=understood,
             candidates=tuple(replace(each, line=_line(each)) for each in ranked if each.shown),
-            below=UnshownCandidates.of(
-                [_row(each) for each in below],
-                {each.id: each.terms for each in below if each.terms},
-                [each.parts for each in below],
-            ),
-            seconds=round(sum(found.event.seconds for found, _cost in self._found), 6),
+            below=UnshownCandidates.made_of(below),
+            seconds=round(self.seconds, 6),
         )
+
+    @property
+    def _where(self) -> Where:
+        """The widest restriction of the searches for the question, beyond which nothing was found."""
+        restrictions = [found.event.understood.where for found, cost in self._found if not cost]
+        return min(restrictions, key=Where.parts, default=ANYWHERE)
 
     def _candidates(self) -> Mapping[str, Candidate]:
         """Each topic with its best score among all searches, best first; of equal ones, the first found."""
@@ -139,27 +170,6 @@ class Pool:
 
 def _line(each: Candidate) -> str:
     return candidate_line(each.id, each.score, each.date, each.message_count, each.size_chars, each.summary)
-
-
-_COLUMNS = attrgetter(
-    "id",
-    "rank",
-    "vector_rank",
-    "cosine",
-    "bm25",
-    "fused",
-    "score",
-    "date",
-    "message_count",
-    "size_chars",
-    "summary",
-    "passage_id",
-)
-
-
-def _row(each: Candidate) -> tuple[Any, ...]:
-    columns: tuple[Any, ...] = _COLUMNS(each)
-    return columns
 
 
 def diverse(passages: Sequence[FoundPassage], share: float, most: int) -> list[int]:

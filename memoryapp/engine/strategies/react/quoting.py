@@ -57,11 +57,9 @@ class QuestionTerms:
         """Returns the share of the question's terms, by their rarity, that a text contains."""
         return covered_share(self.weights, terms_of(text))
 
-    def best(self, sources: Mapping[int, Document]) -> tuple[int, Place]:
-        """Returns the best sentence as the number of its source and its place there; of equal ones the first."""
-        worth = {
-            (number, place): value for number, document in sources.items() for place, value in self._worth(document)
-        }
+    def best(self, document: Document) -> Place:
+        """Returns the place of the best sentence of a document; of equal ones the first."""
+        worth = dict(self._worth(document))
         return max(worth, key=lambda found: worth[found])
 
     def _worth(self, document: Document) -> Iterator[tuple[Place, float]]:

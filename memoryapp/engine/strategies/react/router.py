@@ -1,12 +1,12 @@
 """Where to look: how much meaning and words count for a question, and which filters it really names.
 
-A route weighs the two orders and never excludes one. Dates become a filter only where a day or a month of a year is
-named: a month without a year means two of them, and a year alone is often what is talked about and not when ("the tax
-return for 2025"). What was done in a month is told of afterwards, too, so the filter reaches as far as the search's own
-lift for dates does. A chat is one where it is written as ``channel:…``, called a channel or a chat ("in the channel
-News", "в чате «Дача»"), or named as ``@news``; an author where written as ``author:…`` alone, for who is named in a
-question is spoken of more often than speaks. A name that the memory does not know leaves the search no hit, and then it
-looks everywhere.
+A route weighs the two orders and never excludes one. The filters here are guesses, which a search may widen; those that
+a person types as operators are none (``engine.strategies.operators``). Dates become a filter only where a day or a
+month of a year is named, and then exactly those days: a month without a year means two of them, and a year alone is
+often what is talked about and not when ("the tax return for 2025"). What was said around those days is lifted by the
+search itself. A chat is one where it is called a channel or a chat ("in the channel News", "в чате «Дача»"), or named
+as ``@news``. A name that the memory does not know leaves the search no hit, and then it looks everywhere. An author is
+never guessed, for who is named in a question is spoken of more often than speaks.
 """
 
 from __future__ import annotations
@@ -23,17 +23,12 @@ from memoryapp.engine.text.lexical import stems, words
 # ask how and why lost by meaning (1.2 and .85: .915 instead of .927 of 103), so they are searched as any other.
 _WEIGHTS: dict[Route, tuple[float, float]] = {"bm25": (0.85, 1.2), "dense": (1.0, 1.0), "hybrid": (1.0, 1.0)}
 _SHORT_CHARS, _SHORT_STEMS, _LONG_CHARS = 16, 2, 120
-_MENTIONED_BEFORE, _MENTIONED_AFTER = timedelta(days=3), timedelta(days=21)
 _LONGEST_NAMED = timedelta(days=31)
 
 _QUOTED = re.compile(r"[\"«“„][^\"»”“]{2,200}[\"»”“]")
 _HANDLE = re.compile(r"(?<!\w)[@#]\w{2,}|https?://\S")
 _NUMBER = re.compile(r"\d")
 _EXPLAINS = frozenset(["how", "why", "explain", "describe", "как", "почему", "зачем", "объясни", "расскажи", "опиши"])
-_OPERATOR = re.compile(
-    r"(?<!\w)(since|after|с|после|until|before|до|channel|chat|канал|чат|author|from|автор|от):(\"[^\"]{1,100}\"|[^\s\"]{1,100})",
-    re.IGNORECASE,
-)
 # "in the channel Daily News", "в чате «Дача»", "из канала @news"; "in the news channel".
 _NAME = r"(?:[\"«“]([^\"»”]{1,100})[\"»”]|@?(\w{2,100}(?-i:(?: [A-ZА-ЯЁ\d]\w{0,50}){0,4})))"
 _IN_CHAT = re.compile(
@@ -43,14 +38,6 @@ _IN_CHAT = re.compile(
     re.IGNORECASE,
 )
 _AT = re.compile(r"(?<![\w@])@(\w{2,100})")
-_FIELDS = {
-    "since": "since after с после",
-    "until": "until before до",
-    "channels": "channel chat канал чат",
-    "authors": "author from автор от",
-}
-_FIELD = {word: field for field, line in _FIELDS.items() for word in line.split()}
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def route_of(question: str, today: date) -> RouterOutput:
@@ -71,7 +58,7 @@ def _lexical(question: str, today: date) -> Iterator[str]:
         yield "date"
     elif _NUMBER.search(question):
         yield "number"
-    if _HANDLE.search(question) or _OPERATOR.search(question):
+    if _HANDLE.search(question):
         yield "identifier"
     if len(question) <= _SHORT_CHARS or len(stems(question)) <= _SHORT_STEMS:
         yield "short"
@@ -90,21 +77,9 @@ def weights_of(route: Route) -> tuple[float, float]:
 
 
 def filters_of(question: str, today: date) -> Filters:
-    """The filters that a question explicitly names."""
-    named = _operators(question)
-    if not (named.since or named.until):
-        since, until = _dates(question, today)
-        named = named.model_copy(update={"since": since, "until": until})
-    return named
-
-
-def _operators(question: str) -> Filters:
-    found: dict[str, list[str]] = {field: [] for field in _FIELDS}
-    for word, value in _OPERATOR.findall(question):
-        found[_FIELD[word.lower()]].append(value.strip('"'))
-    days = {field: next(filter(_is_day, found[field]), "") for field in ("since", "until")}
-    channels = tuple((found["channels"] or _chats(question))[:10])
-    return Filters(**days, channels=channels, authors=tuple(found["authors"][:10]))
+    """The days and chats that a question names."""
+    since, until = _dates(question, today)
+    return Filters(since=since, until=until, channels=tuple(_chats(question)[:10]))
 
 
 def _chats(question: str) -> list[str]:
@@ -120,20 +95,9 @@ def _chats(question: str) -> list[str]:
     return list(dict.fromkeys((*called, *_AT.findall(question))))
 
 
-def _is_day(text: str) -> bool:
-    try:
-        return bool(_DAY.fullmatch(text) and date.fromisoformat(text))
-    except ValueError:
-        return False
-
-
 def _dates(question: str, today: date) -> tuple[str, str]:
     found = windows(question, today)
     is_exact = len({window.words for window in found}) == len(found)
     if not found or not is_exact or any(window.last - window.first > _LONGEST_NAMED for window in found):
         return "", ""
-    first, last = min(window.first for window in found), max(window.last for window in found)
-    try:
-        return f"{first - _MENTIONED_BEFORE}", f"{last + _MENTIONED_AFTER}"
-    except OverflowError:
-        return "", ""
+    return f"{min(window.first for window in found)}", f"{max(window.last for window in found)}"

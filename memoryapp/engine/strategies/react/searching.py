@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from memoryapp.engine.chat.cross_encoder import log_odds
+from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import QueryEnriched
 from memoryapp.engine.fusion import Fusion, ReciprocalRanks, Sum, z_scores
 from memoryapp.engine.memory import ANYWHERE, Where, topic_id
@@ -27,10 +29,11 @@ from memoryapp.engine.strategies.react.shapes import (
     SearchInput,
     SearchOutput,
 )
-from memoryapp.engine.strategies.react.toolbox import Emit, ToolFailed
+from memoryapp.engine.strategies.react.toolbox import ToolFailed
 from memoryapp.engine.text.lexical import Floats
+from memoryapp.engine.text.lines import one_line
 
-# With fewer hits than this, the filters were too narrow.
+# With fewer hits than this, guessed filters were too narrow.
 _FEWEST_FILTERED = 3
 _SNIPPET_CHARS = 200
 # What a cross-encoder's reading of a passage counts beside the search, in deviations; not measured, as in the search.
@@ -41,23 +44,30 @@ _CROSS_ENCODER = 3.0
 
 @dataclass(slots=True)
 class Searching:
-    """The three tools over one pool. ``prepared`` is the search for the question itself, whose vectors are ready."""
+    """The three tools over one pool. ``prepared`` is the search for the question itself, whose vectors are ready.
+
+    ``widened`` is the guess that left too few hits; the filters of the run itself apply to every search.
+    """
 
     question: str
     prepared: PreparedSearch
     ports: Ports
     parameters: ReactParameters
     pool: Pool = field(default_factory=Pool)
+    widened: Where = ANYWHERE
+
+    def __post_init__(self) -> None:
+        self.pool.seconds += self.prepared.seconds
 
     async def search(self, asked: SearchInput, emit: Emit) -> SearchOutput:
         """Searches for each query by meaning and words, and adds the results to the pool."""
-        where = Where(asked.since, asked.until, asked.channels, asked.authors)
+        where = asked.where
         known = set(self.pool.passages)
         found = await self._find(asked, where)
         relaxed = False
         for wider in _wider(where):
             if len({passage.id for passage in found}) < _FEWEST_FILTERED:
-                relaxed = True
+                relaxed, self.widened = True, where
                 found += await self._find(asked, wider)
         self._diversify()
         ids = {passage.id for passage in found}
@@ -76,6 +86,7 @@ class Searching:
         The queries are searched concurrently, because each may wait for its vector, and join the pool in their order.
         """
         weight, brought = self._weight_of_meaning(asked.route), list[FoundPassage]()
+        began = time.perf_counter()
         searches = [asyncio.create_task(self._found(query, asked, where)) for query in asked.queries]
         try:
             for query, search in zip(asked.queries, searches, strict=True):
@@ -86,6 +97,7 @@ class Searching:
             for search in searches:
                 search.cancel()
             await asyncio.gather(*searches, return_exceptions=True)
+            self.pool.seconds += time.perf_counter() - began
         return brought
 
     async def _found(self, query: str, asked: SearchInput, where: Where) -> Found:
@@ -151,7 +163,7 @@ class Searching:
 
 
 def _wider(where: Where) -> Iterator[Where]:
-    """Wider filters for when too little is found: first only the same days, then none."""
+    """Wider guesses for when too little is found: first only the same days, then none."""
     days = Where(where.since, where.until)
     if days and days != where:
         yield days
@@ -161,7 +173,7 @@ def _wider(where: Where) -> Iterator[Where]:
 
 def _hit(passage: FoundPassage) -> Hit:
     topics = tuple(map(topic_id, passage.topics))
-    return Hit(id=passage.id, score=passage.score, snippet=passage.text[:_SNIPPET_CHARS], topics=topics)
+    return Hit(id=passage.id, score=passage.score, snippet=one_line(passage.text[:_SNIPPET_CHARS]), topics=topics)
 
 
 def is_flat(scores: Sequence[float], least: float) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from memoryapp.engine.memory import Where
 
 LONGEST_QUESTION = 4_000
 MOST_QUERIES = 8
@@ -15,7 +18,14 @@ _UNTOLD = {"prompt", "topics"}
 
 Question = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
 Route = Literal["bm25", "dense", "hybrid"]
-Day = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\d)?$")]
+
+
+def _real(day: str) -> str:
+    """Raises ValueError for a day that no calendar has."""
+    return day and date.fromisoformat(day).isoformat()
+
+
+Day = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\d)?$"), AfterValidator(_real)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], Field(max_length=10)]
 PassageIds = Annotated[tuple[int, ...], Field(max_length=1_000)]
@@ -45,12 +55,16 @@ def _brief(value: Any) -> Any:
 
 
 class Filters(Shape):
-    """Days as ``2023-05-01``, both included; empty is no bound."""
+    """Days as ``2023-05-01``, both included; empty is no bound. They are guesses, which a search may widen."""
 
     since: Day = ""
     until: Day = ""
     channels: Names = ()
     authors: Names = ()
+
+    @property
+    def where(self) -> Where:
+        return Where(self.since, self.until, self.channels, self.authors)
 
 
 class RouterInput(Shape):
@@ -74,8 +88,8 @@ class PlanInput(Shape):
     found_little: bool = False
 
 
-class PlanOutput(Shape):
-    """The question itself is always the first of the ``queries``."""
+class PlanOutput(Filters):
+    """The question itself is always the first of the ``queries``; the filters are those that the plan proposes."""
 
     queries: Annotated[tuple[Question, ...], Field(min_length=1, max_length=MOST_QUERIES)]
     by: Literal["model", "nobody"]
@@ -96,7 +110,8 @@ class Hit(Shape):
 
 
 class SearchOutput(Shape):
-    """``new`` hits are those that no earlier search has brought, ``relaxed`` says that filters left too few."""
+    """``new`` hits are those that no earlier search has brought, ``relaxed`` says that guessed filters left too few and
+    were widened."""
 
     hits: Annotated[tuple[Hit, ...], Field(max_length=1_000)]
     new: int
@@ -150,23 +165,38 @@ class Numbered(Shape):
 
 
 class ComposeOutput(Shape):
-    """``prompt`` is what a model reads; ``coverage_est`` how much of the question the citations speak of."""
+    """``prompt`` is what a model reads; ``coverage_est`` how much of the question the citations speak of.
+
+    ``kept_earlier`` says that these are the citations of an earlier call, which speak of more of it.
+    """
 
     prompt: str
     citations: tuple[Numbered, ...]
     coverage_est: Share
     tokens: int
     left_out: int
+    kept_earlier: bool = False
     topics: tuple[str, ...] = ()
 
 
 class VerifyInput(Shape):
+    """``cited`` are the numbers of the sources that the claim refers to; without any, all sources are compared."""
+
     claim: Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
     top_k: Annotated[int, Field(ge=1, le=10)] = 3
+    cited: Annotated[tuple[int, ...], Field(max_length=100)] = ()
 
 
 class VerifyOutput(Shape):
+    """``verified`` says whether the cited sources say what the claim states; if only others do, it is ``misquoted``.
+
+    ``sources`` are the numbers of those that do, ``by`` whether a model judged or words decided.
+    """
+
     verified: bool
     confidence: Share
     evidence: Annotated[tuple[str, ...], Field(max_length=10)]
     documents_found: int
+    sources: tuple[int, ...] = ()
+    misquoted: bool = False
+    by: Literal["model", "words"] = "words"

@@ -1,4 +1,5 @@
-"""An answer as statements with citations: numbers without a source are dropped, the others are renumbered from 1.
+"""An answer as statements with citations: numbers without a source are dropped, and those that are left are numbered
+from 1 in the end.
 
 A statement without a number gets the number of a source that says the same. A statement that no source supports is left
 out, because every statement of an answer must cite.
@@ -18,7 +19,7 @@ from memoryapp.engine.text.sentences import sentences, spans
 
 # A statement without a number is credited to a source that contains this share of it.
 _LEAST_CREDITED = 0.6
-_LONGEST_QUOTE = 400
+LONGEST_QUOTE = 400
 _QUESTIONS_SHARE = 0.25
 _LONGEST_RANGE = 20
 
@@ -44,12 +45,10 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement without its numbers, and the numbers of its sources, ascending; ``place`` is the passage that it
-    quotes."""
+    """A statement without its numbers, and the numbers of its sources, ascending."""
 
     text: str
     numbers: tuple[int, ...]
-    place: Place | None = None
 
     @property
     def cited(self) -> str:
@@ -61,7 +60,8 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements with citations, numbered from 1 without gaps; ``sources`` are the documents they cite."""
+    """Statements that cite ``sources`` by their numbers. ``dropped_numbers`` cite none; of statements that cite none
+    ``dropped`` were left out."""
 
     kept: tuple[Statement, ...]
     sources: Mapping[int, Document]
@@ -72,6 +72,16 @@ class Statements:
     def text(self) -> str:
         return "\n".join(statement.cited for statement in self.kept)
 
+    def numbered(self) -> Statements:
+        """The same with only the sources that are cited, numbered from 1 in the order of their citations."""
+        order = dict.fromkeys(number for statement in self.kept for number in statement.numbers)
+        renamed = {number: place for place, number in enumerate(order, start=1)}
+        return replace(
+            self,
+            kept=tuple(replace(each, numbers=tuple(sorted(renamed[n] for n in each.numbers))) for each in self.kept),
+            sources={renamed[number]: self.sources[number] for number in order},
+        )
+
 
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
     """A model's text as statements about the ``sources`` that the model was given."""
@@ -79,7 +89,7 @@ def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
     unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
     credited = [_credited(each, sources) for each in read]
     kept = [each for each in credited if each.numbers]
-    return _renumbered(kept, sources, unknown, len(read) - len(kept))
+    return Statements(tuple(kept), sources, unknown, len(read) - len(kept))
 
 
 def _usual(answer: str) -> str:
@@ -111,11 +121,6 @@ def _unmarked(part: str) -> str:
     return _MARK.sub("", part.strip())
 
 
-def quoting(chosen: Sequence[tuple[str, int, Place]], sources: Mapping[int, Document]) -> Statements:
-    """Texts with the number of the source that each is quoted from, and the place in it."""
-    return _renumbered([Statement(text, (number,), place) for text, number, place in chosen], sources, (), 0)
-
-
 def _bare(part: str) -> str:
     return _NUMBERS.sub("", part).strip(" .;,")
 
@@ -136,22 +141,8 @@ def _credited(statement: Statement, sources: Mapping[int, Document]) -> Statemen
     return Statement(statement.text, (best,) if is_borne_out else ())
 
 
-def _renumbered(
-    kept: Sequence[Statement], sources: Mapping[int, Document], unknown: tuple[int, ...], dropped: int
-) -> Statements:
-    """Statements renumbered in the order of their citations."""
-    order = dict.fromkeys(number for statement in kept for number in statement.numbers)
-    renamed = {number: place for place, number in enumerate(order, start=1)}
-    return Statements(
-        kept=tuple(replace(each, numbers=tuple(sorted(renamed[n] for n in each.numbers))) for each in kept),
-        sources={renamed[number]: sources[number] for number in order},
-        dropped_numbers=unknown,
-        dropped=dropped,
-    )
-
-
 def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
-    """The source of each number: the quoted text, or the sentence that contains most of the statements that cite it."""
+    """The source of each number: the sentence that contains most of the statements that cite it."""
     return tuple(
         _citation(number, document, [each for each in statements.kept if number in each.numbers])
         for number, document in statements.sources.items()
@@ -160,11 +151,16 @@ def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
 
 def _citation(number: int, document: Document, citing: Sequence[Statement]) -> tuple[Citation, Piece]:
     wanted = frozenset().union(*(terms_of(each.text) for each in citing))
-    quoted = next((each.place for each in citing if each.place), None)
-    message, start, end = quoted or _best_sentence(document, wanted)
+    return citation_at(number, document, _best_sentence(document, wanted))
+
+
+def citation_at(number: int, document: Document, place: Place) -> tuple[Citation, Piece]:
+    """The citation of a ``place`` in a document."""
+    message, start, end = place
     text = next(each.text for each in document.messages if each.id == message)
     quote = text[start:end]
-    return Citation(number, document.topic, message, quote), Piece(quote, "exact", message, start, end)
+    passage = tuple(each.id for each in document.messages)
+    return Citation(number, document.topic, message, quote, passage), Piece(quote, "exact", message, start, end)
 
 
 def _best_sentence(document: Document, wanted: frozenset[str]) -> Place:
@@ -180,14 +176,14 @@ def quotable(document: Document) -> Iterable[Place]:
         for start, end in spans(message.text)
     ]
     first = document.messages[0]
-    return found or [(first.id, 0, min(len(first.text), _LONGEST_QUOTE))]
+    return found or [(first.id, 0, min(len(first.text), LONGEST_QUOTE))]
 
 
 def _shortened(text: str, start: int, end: int) -> int:
     """The end of a sentence that is cut to the length of a quotation."""
-    if end - start <= _LONGEST_QUOTE:
+    if end - start <= LONGEST_QUOTE:
         return end
-    return start + len(text[start : start + _LONGEST_QUOTE].rsplit(" ", 1)[0])
+    return start + len(text[start : start + LONGEST_QUOTE].rsplit(" ", 1)[0])
 
 
 def _worth(document: Document, place: Place, wanted: frozenset[str]) -> float:

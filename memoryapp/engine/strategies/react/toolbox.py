@@ -2,30 +2,33 @@
 call.
 
 Every call is answered. A tool that is not allowed, or whose input is not valid, is refused; a tool that exceeds its
-seconds is cancelled. Events of a model that a tool asks are yielded while the tool is running.
+seconds is cancelled.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
 
+from memoryapp.engine.budget import Deadline
 from memoryapp.engine.conversation import Tool, ToolResult
-from memoryapp.engine.events import Event, ModelProgress, ToolCall
+from memoryapp.engine.emit import Emit, unheard
+from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.kinds.react import ToolName, ToolOutcome, ToolUsed
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.react.shapes import Shape
 
-Emit = Callable[[Event | ModelProgress], None]
+Output = TypeVar("Output", bound=Shape)
+AskedBy = Literal["agent", "model"]
+# The share of the run's remaining seconds that one call may take, so that a late one leaves time to do without it.
+_SHARE = 1 / 2
 # How many characters of an invalid call are stored.
 _LONGEST_NAME = 80
 _LONGEST_ARGUMENTS = 20_000
@@ -36,7 +39,7 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentTool:
+class AgentTool(Generic[Output]):
     """A tool as a value: ``run`` makes the output of a valid ``input``, and emits what a model is asked meanwhile.
 
     ``purpose`` describes it to a model; a tool without one is not offered to models.
@@ -44,78 +47,62 @@ class AgentTool:
 
     name: ToolName
     input: type[Shape]
-    run: Callable[[Any, Emit], Awaitable[Shape]]
+    run: Callable[[Any, Emit], Awaitable[Output]]
     purpose: str = ""
 
 
 class Toolbox:
-    """The ``allowed`` of the tools, each for ``seconds`` at most, and for no more than the run has ``left``.
+    """The ``allowed`` of the tools, each for ``seconds`` at most, and no longer than half of what is left until the
+    ``deadline`` of the run.
 
-    After ``use`` the ``result`` is the tool's output, None where there is none. ``step`` is that of the run.
+    ``step`` is that of the run.
     """
 
     def __init__(
         self,
-        tools: Sequence[AgentTool],
+        tools: Sequence[AgentTool[Any]],
         *,
         allowed: Collection[str],
         seconds: float,
-        left: Callable[[], float],
+        deadline: Deadline,
     ) -> None:
         self.step = 0
-        self.result: Shape | None = None
-        self._tools = {tool.name: tool for tool in tools if tool.name in allowed}
+        self._tools: Mapping[str, AgentTool[Any]] = {tool.name: tool for tool in tools if tool.name in allowed}
         self._seconds = seconds
-        self._left = left
+        self._deadline = deadline
 
-    async def use(
-        self, name: str, arguments: Mapping[str, Any], asked_by: Literal["agent", "model"] = "agent"
-    ) -> AsyncGenerator[Event | ModelProgress, None]:
-        """Call a tool; its ``ToolUsed`` comes last."""
-        self.result = None
-        heard: asyncio.Queue[Event | ModelProgress | None] = asyncio.Queue()
-        task = asyncio.create_task(self._called(name, arguments, asked_by, heard))
-        try:
-            while (event := await heard.get()) is not None:
-                yield event
-            yield await task
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+    async def use(self, tool: AgentTool[Output], arguments: Mapping[str, Any], emit: Emit) -> Output | None:
+        """Calls a tool and returns its output, None where there is none. Its ``ToolUsed`` is emitted last."""
+        used, output = await self._called(tool, arguments, "agent", emit)
+        emit(used)
+        return output
 
     async def _called(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        asked_by: Literal["agent", "model"],
-        heard: asyncio.Queue[Event | ModelProgress | None],
-    ) -> ToolUsed:
+        self, tool: AgentTool[Output], arguments: Mapping[str, Any], asked_by: AskedBy, emit: Emit
+    ) -> tuple[ToolUsed, Output | None]:
         began, code = time.monotonic(), ""
         outcome: ToolOutcome = "done"
         given: Mapping[str, Any] = {}
+        output: Output | None = None
         try:
-            tool, input = self._checked(name, arguments)
+            input = self._checked(tool, arguments)
             given = input.brief()
-            async with asyncio.timeout(max(min(self._seconds, self._left()), 0.0)):
-                self.result = await tool.run(input, heard.put_nowait)
+            async with self._deadline.timeout(min(self._seconds, self._deadline.left * _SHARE)):
+                output = await tool.run(input, emit)
         except _Refused as refused:
             outcome, code = "refused", str(refused)
         except (TimeoutError, SearchTimeout):
             outcome, code = "late", "out_of_time"
         except ToolFailed as failed:
             outcome, code = "failed", str(failed)
-        finally:
-            heard.put_nowait(None)
-        return self._used(name, given, outcome, code, time.monotonic() - began, asked_by)
+        return self._used(tool.name, given, outcome, code, time.monotonic() - began, asked_by, output), output
 
-    def _checked(self, name: str, arguments: Mapping[str, Any]) -> tuple[AgentTool, Shape]:
+    def _checked(self, tool: AgentTool[Any], arguments: Mapping[str, Any]) -> Shape:
         """Raises _Refused for a tool that is not allowed, and for input that is not valid."""
-        tool = self._tools.get(name)  # type: ignore[call-overload]
-        if tool is None:
+        if tool.name not in self._tools:
             raise _Refused("not_allowed")
         try:
-            return tool, tool.input.model_validate(arguments)
+            return tool.input.model_validate(arguments)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise _Refused(f"bad_input: {'.'.join(map(str, first['loc']))} {first['type']}") from None
@@ -127,17 +114,18 @@ class Toolbox:
         outcome: ToolOutcome,
         code: str,
         seconds: float,
-        asked_by: Literal["agent", "model"],
+        asked_by: AskedBy,
+        output: Shape | None = None,
     ) -> ToolUsed:
         return ToolUsed(
             step=self.step,
             tool=name[:_LONGEST_NAME],
             arguments=given,
-            result=self.result.brief() if self.result else {},
+            result=output.brief() if output else {},
             seconds=round(seconds, 6),
             outcome=outcome,
             code=code,
-            topics=getattr(self.result, "topics", ()),
+            topics=getattr(output, "topics", ()),
             asked_by=asked_by,
         )
 
@@ -146,12 +134,10 @@ class Toolbox:
         return tuple(Tool(_declaration(tool), self._run, self._refuse) for tool in self._tools.values() if tool.purpose)
 
     async def _run(self, call: ToolCall, turn: int) -> ToolResult:
-        async for event in self.use(call.name, _arguments(call), "model"):
-            if isinstance(event, ToolUsed):
-                used = event
+        used, output = await self._called(self._tools[call.name], _arguments(call), "model", unheard)
         content = {"outcome": used.outcome, **({"code": used.code} if used.code else {}), "result": used.result}
-        if self.result:
-            content["result"] = self.result.model_dump()
+        if output:
+            content["result"] = output.model_dump()
         return ToolResult(to_text(content), used)
 
     def _refuse(self, call: ToolCall, turn: int, why: Note) -> ToolResult:
@@ -173,6 +159,6 @@ def _arguments(call: ToolCall) -> Mapping[str, Any]:
     return read if isinstance(read, dict) else {"": None}
 
 
-def _declaration(tool: AgentTool) -> Mapping[str, Any]:
+def _declaration(tool: AgentTool[Any]) -> Mapping[str, Any]:
     parameters = tool.input.model_json_schema()
     return {"type": "function", "function": {"name": tool.name, "description": tool.purpose, "parameters": parameters}}

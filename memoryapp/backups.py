@@ -1,0 +1,266 @@
+"""A backup: one file with the whole database, the files that came with queries, uploads that wait, and a manifest.
+
+It is made while the program runs: the database is copied as it was at one moment, and files afterwards, so that none is
+missing. It is a zip whose table of contents comes last, so half a file is none. Restoring one needs an empty database,
+and a program that knows all of the backup's migrations; an older backup is brought up to date at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from memoryapp.embedded import paths
+from memoryapp.embedded.paths import Account, ServerError
+from memoryapp.operations.database import conninfo
+from memoryapp.operations.storage import NoSpace, check_space
+
+FORMAT = 1
+_MANIFEST, _DATABASE = "manifest.json", "database.dump"
+_PIECE = 1 << 20
+# A dump has no indexes and is compressed; vectors hardly are.
+_PACKED = 2
+
+
+class BackupError(Exception):
+    """A backup cannot be made or restored; the text is a sentence for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup holds: when it was made, the ``migrations`` of its tables, and how many files."""
+
+    at: str
+    migrations: tuple[str, ...]
+    files: int
+
+    @property
+    def last_migration(self) -> str:
+        own = [name for name in self.migrations if name.startswith("memoryapp.")]
+        return max(own, default="")
+
+
+def folders() -> Mapping[str, Path]:
+    """The folders whose files belong to a backup, by their names in it."""
+    return {"files": Path(settings.MEDIA_ROOT), "imports": Path(settings.IMPORT_DIR)}
+
+
+def back_up(target: Path) -> Manifest:
+    """Writes a backup, which appears when it is complete and only its owner may read. Raises BackupError."""
+    applied = tuple(sorted(".".join(key) for key in MigrationLoader(connection).applied_migrations))
+    try:
+        check_space(target.parent, _size() // _PACKED)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+    except NoSpace as error:
+        raise BackupError(str(error)) from None
+    except OSError as error:
+        raise BackupError(f"{target} cannot be written: {error.strerror}.") from error
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            _dump(archive)
+            manifest = Manifest(datetime.now(UTC).isoformat(timespec="seconds"), applied, _add_files(archive))
+            archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **_fields(manifest)}, indent=1))
+        draft.replace(target)
+    except OSError as error:
+        raise BackupError(f"{target} cannot be written: {error.strerror or error}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return manifest
+
+
+def restore(source: Path) -> Manifest:
+    """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored."""
+    with _opened(source) as archive:
+        manifest = _manifest(archive, source)
+        _check_known(manifest)
+        _check_empty()
+        broken = archive.testzip()
+        if broken:
+            raise BackupError(f"{source} is damaged: {broken} in it cannot be read. Nothing was restored.")
+        members = _members(archive, source)
+        _fill(archive)
+        for name, path in members.items():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with archive.open(name) as packed, path.open("wb") as file:
+                shutil.copyfileobj(packed, file, _PIECE)
+    return manifest
+
+
+def _size() -> int:
+    """The bytes of the database on its server."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        return int(cursor.fetchone()[0])
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    return {"at": manifest.at, "migrations": manifest.migrations, "files": manifest.files}
+
+
+def _tool(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Returns the command line of a tool of PostgreSQL for the program's database, and its environment.
+
+    The password is in the environment, because command lines can be read by everybody.
+    """
+    address = conninfo_to_dict(conninfo())
+    secret = {"PGPASSWORD": str(address.pop("password"))} if address.get("password") else {}
+    command = [_program(name), *arguments, f"--dbname={make_conninfo(**cast('dict[str, Any]', address))}"]
+    return command, {**os.environ, **secret}
+
+
+def _program(name: str) -> str:
+    """Returns the tool of the embedded server, or that of the machine."""
+    try:
+        return str(paths.binaries(Account(os.geteuid(), os.getegid())) / name)
+    except ServerError:
+        found = shutil.which(name)
+    if not found:
+        raise BackupError(f"{name} is not installed; it comes with PostgreSQL.")
+    return found
+
+
+def _dump(archive: zipfile.ZipFile) -> None:
+    command, environment = _tool("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--exclude-extension=*")
+    with tempfile.TemporaryFile() as faults:
+        with (
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=faults) as process,
+            archive.open(_DATABASE, "w", force_zip64=True) as packed,
+        ):
+            shutil.copyfileobj(cast("IO[bytes]", process.stdout), packed, _PIECE)
+        _check_ended(process.returncode, faults, "backed up")
+
+
+def _fill(archive: zipfile.ZipFile) -> None:
+    """Restores the database in one transaction, so that a fault leaves it empty."""
+    command, environment = _tool("pg_restore", "--no-owner", "--no-privileges", "--single-transaction")
+    connection.close()
+    with tempfile.TemporaryFile() as faults:
+        with (
+            subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=faults) as process,
+            archive.open(_DATABASE) as packed,
+        ):
+            # If the tool ends early, it has said why.
+            with suppress(BrokenPipeError):
+                shutil.copyfileobj(packed, cast("IO[bytes]", process.stdin), _PIECE)
+            with suppress(BrokenPipeError):
+                cast("IO[bytes]", process.stdin).close()
+        _check_ended(process.returncode, faults, "restored")
+
+
+def _check_ended(status: int, faults: IO[bytes], done: str) -> None:
+    if status:
+        faults.seek(0)
+        lines = faults.read(4_000).decode("utf-8", "replace").strip().splitlines()
+        raise BackupError(f"The database cannot be {done}: {lines[0] if lines else f'the tool ended with {status}'}")
+
+
+def _add_files(archive: zipfile.ZipFile) -> int:
+    count = 0
+    for name, path in _present():
+        # What was erased or moved meanwhile is no longer part of the memory.
+        with suppress(FileNotFoundError):
+            archive.write(path, name)
+            count += 1
+    return count
+
+
+def _present() -> Iterator[tuple[str, Path]]:
+    for top, folder in folders().items():
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                yield f"{top}/{path.relative_to(folder).as_posix()}", path
+
+
+def _opened(source: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(source)
+    except zipfile.BadZipFile:
+        raise BackupError(f"{source} is no backup, or not a whole one.") from None
+    except OSError as error:
+        raise BackupError(f"{source} cannot be read: {error.strerror}.") from error
+
+
+def _manifest(archive: zipfile.ZipFile, source: Path) -> Manifest:
+    try:
+        stored = json.loads(archive.read(_MANIFEST))
+        archive.getinfo(_DATABASE)
+        known = stored["format"] == FORMAT
+        read = Manifest(str(stored["at"]), tuple(map(str, stored["migrations"])), int(stored["files"]))
+    except (KeyError, TypeError, ValueError, zipfile.BadZipFile):
+        raise BackupError(f"{source} is no backup of this program.") from None
+    if not known:
+        raise BackupError(f"{source} was made by a newer version of this program; restore it with that version.")
+    return read
+
+
+def _check_known(manifest: Manifest) -> None:
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    known = {".".join(key) for key in loader.disk_migrations or {}}
+    replaced = {".".join(key) for found in loader.replacements.values() for key in found.replaces}
+    unknown = sorted(set(manifest.migrations) - known - replaced)
+    if unknown:
+        raise BackupError(
+            f"The backup was made by a newer version of this program, which made {unknown[-1]}: restore it with that."
+        )
+
+
+def _check_empty() -> None:
+    if connection.introspection.table_names():
+        raise BackupError("The database has tables already; restore into an empty one (another --data-dir).")
+    if any(True for _ in _present()):
+        raise BackupError(f"{settings.DATA_DIR} holds files already; restore into an empty folder.")
+
+
+def _members(archive: zipfile.ZipFile, source: Path) -> dict[str, Path]:
+    """Returns where each file of the backup belongs. Raises BackupError for one that lies anywhere else."""
+    tops, found = folders(), {}
+    for name in archive.namelist():
+        if name in (_MANIFEST, _DATABASE):
+            continue
+        top, _, rest = name.partition("/")
+        path = (tops[top] / rest).resolve() if top in tops and rest else None
+        if path is None or not path.is_relative_to(tops[top].resolve()) or name.endswith("/"):
+            raise BackupError(f"{source} holds a file that is none of this program's: {name[:100]!r}.")
+        found[name] = path
+    return found
+
+
+def before_upgrade(say: Callable[[str], None]) -> None:
+    """Backs up a database whose tables are about to be changed, into ``backups`` of the data folder. Keeps the last
+    two. Raises BackupError."""
+    if not settings.UPGRADE_BACKUP or not connection.introspection.table_names():
+        return
+    folder = paths.open_folder(settings.DATA_DIR / "backups", 0o700)
+    last = max((name for app, name in MigrationLoader(connection).applied_migrations if app == "memoryapp"), default="")
+    target = folder / f"before-{datetime.now(UTC):%Y%m%dT%H%M%S}-{last[:4]}.backup"
+    say(f"Backing up into {target} ...")
+    back_up(target)
+    for old in sorted(folder.glob("before-*.backup"))[:-2]:
+        old.unlink()
+
+
+def shown(manifest: Manifest, file: Path) -> dict[str, Any]:
+    """What the commands print as JSON."""
+    return {
+        "file": str(file),
+        "bytes": file.stat().st_size,
+        "at": manifest.at,
+        "migration": manifest.last_migration,
+        "files": manifest.files,
+    }

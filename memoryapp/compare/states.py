@@ -1,0 +1,95 @@
+"""What became of every topic in a run, for many runs at once; the long texts of their events are not read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+from django.db import connection
+
+from memoryapp.compare.marks import marks
+from memoryapp.engine.events import from_payload
+from memoryapp.engine.memory import parse_topic_id
+
+# From the least to the most that can become of a topic; each is a code of the interface for programs.
+ABSENT, BELOW, SHOWN = "absent", "below", "shown"
+State = Literal[
+    "absent",
+    "below",
+    "shown",
+    "initial",
+    "threshold",
+    "gap",
+    "top_k",
+    "requested",
+    "read",
+    "dropped",
+    "instead",
+    "chosen",
+]
+STATES: tuple[str, ...] = get_args(State)
+USED = frozenset(("chosen", "instead"))
+_PLACE = {state: place for place, state in enumerate(STATES)}
+_KINDS = ["candidates_found", "model_replied", "topics_read", "tool_used", "filtered", "run_finished"]
+EVENTS = """
+SELECT run_id, kind, CASE kind
+    WHEN 'candidates_found' THEN jsonb_build_object(
+        'ids', jsonb_path_query_array(payload, '$.candidates[*].id'),
+        'ranks', jsonb_path_query_array(payload, '$.candidates[*].rank'),
+        'shown', jsonb_path_query_array(payload, '$.candidates[*].shown'),
+        'below', payload #> '{below,id}', 'below_ranks', payload #> '{below,rank}', 'sessions', payload -> 'sessions'
+    )
+    WHEN 'model_replied' THEN payload || '{"text": "", "reasoning": ""}'
+    ELSE payload - 'context' END
+FROM memoryapp_runevent WHERE owner_id = %(owner)s AND run_id = ANY(%(runs)s) AND kind = ANY(%(kinds)s)
+ORDER BY run_id, seq
+"""
+
+
+@dataclass
+class RunStates:
+    """The state and the rank of each topic that a run ranked, by id; ``sessions`` are active sessions with the numbers
+    of their messages."""
+
+    states: dict[str, str] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    sessions: dict[str, Sequence[int]] = field(default_factory=dict)
+
+
+def states_of_runs(owner_id: int, runs: Sequence[UUID]) -> Mapping[UUID, RunStates]:
+    """One statement for all runs; a run that has found nothing yet has no states."""
+    found = {run: RunStates() for run in runs}
+    with connection.cursor() as cursor:
+        cursor.execute(EVENTS, {"owner": owner_id, "runs": list(runs), "kinds": _KINDS})
+        for run, kind, payload in cursor.fetchall():
+            _add(found[run], kind, json.loads(payload))
+    return found
+
+
+def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
+    if kind == "candidates_found":
+        _add_ranked(known, payload)
+        return
+    marked = marks(from_payload(kind, payload))
+    known.states.update({id: state for id, state in marked.items() if parse_topic_id(id) is not None})
+
+
+def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:
+    rows = list(zip(found["ids"], found["ranks"], found["shown"], strict=True))
+    rows += [(id, rank, False) for id, rank in zip(found["below"] or (), found["below_ranks"] or (), strict=True)]
+    known.ranks = {id: rank for id, rank, _shown in rows}
+    known.states = {id: SHOWN if is_shown else BELOW for id, _rank, is_shown in rows}
+    known.sessions = dict(found["sessions"] or {})
+
+
+def best(states: Iterable[str]) -> str:
+    """The state that is most of them; ``absent`` where there is none."""
+    return max(states, key=lambda state: _PLACE.get(state, 0), default=ABSENT)
+
+
+def is_listed(state: str) -> bool:
+    """Whether the topic was among those that are shown, or more became of it."""
+    return _PLACE.get(state, 0) >= _PLACE[SHOWN]

@@ -1,0 +1,119 @@
+"""Whether a rewrite of a query guesses: a word of the query gave way to one that nobody said.
+
+A rewrite may drop words, inflect them, put dates into numbers, and take words from the conversation and the profile. It
+may not put "MinIO" in the place of "мениск". A pronoun counts as such a place too, since it may only become what was
+talked about. Words by which one asks ("сказал", "tell") may become any others, and nothing is decided by a model, so
+that the same rewrite is judged alike for every embedding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from functools import cache
+
+from memoryapp.engine.text.dates import MONTH_NAMES
+from memoryapp.engine.text.irregular import base
+from memoryapp.engine.text.lexical import normal, stems, words
+
+# They ask for something without naming it, or only say that something was said; a rewrite may replace or add them.
+_ASKING = """
+answer ask ate call called chat conversation describe detail details discuss discussed discussion do does done explain
+file find get give go got happen happened have info information know known like list mean meant mention mentioned
+message name named need note photo picture please question recall recommend recommendation recommended remember remind
+result said say says screenshot see show suggest suggested talk talked tell thing thought told topic use used user want
+wanted word write wrote didn doesn don isn wasn won couldn wouldn hasn haven aren weren ll re ve
+беседа бывало говорила говорили говорил говорилось дай деталь делала делали делал детали думал звали зовут имя
+информация найди название напиши написал написала напомни обсуждали обсуждал обсуждение ответил ответила подробности
+подскажи пожалуйста покажи помнишь помню пользователь посоветовал посоветовала произошло происходило разговор рассказал
+рассказала рассказывал рассказывала расскажи рекомендация рекомендации рекомендовал результат решил решили сказала
+сказали сказал скажи случилось советовал совет сообщение спросил спросила спрашивал стоит тема узнал узнать упоминал
+упоминала упомянул файл фото хотел хотела
+"""
+_TIME = """
+afternoon ago autumn current date day earlier evening fall following fortnight friday last later late latest monday
+month morning next night noon now past previous recent recently same saturday season spring summer sunday then this
+thursday today tomorrow tonight tuesday wednesday week weekend winter year yesterday
+будущий весна весной весны воскресенье вчера вторник выходные год года году дата день дни дней завтра зима зимой зимы
+квартал лет лето летом минувший месяц месяца наднях настоящий неделя недели недавно нынешний осень осенью осени
+позавчера понедельник последний послезавтра предыдущий прошлый пятница сегодня следующий среда суббота сутки текущий
+тогда утро утром вечер вечером ночь ночью четверг ближайший
+"""
+_PRONOUNS = """
+he him his she her hers it its they them their theirs
+он его ему нем ним она ее ей ней нею они их им ими них
+"""
+_NUMBER = re.compile(r"\d+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+# Words with a common beginning of this share are forms of each other: "пробежка" and "пробежал".
+_AKIN = 0.75
+_LEAST_BEGINNING = 4
+
+
+def guesses(query: str, rewrite: str, texts: Iterable[str]) -> bool:
+    """Whether a word of ``query`` is missing in ``rewrite``, which has one that is neither in the query nor in the
+    ``texts`` of the conversation, and is no date where the query names a time."""
+    own, known = _known(query), {stem for text in texts for stem in _known(text)}
+    written = _known(rewrite)
+    missing = [word for word in _telling(query) if not _is_among(word, written)]
+    if not missing and not _lost_pronouns(query, rewrite):
+        return False
+    added = (word for word in _telling(rewrite) if not _is_among(word, own | known))
+    return any(not _may_be_added(word, query) for word in added)
+
+
+def _known(text: str) -> set[str]:
+    """Every stem of the text, joined forms too; an irregular form counts as its word."""
+    return {base(stem) for stem in stems(text)}
+
+
+def _telling(text: str) -> list[str]:
+    """The stems of the words that name something; no words that only ask, and none of time."""
+    found = [base(stem) for word in words(normal(text)) for stem in stems(word)[:1]]
+    # A single letter is what an apostrophe left: "Anna's".
+    found = [stem for stem in found if len(stem) > 1 or stem.isdecimal()]
+    return [stem for stem in found if stem not in _asking() and not _is_of_time(stem, text)]
+
+
+def _is_of_time(stem: str, text: str) -> bool:
+    """Whether the word names a time. A number does beside another word of time, but a year is always meant as it is."""
+    if not _NUMBER.fullmatch(stem):
+        return stem in _times()
+    return not _YEAR.fullmatch(stem) and int(stem) <= 31 and _names_time(text)
+
+
+def _names_time(text: str) -> bool:
+    """Whether the text names a time, such as "last week" or "в мае"."""
+    return not _times().isdisjoint(_known(text))
+
+
+def _may_be_added(stem: str, query: str) -> bool:
+    """Whether the word is a year or a day to which the query's words of time may have been resolved."""
+    has_year = any(_YEAR.fullmatch(word) for word in words(query))
+    is_date = bool(_NUMBER.fullmatch(stem)) and (int(stem) <= 31 or bool(_YEAR.fullmatch(stem)))
+    return is_date and _names_time(query) and not (has_year and _YEAR.fullmatch(stem))
+
+
+def _lost_pronouns(query: str, rewrite: str) -> bool:
+    asked, written = (set(words(normal(text))) for text in (query, rewrite))
+    return not asked.difference(written).isdisjoint(_PRONOUNS.split())
+
+
+def _is_among(stem: str, known: Collection[str]) -> bool:
+    return stem in known or any(_is_akin(stem, other) for other in known)
+
+
+def _is_akin(one: str, other: str) -> bool:
+    shared = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    length = min(len(one), len(other)) if shared is None else shared
+    return length >= _LEAST_BEGINNING and length >= _AKIN * max(len(one), len(other))
+
+
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(base(stem) for stem in stems(_ASKING))
+
+
+@cache
+def _times() -> frozenset[str]:
+    return frozenset(base(stem) for stem in stems(f"{_TIME} {' '.join(MONTH_NAMES)}"))

@@ -1,0 +1,121 @@
+"""Checks of a summary that a model wrote: whether it is about its messages, in their script, and nothing but words.
+
+The checks are about form and words, so they find what is plainly wrong. They do not judge whether a summary is good.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
+
+from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.prompts import Language
+from memoryapp.engine.text.languages import UNSPACED, script_of, shares
+from memoryapp.engine.text.lexical import normal, stems, words
+from memoryapp.engine.text.terms import common
+
+SummaryFault = Literal["markup", "instruction", "script", "unrelated", "repeated"]
+
+# A script in which less of the talk is written is that of names and code.
+_LEAST_SHARE = 0.2
+# Forms and derivations of a word ("bake", "baking"; "поездка", "поездкой") begin alike.
+_BEGINNING = 5
+_MOST_CHARS = 200_000
+
+_MARKUP = re.compile(
+    r"</?[a-z!][^<>]{0,200}>|<\||\|>|```|\[\s*(?:topic|person|artifact)\s*:|\[/?(?:INST|SYS)\]"
+    r"|&(?:lt|gt|amp|#\d{1,7});|\]\(\s*(?:https?|javascript|data):|^\s*[{\[].*[}\]]\s*$",
+    re.IGNORECASE,
+)
+_INSTRUCTION = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous)\b"
+    r"|\byou are now\b|\b(?:system|developer) prompt\b|^\s*(?:system|assistant|user)\s*:"
+    r"|\b(?:(?:про)?игнорируй|забудь|отмени|не выполняй)(?:те)?\b.{0,40}\b(?:инструкци|указани|правил|предыдущ|выше)"
+    r"|\bтеперь ты\b|\bсистемн(?:ый|ого|ому) промпт",
+    re.IGNORECASE,
+)
+_ASKED: Mapping[Language, Mapping[SummaryFault, str]] = {
+    "en": {
+        "markup": "it contains markup; write plain words",
+        "instruction": "it contains an instruction; only say what the messages are about",
+        "script": "it is not in the language of the messages",
+        "unrelated": "none of its words occurs in the messages; name what they are about",
+        "repeated": "another topic has the same; say what sets this one apart",
+    },
+    "ru": {
+        "markup": "в нём разметка; пиши простыми словами",
+        "instruction": "в нём указание; скажи только, о чём сообщения",
+        "script": "оно не на языке сообщений",
+        "unrelated": "ни одного его слова нет в сообщениях; назови, о чём они",
+        "repeated": "такое же у другого топика; скажи, чем этот отличается",
+    },
+}
+_AGAIN: Mapping[Language, str] = {
+    "en": "The summary “%s” in that answer cannot be used: %s. Answer again, with the JSON alone.",
+    "ru": "Описание «%s» в этом ответе не годится: %s. Ответь ещё раз, только JSON.",
+}
+_SHOWN_CHARS = 80
+
+
+def fault_of(
+    summary: str, messages: Sequence[MessageContent], *, others: Collection[str] = (), known: Iterable[str] = ()
+) -> SummaryFault | None:
+    """What is wrong with a model's ``summary`` of the ``messages``, whose neighbours have the summaries ``others``.
+
+    ``known`` are earlier summaries of the same messages, whose words the new one may repeat.
+    """
+    if _MARKUP.search(summary):
+        return "markup"
+    if _INSTRUCTION.search(summary):
+        return "instruction"
+    if not _is_in_their_script(summary, messages):
+        return "script"
+    if not _is_about(summary, messages, known):
+        return "unrelated"
+    return "repeated" if _plain(summary) in set(map(_plain, others)) else None
+
+
+def asked_again(summary: str, fault: SummaryFault, language: Language) -> str:
+    """What a model is told about a summary that cannot be used."""
+    return _AGAIN[language] % (summary[:_SHOWN_CHARS], _ASKED[language][fault])
+
+
+def _plain(summary: str) -> str:
+    return " ".join(words(normal(summary)))
+
+
+def _is_in_their_script(summary: str, messages: Sequence[MessageContent]) -> bool:
+    """Whether the script of most of the summary is one of the talk's, or of what people say in it."""
+    script = script_of(summary)
+    of_people = _text(message for message in messages if message.role != "assistant")
+    shared = [shares(text) for text in (of_people, _text(messages))]
+    return not script or not any(shared) or any(share.get(script, 0) >= _LEAST_SHARE for share in shared)
+
+
+def _is_about(summary: str, messages: Sequence[MessageContent], known: Iterable[str]) -> bool:
+    """Whether a word of the summary that says something occurs in the messages, in the names of their authors or in
+    what is ``known`` of them."""
+    talk = _beginnings(_text(messages))
+    names = {name for m in messages for name in (m.author, m.username, m.forwarded_from)}
+    return not talk or bool(_telling(_beginnings(summary)) & (talk | _beginnings("\n".join((*names, *known)))))
+
+
+def _telling(found: set[str]) -> set[str]:
+    """Without the words of any talk, if others are left."""
+    return found - {stem[:_BEGINNING] for stem in common()} or found
+
+
+def _beginnings(text: str) -> set[str]:
+    """The beginnings of the words' stems; pairs of characters in a script without spaces between words."""
+    found: set[str] = set()
+    for stem in set(stems(text)):
+        if script_of(stem) in UNSPACED:
+            found.update(stem[at : at + 2] for at in range(max(len(stem) - 1, 1)))
+        else:
+            found.add(stem[:_BEGINNING])
+    return found
+
+
+def _text(messages: Iterable[MessageContent]) -> str:
+    return "\n".join(message.text for message in messages)[:_MOST_CHARS]

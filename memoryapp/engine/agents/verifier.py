@@ -1,0 +1,63 @@
+"""The verifier: an agent that judges which sources say what an answer states.
+
+It reads the sources as the writer of the answer read them, and all statements in one question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.prompts import Language, PromptBook
+from memoryapp.engine.text.json_answers import (
+    INTEGER,
+    MOST_ANSWER_CHARS,
+    list_schema,
+    mended,
+    object_schema,
+    objects_with,
+)
+from memoryapp.engine.text.lines import one_line
+
+VERIFY_SCHEMA = object_schema(statements=list_schema(object_schema(statement=INTEGER, sources=list_schema(INTEGER))))
+
+# The numbers of the sources that say a statement, by its place, from 0.
+Judged = Mapping[int, tuple[int, ...]]
+
+
+def judge_statements(
+    statements: Sequence[str],
+    sources: Mapping[int, str],
+    *,
+    chat: Chat,
+    seconds: float,
+    prompts: PromptBook,
+    language: Language,
+) -> Ask[Judged]:
+    """Asks which of the ``sources``, given by number as a model reads them, say each of the ``statements``.
+
+    A statement that the model's answer leaves out has no place in the result.
+    """
+    return Ask(
+        chat,
+        prompts["verify", language],
+        {
+            "sources": "\n\n".join(sources.values()),
+            "statements": "\n".join(f"{place}. {one_line(text)}" for place, text in enumerate(statements, start=1)),
+        },
+        read=lambda answer: _judged(answer[:MOST_ANSWER_CHARS], len(statements), sources),
+        schema=VERIFY_SCHEMA,
+        seconds=seconds,
+        tries=1,
+    )
+
+
+def _judged(answer: str, statements: int, sources: Mapping[int, str]) -> Judged | None:
+    """None for an answer that judges nothing."""
+    found: dict[int, tuple[int, ...]] = {}
+    for each in objects_with(mended(answer), "sources"):
+        place, numbers = each.get("statement"), each["sources"]
+        if type(place) is int and 1 <= place <= statements and isinstance(numbers, list):
+            found.setdefault(place - 1, tuple(n for n in sources if n in numbers))
+    return found or None

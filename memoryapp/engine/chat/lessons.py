@@ -1,0 +1,276 @@
+"""What a refusal teaches: which ability of the endpoint is missing, by the words of the refusal and what was sent.
+
+Only words about a parameter of the request teach that the parameter is not understood. A complaint about a field of a
+message teaches to leave that field out, one about the order of roles to send another order; words about the length or
+the content of the conversation teach nothing. Where two parameters are refused together, the one that matters less is
+given up. A refusal that names nothing ("Bad Request", "invalid argument") is met by giving up one thing after the
+other; only what helped in the end is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from memoryapp.engine.chat.capabilities import Abilities, Lesson, forces, step_down
+from memoryapp.engine.chat.protocol import ChatRequest
+from memoryapp.engine.chat.sent_messages import BELONGING
+
+_FORCED = ("function", "required", "free")
+# vLLM refuses "auto" without a parser for it, although it can force tools; no tool is offered then.
+_FREE = ("auto", "unsaid", "none", "no tools")
+_FORMAT = ("json_schema", "json_object", "none")
+_EFFORT = ("reasoning", "reasoning_effort", "none")
+# Most endpoints count the tokens of a stream only on request, and some refuse that request.
+_STREAM = ("with usage", "without usage", "off")
+
+# Words by which endpoints name what they refuse (OpenRouter, OpenAI, vLLM, llama.cpp, Gemini, Mistral, Groq).
+_NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|function calling config", re.IGNORECASE)
+_LACKS_TOOLS = re.compile(
+    r"(?:not|n't|no|un)[ _-]?(?:support|enabl|allow|available|permit).{0,30}\b(?:tools?|function)\b"
+    r"|\b(?:tools?|function calling|tool use|tool calling)\b.{0,30}(?:not|n't|un)[ _-]?(?:support|enabl|allow)"
+    r"|tools param requires|endpoints found that support tool",
+    re.IGNORECASE,
+)
+_NAMES_FORMAT = re.compile(
+    r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar|\bschema\b",
+    re.IGNORECASE,
+)
+# Words of JSON Schema that Cohere and Google do not know in some places.
+_NAMES_SCHEMA_WORD = re.compile(r"\b(?:additional_?properties|strict)\b", re.IGNORECASE)
+# Details and content of the reasoning stand in messages; they are not a parameter of the request.
+_NAMES_EFFORT = re.compile(r"reasoning(?![ _](?:details|content))|thinking|\bthink\b", re.IGNORECASE)
+_NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
+# "Stream" also describes a broken connection; it names the ability only together with one of these words.
+_REFUSES = re.compile(
+    r"support|permit|allow|recogni[sz]ed|unknown|unexpected|invalid|extra|argument|parameter|must be|disabled",
+    re.IGNORECASE,
+)
+_REFUSES_STREAMED = re.compile(
+    r"(?:with|in|when|and|support|for) (?:a )?stream|stream(?:ing|ed)?\b.{0,40}\b(?:tool|function|response_format)",
+    re.IGNORECASE,
+)
+# DashScope has models that only stream, and some proxies stream always.
+_DEMANDS_STREAM = re.compile(
+    r"only supports? stream|non-?stream(?:ing|ed)|stream.{0,20}must be (?:set to )?true"
+    r"|(?:enable|requires?) .{0,10}stream",
+    re.IGNORECASE,
+)
+# A message of the model that only calls tools has no content.
+_REFUSES_BLANK = re.compile(
+    r"content\b.{0,80}\b(?:null|none|empty|blank|required|missing|string|variant|type)"
+    r"|(?:must not be|is|non-?) ?empty",
+    re.IGNORECASE,
+)
+_SAYS_EMPTY = re.compile(r"\b(?:non-?)?(?:empty|blank)\b", re.IGNORECASE)
+_NAMES_A_MESSAGE = re.compile(r"\bmessages?[\[.' ]{1,3}\d", re.IGNORECASE)
+_DEMANDS = re.compile(r"missing|must be (?:passed|provided|included|sent|preserved)|preserved|required", re.IGNORECASE)
+_DEMANDS_REASONING = re.compile(
+    r"(?:reasoning[_ ](?:content|details)|thought_signature).{0,60}(?:missing|must|preserved|required)"
+    r"|missing .{0,20}(?:reasoning|thought_signature)",
+    re.IGNORECASE,
+)
+_NAMES_ORDER = re.compile(
+    r"(?:must|should) alternate|alternating|unexpected role|role.{0,20}(?:after|order)|after (?:a )?tool"
+    r"|message[_ ]order",
+    re.IGNORECASE,
+)
+_LACKS_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s?.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|enabl)"
+    r"|developer instruction is not|not support.{0,5}\bsystem\b",
+    re.IGNORECASE,
+)
+_LACKS_TOOL_ROLE = re.compile(
+    r"(?:invalid|unknown|unexpected|unsupported|unrecogni[sz]ed) (?:message )?role\W{0,3}tool\b"
+    r"|(?:role\W{0,3}tool|\btool\W? (?:role|messages?))\b.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|valid|enabl)"
+    r"|role\b.{0,20}must be one of\b(?!.{0,80}\btool\b)",
+    re.IGNORECASE,
+)
+# What endpoints say when they do not say what is wrong; 参数 are the parameters.
+_NAMES_NOTHING = re.compile(
+    r"^\W*+(?:bad request|unprocessable (?:entity|content))?\W*+$|invalid[_ ](?:argument|request|param|input)|schema"
+    r"|requested parameters|unknown (?:field|name|param)|not a valid field|unrecogni[sz]ed|extra inputs|validation"
+    r"|参数",
+    re.IGNORECASE,
+)
+_NAMES_MODEL = re.compile(
+    r"\bmodels?\b.{0,60}\b(?:not|exist|found|unknown|invalid)|invalid model|api[_ ]?key", re.IGNORECASE
+)
+# The conversation itself is refused, whatever else the words name.
+_NAMES_CONTENT = re.compile(
+    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many tokens"
+    r"|content (?:filter|policy|management)|moderation|quota|billing",
+    re.IGNORECASE,
+)
+
+
+def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """The lesson of a refusal of a request's ``body``; None when ``why`` names nothing that could be left out."""
+    if _NAMES_CONTENT.search(why):
+        return None
+    about_messages = _about_messages(body, can, why)
+    if about_messages or _NAMES_A_MESSAGE.search(why) or _DEMANDS_REASONING.search(why):
+        return about_messages
+    about_parameters = _about_stream(body, can, why) or _about_tools(body, request, can, why)
+    return about_parameters or _about_parameters(body, can, why) or _about_nothing(body, request, can, why)
+
+
+def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
+    """The lesson of a complaint about the messages: a field, a missing content, the order of their roles, or a role
+    that is unknown."""
+    messages = body.get("messages", ())
+    if "reasoning_content" in why and _DEMANDS.search(why):
+        step = step_down("messages of the model", "with their reasoning", why)
+        return None if can.owes_reasoning else Lesson("owes_reasoning", False, True, step)
+    for name in sorted(_fields(messages), key=len, reverse=True):
+        if re.search(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", why, re.IGNORECASE) and not _DEMANDS.search(why):
+            step = step_down("messages of the model", f"without {name}", why)
+            return Lesson("left_out", can.left_out, can.left_out | {name}, step)
+    roles = [message.get("role") for message in messages]
+    if _REFUSES_BLANK.search(why) and can.blank != "in words" and any(map(_is_blank, messages)):
+        lower = "in words" if can.blank == "empty" or _SAYS_EMPTY.search(why) else "empty"
+        return Lesson("blank", can.blank, lower, step_down("calls without content", f"content {lower}", why))
+    if _NAMES_ORDER.search(why) and can.user_after_tool and ("tool", "user") in zip(roles, roles[1:], strict=False):
+        step = step_down("a user's message after a tool's", "a message of the model between them", why)
+        return Lesson("user_after_tool", True, False, step)
+    if (_NAMES_ORDER.search(why) or _LACKS_TOOL_ROLE.search(why)) and "tool" in roles:
+        return _described(why)
+    if _LACKS_SYSTEM.search(why) and can.system_role and "system" in roles:
+        step = step_down("system message", "its text in the user's message", why)
+        return Lesson("system_role", True, False, step)
+    return None
+
+
+def _is_blank(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant" and not message.get("content")
+
+
+def _fields(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The fields of the model's messages and their calls that an endpoint may not know."""
+    for message in messages:
+        if message.get("role") == "assistant":
+            yield from message.keys() - BELONGING
+            for call in message.get("tool_calls", ()):
+                yield from call.keys() - BELONGING
+
+
+def _about_stream(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
+    """The lesson where only a stream is accepted, or none together with something else that was asked for."""
+    if "stream" not in body:
+        demands = _DEMANDS_STREAM.search(why) and not can.must_stream
+        return Lesson("must_stream", False, True, step_down("whole answers", "streaming", why)) if demands else None
+    names_both = _REFUSES_STREAMED.search(why) and (_NAMES_FORMAT.search(why) or "tool" in why or "function" in why)
+    if names_both and not _DEMANDS_STREAM.search(why) and not can.must_stream:
+        return Lesson("stream", can.stream, "off", step_down("streaming", "off", why))
+    return None
+
+
+def _about_tools(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    if "tools" not in body:
+        return None
+    if not request.tools and "tool" in why.lower():
+        step = step_down("declaring unused tools", "no tools", why)
+        return Lesson("declares_unused_tools", True, False, step)
+    if _NAMES_SCHEMA_WORD.search(why) and not _DEMANDS.search(why) and can.schemas == "strict":
+        return _with_plain_schemas(why)
+    lacks_tools = _LACKS_TOOLS.search(_NAMES_TOOL_CHOICE.sub("", why)) and not _NAMES_FORMAT.search(why)
+    if lacks_tools and not (_sends_effort(body) and _NAMES_EFFORT.search(why)):
+        return _described(why)
+    if _NAMES_TOOL_CHOICE.search(why):
+        return _without_tool_choice(request, can, why)
+    # vLLM and llama.cpp force a call by a grammar that they make of the tool.
+    if "response_format" not in body and forces(request, can) and _NAMES_FORMAT.search(why):
+        return _without_tool_choice(request, can, why)
+    return None
+
+
+def _described(why: str) -> Lesson:
+    return Lesson("tools", "declared", "described", step_down("tools", "described in the prompt", why))
+
+
+def _with_plain_schemas(why: str) -> Lesson:
+    return Lesson("schemas", "strict", "plain", step_down("strict schemas", "plain schemas", why))
+
+
+def _sends_effort(body: Mapping[str, Any]) -> bool:
+    return "reasoning" in body or "reasoning_effort" in body
+
+
+def _about_parameters(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
+    if "response_format" in body:
+        if _NAMES_SCHEMA_WORD.search(why) and not _DEMANDS.search(why) and can.schemas == "strict":
+            return _with_plain_schemas(why)
+        if _NAMES_FORMAT.search(why):
+            return _without_format(body, can, why)
+    if _sends_effort(body) and _NAMES_EFFORT.search(why):
+        return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
+    if "stream" in body and _NAMES_STREAM.search(why) and _REFUSES.search(why):
+        return _down("stream", _STREAM, can.stream, "streaming", why)
+    return None
+
+
+def _about_nothing(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """What is given up next where a refusal does not say what it refuses; None when that would be no use."""
+    if not _NAMES_NOTHING.search(why) or _NAMES_MODEL.search(why):
+        return None
+    if _sends_effort(body):
+        guess = _down("effort", _EFFORT, can.effort, "reasoning effort", why)
+    elif "response_format" in body:
+        guess = _without_format(body, can, why)
+    elif forces(request, can) and "tool_choice" in body:
+        guess = _without_tool_choice(request, can, why)
+    elif "stream_options" in body:
+        guess = _down("stream", _STREAM, can.stream, "streaming", why)
+    else:
+        return None
+    return replace(guess, is_guess=True)
+
+
+def failed_generation(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """The lesson when the model twice wrote what the endpoint could not read as a call, or as an answer in a format.
+    None when neither was asked for."""
+    if "tools" in body and not ("response_format" in body and "json" in why.lower()):
+        if forces(request, can):
+            lesson = _without_tool_choice(request, can, why)
+        elif request.tools:
+            lesson = Lesson("free_choice", can.free_choice, "no tools", step_down("free tool choice", "no tools", why))
+        else:
+            step = step_down("declaring unused tools", "no tools", why)
+            lesson = Lesson("declares_unused_tools", True, False, step)
+        return replace(lesson, may_be_chance=True)
+    if "response_format" in body:
+        return replace(_without_format(body, can, why), may_be_chance=True)
+    return None
+
+
+def unstreamed(can: Abilities) -> Lesson:
+    """The lesson of a whole answer where a stream was requested: the next request asks for a whole answer."""
+    why = "The endpoint answered at once instead of streaming."
+    return Lesson("stream", can.stream, "off", step_down("streaming", "off", why), may_be_chance=True)
+
+
+def ignored(request: ChatRequest, can: Abilities) -> Lesson | None:
+    """The lesson of an answer without a tool call where a tool was forced; None when none was forced."""
+    if not forces(request, can):
+        return None
+    lesson = _without_tool_choice(request, can, "The endpoint ignored the forced tool choice.")
+    return replace(lesson, may_be_chance=True)
+
+
+def _without_tool_choice(request: ChatRequest, can: Abilities, why: str) -> Lesson:
+    if forces(request, can):
+        return _down("forced_choice", _FORCED, can.forced_choice, "forced tool choice", why)
+    return _down("free_choice", _FREE, can.free_choice, "free tool choice", why)
+
+
+def _without_format(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson:
+    if "tools" in body:
+        return _down("format_with_tools", _FORMAT, can.format_with_tools, "answer format with tools", why)
+    return _down("format_alone", _FORMAT, can.format_alone, "answer format", why)
+
+
+def _down(ability: str, ladder: tuple[str, ...], rung: str, capability: str, why: str) -> Lesson:
+    lower = ladder[ladder.index(rung) + 1]
+    return Lesson(ability, rung, lower, step_down(capability, lower, why))

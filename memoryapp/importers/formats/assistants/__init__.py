@@ -1,0 +1,1 @@
+"""Chats with assistants and agents, as their programs export or log them."""

@@ -1,0 +1,207 @@
+"""Claude's ``conversations.json``: conversations with all of their messages, perhaps in several versions.
+
+``content`` is preferred to ``text``, which contains only the text. What was shown is imported: words, voice notes,
+documents that the assistant wrote, names of files. Reasoning, tool calls and their results are left out. If a message
+was edited, the export has every version, and the path to the last message was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers import reasons
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
+from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected, message, quote
+from memoryapp.importers.shapes import fields, items, text
+
+_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
+_NOBODY = "00000000-0000-4000-8000-000000000000"
+# ``text`` contains this in place of a block that is not text.
+_UNSUPPORTED = "This block is not supported on your current device yet."
+
+# Tools whose input is a document that was shown: artifacts, and files that Claude writes in its container.
+_WRITING = ("artifacts", "create_file", "str_replace", "str_replace_based_edit_tool")
+
+# Tools whose input is what the person saw: drafts of a message, and questions with choices.
+_SHOWING = ("message_compose", "ask_user_input")
+
+Fields = Mapping[str, Any]
+
+
+def recognises(value: object) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, Mapping) and isinstance(item.get("chat_messages"), list) for item in items)
+
+
+def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """Yields the shown messages of each conversation, in order."""
+    for index, conversation in enumerate(conversations):
+        place = f"[{index}]"
+        if not isinstance(conversation, Mapping):
+            reason = _("a conversation must be a JSON object, not %(value)s") % {"value": quote(conversation)}
+            yield Rejected(place, reason)
+            continue
+        yield from _conversation(conversation, place, clock)
+        clock.pause()
+
+
+def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    key, items = conversation.get("uuid"), conversation.get("chat_messages")
+    if not isinstance(key, str) or not key:
+        yield Rejected(place, _("the conversation has no id"))
+        return
+    if not isinstance(items, list):
+        yield Rejected(place, _("the conversation has no messages"))
+        return
+    visible = _visible(conversation, items)
+    for index, item in enumerate(items):
+        line = f"{place}.chat_messages[{index}]"
+        if id(item) not in visible:
+            yield LeftOut(line, str(reasons.BRANCH))
+            continue
+        try:
+            record = _record(conversation, key, item, line, clock)
+        except BadRecord as error:
+            yield Rejected(line, str(error))
+            continue
+        yield record if record.text else LeftOut(line, str(reasons.HIDDEN))
+
+
+def _visible(conversation: Fields, items: Sequence[object]) -> set[int]:
+    """Returns the ``id()`` of the messages on the path that was shown last; of all if the export has no tree."""
+    known = {key: item for item in items if (key := _uuid(item)) and isinstance(item, Mapping)}
+    parents = [item.get("parent_message_uuid") for item in known.values()]
+    if not any(parent in known for parent in parents if isinstance(parent, str)):
+        return {id(item) for item in items}
+    leaf = conversation.get("current_leaf_message_uuid")
+    key = leaf if isinstance(leaf, str) and leaf in known else next(reversed(known))
+    path = {id(item) for item in items if not _uuid(item)}
+    while isinstance(key, str) and key in known and id(known[key]) not in path:
+        path.add(id(known[key]))
+        key = known[key].get("parent_message_uuid") or _NOBODY
+    return path
+
+
+def _uuid(item: object) -> str:
+    key = item.get("uuid") if isinstance(item, Mapping) else None
+    return key if isinstance(key, str) else ""
+
+
+def _record(conversation: Fields, key: str, item: object, line: str, clock: Clock) -> MessageRecord:
+    if not isinstance(item, Mapping):
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
+    if not _uuid(item):
+        raise BadRecord(_("it has no id"))
+    sender = str(item.get("sender") or "")
+    sent_at = clock.read(item.get("created_at"))
+    return message(
+        user="",
+        external_id=f"claude:{key}:{item['uuid']}",
+        role=_ROLES.get(sender, sender),
+        author="Claude" if sender == "assistant" else "",
+        sent_at=sent_at,
+        text=_text(item),
+        session=key,
+        metadata={"conversation": conversation.get("name") or "", **_extracted_texts(item), **clock.mark()},
+        line=line,
+    )
+
+
+def _text(item: Fields) -> str:
+    blocks = item.get("content")
+    parts = [_block(block) for block in blocks] if isinstance(blocks, list) else []
+    if not any(parts) and isinstance(item.get("text"), str):
+        parts = [item["text"].replace(_UNSUPPORTED, "").replace("```\n```", "")]
+    return "\n".join(
+        [
+            *_files(item, is_alone=not any(part.strip() for part in parts)),
+            *(part.strip() for part in parts if part.strip()),
+        ]
+    ).strip()
+
+
+def _block(block: object) -> str:
+    """Returns the text of a block that was shown; empty for reasoning, tools and their results."""
+    if not isinstance(block, Mapping):
+        return ""
+    kind, text = block.get("type"), block.get("text")
+    if kind == "tool_use":
+        name, given = str(block.get("name") or ""), block.get("input")
+        return _artifact(given) if name in _WRITING else _shown(given) if name.startswith(_SHOWING) else ""
+    if kind == "voice_note":
+        return "\n".join(part for part in (block.get("title"), text) if isinstance(part, str))
+    return text if kind == "text" and isinstance(text, str) else ""
+
+
+def _shown(value: object) -> str:
+    """Returns the words of a draft of a message, or of a question with choices."""
+    given = fields(value)
+    drafts = [fields(each) for each in items(given.get("variants"))]
+    asked = [fields(each) for each in items(given.get("questions"))]
+    parts = [part for draft in drafts for part in (draft.get("label"), draft.get("subject"), draft.get("body"))]
+    for question in asked:
+        parts += [
+            question.get("question"),
+            *(f"- {text(each)}" for each in items(question.get("options")) if text(each)),
+        ]
+    return "\n".join(part for part in parts if isinstance(part, str) and part)
+
+
+def _artifact(value: object) -> str:
+    """Returns a document that the assistant wrote; of its later versions, only the changed text."""
+    fields = value if isinstance(value, Mapping) else {}
+    path = fields.get("path")
+    title = fields.get("title") or (path.rpartition("/")[2] if isinstance(path, str) else "")
+    content = next((text for name in _CONTENTS if isinstance(text := fields.get(name), str) and text), "")
+    if not content:
+        return ""
+    head = f"[{title}]" if isinstance(title, str) and title else ""
+    return "\n".join(part for part in (head, content) if isinstance(part, str) and part)
+
+
+_CONTENTS = ("content", "file_text", "new_str")
+
+
+def _all_files(item: Fields) -> list[Fields]:
+    both = [value for field in ("attachments", "files") if isinstance(value := item.get(field), list)]
+    return [file for value in both for file in value if isinstance(file, Mapping)]
+
+
+def _named_files(item: Fields) -> list[Fields]:
+    return [file for file in _all_files(item) if file.get("file_name")]
+
+
+def _files(item: Fields, *, is_alone: bool) -> list[str]:
+    """Returns a mark for each file; if the message ``is_alone`` with them, the text of those without a name, too.
+
+    A long text that a person pastes becomes such a file.
+    """
+    marks = [f"[file: {file['file_name']}]" for file in _named_files(item)]
+    if is_alone:
+        unnamed = (file for file in _all_files(item) if not file.get("file_name"))
+        texts = (file.get("extracted_content") for file in unnamed)
+        marks += [text if isinstance(text, str) and text.strip() else "[file]" for text in texts]
+    return list(dict.fromkeys(marks))
+
+
+def _extracted_texts(item: Fields) -> dict[str, Any]:
+    """Returns metadata with the texts of attached files. They are not part of the message, because nobody said them."""
+    found = [
+        {"name": str(file["file_name"]), "content": file["extracted_content"]}
+        for file in _named_files(item)
+        if isinstance(file.get("extracted_content"), str)
+    ]
+    return {"attachments": found} if found else {}
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    conversations = partial(document.items, prefix_of_items(outline))
+    return Reader(lambda clock: read(conversations(), clock))
+
+
+FORMAT = Format("claude", "Claude", (DocumentLayout(recognises, open_document, ("conversations*.json",)),))

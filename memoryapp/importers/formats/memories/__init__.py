@@ -1,0 +1,1 @@
+"""Memories of this program and of others: messages, and what was distilled from them."""

@@ -1,0 +1,1 @@
+"""Chats between people, as messengers export them."""

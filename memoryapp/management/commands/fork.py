@@ -1,0 +1,74 @@
+"""``manage.py fork``: a stored run once more, with changes from a turn on."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from typing import Any
+
+from asgiref.sync import async_to_sync, sync_to_async
+from django.core.management.base import BaseCommand, CommandError
+
+from memoryapp.management.arguments import run_named, settings_given, utf8
+from memoryapp.models import Run
+from memoryapp.runs import answer_document, forks, lifecycle, recall_document
+from memoryapp.runs.clients import open_clients
+from memoryapp.runs.parameters import ParameterError, strategy_named
+from memoryapp.runs.replaying import CHANGES, ForkError
+
+
+class Command(BaseCommand):
+    help = (
+        "Fork a run: replay it up to a turn without asking a model, and go on from there with changes. Prints what the"
+        " same part of the run has cost before it begins, and what the fork has cost after it."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", type=utf8, help="the id of the run")
+        parser.add_argument("--turn", type=int, help="the first turn that is not replayed; 0: before the query")
+        parser.add_argument(
+            "--set",
+            type=utf8,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help=f"a change ({', '.join(CHANGES)}) or a parameter of the run",
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *, run: str, turn: int | None, **options: Any) -> None:
+        parent = run_named(run)
+        try:
+            fork = async_to_sync(self._to_end)(parent, turn, settings_given(options["set"]))
+        except (ForkError, ParameterError) as error:
+            raise CommandError(str(error)) from error
+        document = recall_document.document(fork)
+        if strategy_named(fork.strategy).answers:
+            document |= answer_document.document(fork)
+        document |= {"parent": str(parent.pk), "turn": fork.turn, "changes": fork.changes}
+        whole = json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
+        self.stdout.write(whole)
+
+    async def _to_end(self, parent: Run, turn: int | None, changes: Mapping[str, Any]) -> Run:
+        """Executes a fork; returns it at its end. It starts when all clients are open: else the worker would."""
+        async with open_clients() as clients:
+            fork = await sync_to_async(forks.fork)(parent, turn=turn, changes=changes)
+            events = await sync_to_async(forks.events_of)(parent)
+            self.stderr.write(_words(forks.forecast(events, forks.first_asked(fork))))
+            await lifecycle.execute(fork.pk, clients)
+        try:
+            await lifecycle.wait_for_end(fork)
+        except TimeoutError:
+            raise CommandError(
+                f"Another process works on run {fork.pk} and has not ended it; look at it later."
+            ) from None
+        return fork
+
+
+def _words(forecast: forks.Forecast) -> str:
+    used = forecast.usage
+    return (
+        f"This part of the run took {forecast.turns} turns, {used.input_tokens} + {used.output_tokens} tokens,"
+        f" ${used.cost_usd:.4f}."
+    )

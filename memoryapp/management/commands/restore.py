@@ -1,0 +1,33 @@
+"""``manage.py restore FILE``: fills an empty data folder from a backup."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memoryapp import backups
+from memoryapp.environment import PROGRAM
+
+
+class Command(BaseCommand):
+    help = "Restores a backup into an empty data folder, or an empty database of your own."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", metavar="FILE", help="a file that backup wrote")
+        parser.add_argument("--data-dir", metavar="DIR", help="the folder of the data, which may be missing yet")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, file: str, **options: Any) -> None:
+        source = Path(file).resolve()
+        try:
+            restored = backups.shown(backups.restore(source), source)
+        except backups.BackupError as error:
+            raise CommandError(str(error)) from None
+        if options["json"]:
+            self.stdout.write(json.dumps(restored))
+        else:
+            self.stdout.write(f"Restored, with {restored['files']:,} files. Start it with `{PROGRAM} up`.")

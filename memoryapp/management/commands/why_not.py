@@ -1,0 +1,39 @@
+"""``manage.py why_not``: why a stored run did not choose a topic, a message, or what some words say."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memoryapp.explain import Explanation, WhyNotError, document_of, why_not
+from memoryapp.management.arguments import run_named, utf8
+
+
+class Command(BaseCommand):
+    help = (
+        "Ask a run why it did not choose something: prints one sentence with the stage that lost it, and changes that"
+        " were tried and would have kept it. No chat model is asked."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", type=utf8, help="the id of the run")
+        asked = parser.add_mutually_exclusive_group(required=True)
+        asked.add_argument("--topic", type=utf8, default="", help="an id, such as Topic:42, Person:3 or Artifact:7")
+        asked.add_argument("--message", type=utf8, default="", help="the id of a message")
+        asked.add_argument("--text", type=utf8, default="", help="a message, a fact, a name, or words of a topic")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *, run: str, topic: str, message: str, text: str, **options: bool) -> None:
+        try:
+            found = why_not(run_named(run), topic=topic, message=message, text=text)
+        except WhyNotError as error:
+            raise CommandError(str(error)) from error
+        whole = json.dumps(document_of(found), ensure_ascii=False) if options["json"] else _words(found)
+        self.stdout.write(whole)
+
+
+def _words(found: Explanation) -> str:
+    tried = [f"  {each.change}: {each.result}" for each in found.counterfactuals]
+    return "\n".join([f"{found.stage}: {found.sentence}", *tried])

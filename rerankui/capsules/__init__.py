@@ -1,0 +1,1 @@
+"""Capsules as pages: a run in one HTML file that replays without a server."""

@@ -1,0 +1,1 @@
+"""What the pages of compared runs compute before they are rendered."""

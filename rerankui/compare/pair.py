@@ -1,0 +1,215 @@
+"""Two runs side by side: their stages on one time axis, their candidates with lines between, and what else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.compare.comparison import ComparedTopic, RunComparison
+from memoryapp.compare.states import ABSENT, is_listed
+from memoryapp.engine.events import Event, TurnStarted
+from memoryapp.engine.outline import Outline
+from memoryapp.models import Run
+from rerankui.compare.state_words import STATE_WORDS
+from rerankui.run.fork import difference as fork_difference
+from rerankui.run.waterfall import StageBar, axis
+from rerankui.text.differences import Difference, difference
+
+ROW = 32
+LETTERS = ("A", "B")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One of the two; ``bars`` are its stages in milliseconds of the longer run, ``whole``."""
+
+    letter: str
+    run: Run
+    outline: Outline
+    bars: Sequence[StageBar]
+    whole: int
+
+    @property
+    def differs(self) -> str:
+        """Where it was forked, and what differs from its parent."""
+        return fork_difference(self.run) if self.run.parent_id else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTopic:
+    """A candidate in the list of one run; ``as_id`` is the id under which the run met it."""
+
+    topic: ComparedTopic
+    as_id: str
+    rank: int
+    state: str
+
+    @property
+    def word(self) -> str | Promise:
+        return STATE_WORDS[self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The line from a topic's place in the first list to that in the second; ``look`` is the most that became of it."""
+
+    id: str
+    start: int
+    end: int
+    look: str
+
+    @property
+    def path(self) -> str:
+        """As SVG draws it, over a width of 100."""
+        return f"M0 {self.start} C45 {self.start} 55 {self.end} 100 {self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class NumbersRow:
+    """A topic with its state, as code and word, and its rank in each of the two."""
+
+    topic: ComparedTopic
+    cells: Sequence[tuple[str, str | Promise, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One thing that was asked of both runs, with its two values as text; ``texts`` compares long ones."""
+
+    name: str | Promise
+    values: Sequence[str]
+    texts: Difference | None = None
+
+    @property
+    def as_changes(self) -> list[dict[str, Any]]:
+        """The long texts as the partial of differences shows them."""
+        return [{"title": self.name, "difference": self.texts}]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    sides: Sequence[ComparedRun]
+    lists: Sequence[Sequence[ListedTopic]]
+    lines: Sequence[Line]
+    rows: Sequence[NumbersRow]
+    contrasts: Sequence[Contrast]
+
+    @property
+    def height(self) -> int:
+        return ROW * max(len(each) for each in self.lists)
+
+    @property
+    def differing(self) -> Sequence[NumbersRow]:
+        return [row for row in self.rows if row.topic.differs]
+
+
+def pair_of(comparison: RunComparison) -> Pair:
+    runs = comparison.runs[:2]
+    lists = [_list(comparison.topics, run.pk) for run in runs]
+    return Pair(
+        sides=_sides(comparison),
+        lists=lists,
+        lines=list(_lines(*lists)),
+        rows=[_numbers(topic, [run.pk for run in runs]) for topic in comparison.topics],
+        contrasts=list(_contrasts(comparison)),
+    )
+
+
+def _sides(comparison: RunComparison) -> list[ComparedRun]:
+    now = timezone.now()
+    axes = [axis(comparison.stored[run.pk], now) for run in comparison.runs[:2]]
+    whole = max(each.whole for each in axes)
+    return [
+        ComparedRun(letter, run, _outline(comparison, run), each.bars, whole)
+        for letter, run, each in zip(LETTERS, comparison.runs[:2], axes, strict=True)
+    ]
+
+
+def _outline(comparison: RunComparison, run: Run) -> Outline:
+    return Outline.of([item.event for item in comparison.stored[run.pk]])
+
+
+def _list(topics: Sequence[ComparedTopic], run: UUID) -> list[ListedTopic]:
+    """What the run listed, best first."""
+    listed = [topic for topic in topics if is_listed(topic.states[run])]
+    ranked = sorted(listed, key=lambda topic: topic.ranks.get(run, len(topics)))
+    return [
+        ListedTopic(
+            topic,
+            topic.met_as.get(run, (topic.id,))[0],
+            topic.ranks.get(run, 0),
+            topic.states[run],
+        )
+        for topic in ranked
+    ]
+
+
+def _lines(first: Sequence[ListedTopic], second: Sequence[ListedTopic]) -> Iterator[Line]:
+    places = {each.topic.id: place for place, each in enumerate(second)}
+    for place, each in enumerate(first):
+        if (end := places.get(each.topic.id)) is not None:
+            look = "same" if not each.topic.differs else "changed"
+            if {each.state, second[end].state} == {"chosen"}:
+                look = "chosen"
+            yield Line(each.topic.id, ROW * place + ROW // 2, ROW * end + ROW // 2, look)
+
+
+def _numbers(topic: ComparedTopic, runs: Sequence[UUID]) -> NumbersRow:
+    return NumbersRow(
+        topic, [(topic.states[run], STATE_WORDS[topic.states[run] or ABSENT], topic.ranks.get(run)) for run in runs]
+    )
+
+
+def _contrasts(comparison: RunComparison) -> Iterator[Contrast]:
+    """What was asked of both runs in different ways."""
+    a, b = comparison.runs[:2]
+    outlines = [_outline(comparison, run) for run in (a, b)]
+    for name, values in _asked(a, b, outlines):
+        if values[0] != values[1]:
+            yield Contrast(name, [value or "—" for value in values])
+    # What only one of two strategies knows was not asked of the other.
+    of_a, of_b = a.parameters.keys(), b.parameters.keys()
+    for name in sorted(of_a | of_b if a.strategy == b.strategy else of_a & of_b):
+        values = [_plain(run.parameters.get(name)) for run in (a, b)]
+        if values[0] != values[1]:
+            yield Contrast(name, values)
+    texts = [_system([item.event for item in comparison.stored[run.pk]]) for run in (a, b)]
+    if all(texts) and texts[0] != texts[1]:
+        yield Contrast(_("Text of the prompt"), (), difference(*texts))
+
+
+def _asked(a: Run, b: Run, outlines: Sequence[Outline]) -> Sequence[tuple[str | Promise, Sequence[str]]]:
+    def of_line(name: str) -> list[str]:
+        return [str(getattr(outline.enriched, name, "")) for outline in outlines]
+
+    def of_start(name: str) -> list[str]:
+        return [str(getattr(outline.started, name, "")) for outline in outlines]
+
+    return (
+        (_("Query"), [a.query, b.query]),
+        (_("Rewritten query"), of_line("enriched")),
+        (_("Strategy"), [a.strategy, b.strategy]),
+        (_("Model"), of_start("model")),
+        (_("Prompt"), of_start("prompt_version")),
+        (_("Embedding"), of_start("profile")),
+        (_("Conversation"), [_talk(a), _talk(b)]),
+    )
+
+
+def _plain(value: Any) -> str:
+    return "—" if value in (None, "") else str(value)
+
+
+def _talk(run: Run) -> str:
+    return "" if run.messages is None else str(len(run.messages))
+
+
+def _system(events: Sequence[Event]) -> str:
+    first = next((event for event in events if isinstance(event, TurnStarted)), None)
+    return next((message.content for message in first.prompt if message.role == "system"), "") if first else ""

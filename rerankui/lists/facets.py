@@ -1,0 +1,110 @@
+"""Facets: the values of a property of the listed rows, with counts, each a link that narrows the list to it.
+
+A list costs one query for each facet, however many rows it has. The address carries what was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db.models import Count, Model, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Coalesce
+from django.http import HttpRequest, QueryDict
+from django.utils.translation import gettext as _
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+MOST_VALUES = 12
+LONGEST_VALUE = 200
+Row = TypeVar("Row", bound=Model)
+
+
+def _as_it_is(value: str) -> str:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """``by`` is a field or an expression of the database; ``words`` puts one of its values, as text, into words.
+
+    With ``in_order`` the values are listed by themselves, greatest first, otherwise by their counts.
+    """
+
+    name: str
+    label: StrOrPromise
+    by: Any
+    words: Callable[[str], StrOrPromise] = _as_it_is
+    in_order: bool = False
+
+    @property
+    def column(self) -> str:
+        return f"facet_{self.name}"
+
+    def annotated(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        found: QuerySet[Row] = rows.annotate(
+            **{self.column: Coalesce(Cast(self.by, TextField()), Value(""), output_field=TextField())}
+        )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    words: StrOrPromise
+    count: int
+    address: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFacet:
+    label: StrOrPromise
+    values: Sequence[FacetValue]
+    is_cut: bool
+
+
+def narrowed(rows: QuerySet[Row], facets: Sequence[Facet], query: QueryDict, but: str = "") -> QuerySet[Row]:
+    """The rows with the chosen values; without the choice of the facet named ``but``."""
+    for facet in facets:
+        chosen = _chosen(query, facet)
+        if chosen is not None and facet.name != but:
+            rows = facet.annotated(rows).filter(**{facet.column: chosen})
+    return rows
+
+
+def is_narrowed(facets: Sequence[Facet], query: QueryDict) -> bool:
+    return any(_chosen(query, facet) is not None for facet in facets)
+
+
+def counted(request: HttpRequest, rows: QuerySet[Any], facets: Sequence[Facet]) -> list[CountedFacet]:
+    """Each facet with its values among ``rows``, as the other facets narrow them."""
+    found = (_counted(request, narrowed(rows, facets, request.GET, facet.name), facet) for facet in facets)
+    return [facet for facet in found if len(facet.values) > 1 or any(value.is_chosen for value in facet.values)]
+
+
+def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> CountedFacet:
+    order = (f"-{facet.column}",) if facet.in_order else ("-n", facet.column)
+    values = facet.annotated(rows).order_by().values_list(facet.column).annotate(n=Count("pk")).order_by(*order)
+    listed = list(values[: MOST_VALUES + 1])
+    chosen = _chosen(request.GET, facet)
+    shown = [_value(request, facet, value, n, is_chosen=value == chosen) for value, n in listed[:MOST_VALUES]]
+    if chosen is not None and not any(value.is_chosen for value in shown):
+        shown.append(_value(request, facet, chosen, 0, is_chosen=True))
+    return CountedFacet(facet.label, shown, len(listed) > MOST_VALUES)
+
+
+def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> FacetValue:
+    query = request.GET.copy()
+    for gone in (facet.name, "after", "before", "format"):
+        query.pop(gone, None)
+    if not is_chosen:
+        query[facet.name] = value
+    return FacetValue(facet.words(value) if value else _("none"), count, f"?{query.urlencode()}", is_chosen)
+
+
+def _chosen(query: QueryDict, facet: Facet) -> str | None:
+    """The chosen value, which may be the empty one; None if none was chosen."""
+    value = query.get(facet.name)
+    return None if value is None or "\0" in value else value[:LONGEST_VALUE]

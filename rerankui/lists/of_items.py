@@ -1,0 +1,97 @@
+"""The facets of the lists of people and of facts, and the columns as files of what a memory holds beside topics."""
+
+from __future__ import annotations
+
+from django.db.models import Case, Func, Q, TextField, Value, When
+from django.db.models.functions import TruncMonth
+from django.utils import timezone
+from django.utils.translation import gettext_lazy
+
+from memoryapp.models import Fact, Person
+from rerankui.lists.facets import Facet
+from rerankui.lists.of_topics import month_words
+
+PEOPLE = {
+    "id": "pk",
+    "name": "display_name",
+    "also_called": "aliases",
+    "username": "username",
+    "circle": "circle",
+    "about": "bio",
+    "mentions": "mention_count",
+    "first_seen": "first_seen",
+    "last_seen": "last_seen",
+}
+FACTS = {
+    "id": "pk",
+    "fact": "content",
+    "relation": "relation",
+    "category": "category",
+    "type": "type",
+    "importance": "importance",
+    "topic": "topic_id",
+    "noted_at": "created_at",
+    "until": "superseded_at",
+}
+MESSAGES = {
+    "id": "pk",
+    "external_id": "external_id",
+    "sent_at": "sent_at",
+    "role": "role",
+    "author": "author",
+    "text": "text",
+    "topic": "topic_id",
+}
+ARTIFACTS = {
+    "id": "pk",
+    "name": "name",
+    "type": "file_type",
+    "bytes": "size_bytes",
+    "summary": "summary",
+    "keywords": "keywords",
+    "entities": "entities",
+    "state": "state",
+    "created_at": "created_at",
+}
+_MENTIONS = {
+    "3": gettext_lazy("10 and more"),
+    "2": gettext_lazy("2–9"),
+    "1": gettext_lazy("once or never"),
+}
+_IMPORTANCE = {
+    "3": gettext_lazy("80 and more: part of the profile"),
+    "2": gettext_lazy("50–79"),
+    "1": gettext_lazy("under 50"),
+}
+
+
+def people_facets() -> tuple[Facet, ...]:
+    circles = dict(Person.Circle.choices)
+    mentions = Case(
+        When(mention_count__gte=10, then=Value("3")), When(mention_count__gte=2, then=Value("2")), default=Value("1")
+    )
+    return (
+        Facet("of", gettext_lazy("Circle"), "circle", lambda value: circles.get(value, value)),
+        Facet("mentions", gettext_lazy("Mentions"), mentions, lambda value: _MENTIONS.get(value, value), in_order=True),
+        Facet("seen", gettext_lazy("Last seen"), _month("last_seen"), month_words, in_order=True),
+    )
+
+
+def fact_facets() -> tuple[Facet, ...]:
+    types = dict(Fact.Type.choices)
+    weight = Case(
+        When(importance__gte=80, then=Value("3")), When(importance__gte=50, then=Value("2")), default=Value("1")
+    )
+    return (
+        Facet("kind", gettext_lazy("Type"), "type", lambda value: types.get(value, value)),
+        Facet("category", gettext_lazy("Category"), "category"),
+        Facet("weight", gettext_lazy("Importance"), weight, lambda value: _IMPORTANCE.get(value, value), in_order=True),
+        Facet("noted", gettext_lazy("Noted"), _month("created_at"), month_words, in_order=True),
+    )
+
+
+def _month(column: str) -> Case:
+    """The month of a moment on the reader's calendar, as ``2026-05``; empty without one."""
+    month = TruncMonth(column, tzinfo=timezone.get_current_timezone())
+    written = Func(month, Value("YYYY-MM"), function="to_char", output_field=TextField())
+    return Case(When(Q(**{f"{column}__isnull": False}), then=written), default=Value(""), output_field=TextField())

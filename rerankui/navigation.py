@@ -1,0 +1,182 @@
+"""The navigation: sections in groups, the tabs of a section, and which section an address belongs to.
+
+It says where everything is; ``frame.py`` shows it to the operator of a request, and the palette finds it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from memoryapp.models import Role
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A page that the navigation or the palette leads to.
+
+    ``name`` is its route, ``also`` are other words by which the palette finds it. ``of_memory`` says that the address
+    contains the chat user.
+    """
+
+    name: str
+    label: StrOrPromise
+    icon: str
+    of_memory: bool = False
+    role: Role = Role.VIEWER
+    also: StrOrPromise = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sections under one heading; ``name`` is what the browser remembers when it is closed."""
+
+    name: str
+    label: StrOrPromise
+    sections: tuple[str, ...]
+
+
+GROUPS = (
+    Group("ask", pgettext_lazy("group", "Ask"), ("ask", "runs", "evaluations")),
+    Group(
+        "memory", pgettext_lazy("group", "Memory"), ("topics", "messages", "people", "facts", "artifacts", "imports")
+    ),
+    Group("todo", pgettext_lazy("group", "To do"), ("inbox", "history")),
+    Group("system", pgettext_lazy("group", "System"), ("pipeline", "prompts", "access", "settings")),
+)
+OVERVIEW = Destination("overview", _("Overview"), "layout-dashboard", also=_("home, start, chat users"))
+SECTIONS: Mapping[str, Destination] = {
+    "ask": Destination(
+        "ask", pgettext_lazy("section", "Ask"), "message-question", True, also=_("question, answer, recall")
+    ),
+    "runs": Destination("runs", _("Runs"), "history", also=_("replay, filter lab, fork")),
+    "evaluations": Destination("evaluations", _("Evaluate"), "chart-dots", also=_("evaluations, golden questions")),
+    "topics": Destination("topics", _("Topics"), "stack-2", True),
+    "messages": Destination("messages", _("Messages"), "messages", True, also=_("chat, search")),
+    "people": Destination("people", _("People"), "users", True),
+    "facts": Destination("facts", _("Facts"), "bulb", True),
+    "artifacts": Destination("artifacts", _("Artifacts"), "paperclip", True, also=_("files, documents")),
+    "imports": Destination("imports", _("Import"), "database-import", True, also=_("imports, upload, chat file")),
+    "inbox": Destination("inbox", _("Inbox"), "checklist", True, also=_("to do, decisions")),
+    "history": Destination("history", _("History"), "clock", True, also=_("undo, changes")),
+    "pipeline": Destination("pipeline", _("Pipeline"), "hourglass", also=_("background work, worker, costs")),
+    "prompts": Destination("prompts", _("Prompts"), "terminal-2"),
+    "access": Destination("tokens", pgettext_lazy("section", "Access"), "lock", role=Role.ADMIN),
+    "settings": Destination("memory_settings", pgettext_lazy("section", "Settings"), "adjustments", True, Role.CURATOR),
+}
+TABS: Mapping[str, tuple[Destination, ...]] = {
+    "inbox": (
+        Destination("inbox", pgettext_lazy("tab", "All"), "checklist", True),
+        Destination("queue", _("Suggestions"), "arrows-join", True, also=_("curate, queue, merge, split")),
+        Destination("review", _("Findings"), "bulb", True, also=_("review, archivist, facts, people")),
+        Destination("failures", _("Failures"), "alert-triangle", True, also=_("errors, faults")),
+    ),
+    "pipeline": (
+        Destination("pipeline", _("Pipeline"), "hourglass"),
+        Destination(
+            "agents", pgettext_lazy("section", "Agents"), "robot", also=_("splitter, merger, archivist, endpoint")
+        ),
+        Destination(
+            "embedding", pgettext_lazy("section", "Embedding"), "chart-dots", role=Role.ADMIN, also=_("vectors")
+        ),
+    ),
+    "access": (
+        Destination("tokens", pgettext_lazy("section", "API tokens"), "lock", role=Role.ADMIN),
+        Destination("operators", _("Operators"), "users", role=Role.ADMIN, also=_("users, roles, passwords, access")),
+    ),
+    "settings": (
+        Destination(
+            "memory_settings", _("Memory settings"), "adjustments", True, Role.CURATOR, _("sessions, consolidation")
+        ),
+        Destination("erase", _("Export and erase"), "eraser", True, Role.ADMIN, _("delete, download, backup")),
+        Destination("erasures", _("Receipts of erasures"), "file-text", role=Role.ADMIN),
+    ),
+}
+# Pages that only the palette names.
+ELSEWHERE = (
+    Destination("memory", _("This memory at a glance"), "layout-dashboard", True),
+    Destination("topic_map", _("Map of topics"), "chart-dots", True),
+    Destination("run_open", _("Open a run’s file"), "file-text"),
+    Destination("account", _("Your account"), "user-circle", also=_("sessions, sign out")),
+    Destination("password", _("Change the password"), "lock"),
+)
+# A phone's bar has room for five; the others are behind its last entry.
+ON_A_PHONE = ("overview", "ask", "runs", "topics", "inbox")
+_OF_SECTION: Mapping[str, tuple[str, ...]] = {
+    "overview": ("memory", "memory_make"),
+    "ask": ("answer", "source", "judge", "recall"),
+    "runs": (
+        "run",
+        "run_fork",
+        "run_compare",
+        "compare",
+        "several",
+        "filter_lab",
+        "filter_effect",
+        "filter_preset",
+        "prompt_try",
+        "run_why_not",
+        "run_open",
+        "run_capsule",
+        "run_grades",
+        "run_golden",
+        "run_lab",
+    ),
+    "evaluations": (
+        "evaluation",
+        "evaluation_new",
+        "evaluation_stop",
+        "golden_sets",
+        "golden_set",
+        "golden_question",
+    ),
+    "topics": ("topic", "topic_pick", "resplit", "change", "change_effect", "topic_map", "merge"),
+    "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
+    "facts": ("fact", "fact_edit", "fact_add", "fact_delete", "extraction"),
+    "artifacts": ("artifact", "artifact_edit", "artifact_retry", "artifact_upload", "artifact_delete"),
+    "imports": ("import_file", "withdraw"),
+    "history": ("undo", "undo_preview", "undo_change", "undo_range"),
+    "prompts": ("prompt", "prompt_version", "prompt_diff"),
+}
+_OF_TAB: Mapping[str, tuple[str, ...]] = {
+    "queue": ("suggestion",),
+    "review": ("finding",),
+    "pipeline": ("memory_pipeline", "work", "memory_work"),
+    "agents": ("agent_call", "endpoint_trial"),
+    "embedding": ("embedding_change", "embedding_similarities"),
+    "tokens": ("token_make", "token_revoke"),
+    "operators": ("operator", "operator_make"),
+    "erase": ("erase_part",),
+    "erasures": ("erasure",),
+}
+_TAB_OF = {
+    **{tab.name: tab.name for tabs in TABS.values() for tab in tabs},
+    **{route: tab for tab, routes in _OF_TAB.items() for route in routes},
+}
+_SECTION_OF = {
+    **{section: section for section in SECTIONS},
+    **{route: section for section, routes in _OF_SECTION.items() for route in routes},
+    **{
+        route: section
+        for section, tabs in TABS.items()
+        for tab in tabs
+        for route in (tab.name, *_OF_TAB.get(tab.name, ()))
+    },
+}
+
+
+def section_of(route: str) -> str:
+    """The section to which a route belongs; the route itself if it belongs to none."""
+    return _SECTION_OF.get(route, route)
+
+
+def tab_of(route: str) -> str:
+    """The tab of its section to which a route belongs, or nothing."""
+    return _TAB_OF.get(route, "")

@@ -1,0 +1,97 @@
+"""Why a run did not choose something, as its page shows it: the way of a candidate with the step that lost it, the
+numbers there, and the changes that were tried, each with the address where it can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.http import urlencode
+from django.utils.translation import pgettext_lazy
+
+from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.engine.strategies.strategy import NEAREST
+from memoryapp.explain import Explanation
+from memoryapp.explain.counterfactuals import Counterfactual
+from memoryapp.models import Run
+
+# The way of a candidate, in words, each step with the stages that can lose it there.
+_STEPS: Mapping[str, tuple[Promise | str, frozenset[str]]] = {
+    "memory": (pgettext_lazy("step", "in memory"), frozenset(("unknown", "erased", "in_session"))),
+    "found": (pgettext_lazy("step", "found"), frozenset(("not_searched", "no_vector", "filtered"))),
+    "shown": (pgettext_lazy("step", "shown"), frozenset(("below_threshold", "beyond_candidates"))),
+    "read": (pgettext_lazy("step", "read"), frozenset(("not_requested", "did_not_fit"))),
+    "chosen": (pgettext_lazy("step", "chosen"), frozenset(("cut", "not_chosen", "beyond_limit"))),
+    "context": (pgettext_lazy("step", "in the context"), frozenset(("not_in_context",))),
+    "used": (pgettext_lazy("step", "used"), frozenset(("not_used",))),
+}
+# Beyond these steps nothing is known unless something was lost there.
+_LAST_KNOWN = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class WayStep:
+    """A step of the way: ``state`` is passed, lost or ahead."""
+
+    words: Promise | str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriedChange:
+    """A change and its result in words, and the address of the editor in which it is filled in."""
+
+    change: str
+    result: str
+    address: str
+    is_fork: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNotView:
+    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed."""
+
+    asked: str = ""
+    error: str = ""
+    explanation: Explanation | None = None
+    way: Sequence[WayStep] = ()
+    tried: Sequence[TriedChange] = ()
+
+
+def view_of(run: Run, asked: str, explanation: Explanation) -> WhyNotView:
+    tried = [_tried(run, each) for each in explanation.counterfactuals]
+    return WhyNotView(asked, "", explanation, tuple(_way(run, explanation.stage)), tried)
+
+
+def _way(run: Run, stage: str) -> Iterator[WayStep]:
+    strategy = STRATEGIES.get(run.strategy)
+    # Where similarity alone decides, nothing is read.
+    is_read = strategy is None or strategy.ranking is not NEAREST
+    names = [name for name in _STEPS if name != "read" or is_read]
+    lost = next((name for name in names if stage in _STEPS[name][1]), "")
+    for name in names[: names.index(_LAST_KNOWN) + 1] if lost != "used" else names:
+        words, _stages = _STEPS[name]
+        is_passed = not lost or names.index(name) < names.index(lost)
+        yield WayStep(words, "lost" if name == lost else "passed" if is_passed else "ahead")
+
+
+def _tried(run: Run, each: Counterfactual) -> TriedChange:
+    if each.merge:
+        query = urlencode([("topics", parse_topic_id(id) or 0) for id in each.merge])
+        return TriedChange(each.change, each.result, f"{reverse('merge', args=[run.owner_id])}?{query}", is_fork=False)
+    return TriedChange(each.change, each.result, _editor(run, each), is_fork=True)
+
+
+def _editor(run: Run, each: Counterfactual) -> str:
+    """The editor of a fork with the change filled in."""
+    given: dict[str, Any] = {} if each.turn is None else {"turn": each.turn}
+    for name, value in (each.changes or {}).items():
+        if isinstance(value, Mapping):
+            given |= {f"p_{key}": one for key, one in value.items()}
+        else:
+            given[name] = ", ".join(value) if isinstance(value, list | tuple) else value
+    return f"{reverse('run_fork', args=[run.pk])}?{urlencode(given)}"

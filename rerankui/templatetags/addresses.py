@@ -1,0 +1,49 @@
+"""Addresses of topics and active sessions, by their ids as runs name them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django import template
+from django.urls import reverse
+
+from memoryapp.engine.memory import is_session, parse_topic_id
+from rerankui.rows import page_address
+
+register = template.Library()
+
+
+@register.filter
+def topic_address(id: str) -> str:
+    """The page of a topic, or the messages of an active session."""
+    return _reversed(id, "topic", "session")
+
+
+@register.filter
+def topic_peek(id: str, run: UUID) -> str:
+    """A preview of the topic as it is now; of an active session, as the run found it."""
+    return in_run(id, run) if is_session(id) else _reversed(id, "topic_peek", "")
+
+
+@register.filter
+def in_run(id: str, run: UUID) -> str:
+    """The topic or session as the run found it."""
+    return _reversed(id, "run_topic", "run_session", run)
+
+
+@register.filter
+def row_address(id: str, owner: int) -> str:
+    """The page of a topic, a person or a fact."""
+    noun, number = id.split(":")
+    return page_address(noun.lower(), owner, int(number))
+
+
+@register.filter
+def is_active_session(id: str) -> bool:
+    """Whether the id names an active session."""
+    return is_session(id)
+
+
+def _reversed(id: str, of_topic: str, of_session: str, *before: UUID) -> str:
+    number = parse_topic_id(id) or 0
+    return reverse(of_session if number < 0 else of_topic, args=[*before, abs(number)])

@@ -1,0 +1,1 @@
+"""Evaluations: their figures, the sets of golden questions that they ask, and how one starts."""

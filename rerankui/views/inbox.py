@@ -1,0 +1,139 @@
+"""The inbox: everything in one memory that waits for a person, each kind with a page of its own.
+
+Several suggestions and findings can be decided at once, and one undo brings all of them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memoryapp import extraction, suggestions
+from memoryapp.curation import CurationError
+from memoryapp.inbox import failures as failures_of
+from memoryapp.inbox import forgetting, waiting_in
+from memoryapp.models import ChatUser, Finding, Role, Suggestion
+from rerankui import toasts
+from rerankui.access import operator_of, owner_or_404, requires
+from rerankui.curation.queue_page import lines_of, other_holder
+
+FEW = 20
+MOST_FAILURES = 50
+
+
+@require_http_methods(("GET", "HEAD", "POST"))
+def inbox(request: HttpRequest, owner: int) -> HttpResponse:
+    """The first of each kind, and how many there are; posted, the ticked ones are decided, or a message
+    that was to be forgotten is kept."""
+    of = owner_or_404(request, owner)
+    if request.method == "POST":
+        answer: HttpResponse = _kept(request, of) if "keep" in request.POST else _decide(request, of)
+        return answer
+    context = {
+        "owner": of,
+        "waiting": waiting_in(of),
+        "suggestions": lines_of(list(suggestions.opened(of).defer("evidence")[:FEW]), request.user),
+        "findings": list(extraction.waiting(of).select_related("topic")[:FEW]),
+        "failures": failures_of(of, FEW)[:FEW],
+        "forgetting": list(forgetting(of)[:FEW]),
+        "may_erase": operator_of(request).may(Role.ADMIN),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+    return render(request, "pages/inbox/inbox.html", context)
+
+
+@requires(Role.CURATOR)
+def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    """Rejects the ticked suggestions and findings, or confirms the ticked findings; what cannot be decided stays."""
+    actor, is_confirmed = request.user.get_username(), request.POST.get("decision") == "confirm"
+    findings = _findings(owner, request.POST).filter(state=Finding.State.WAITING)
+    free = [row for row in _suggestions(owner, request.POST) if not other_holder(row, request.user)]
+    decided = _each(findings, lambda row: (extraction.confirm if is_confirmed else extraction.reject)(row, actor=actor))
+    declined = (
+        [] if is_confirmed else _each(free, lambda row: suggestions.decide(row, Suggestion.State.NEVER, actor=actor))
+    )
+    total = len(decided) + len(declined)
+    if not total:
+        messages.warning(request, _("Nothing was decided: tick what you mean."))
+        return redirect("inbox", owner.pk)
+    sentence = (
+        ngettext("%(n)d finding is confirmed", "%(n)d findings are confirmed", total)
+        if is_confirmed
+        else ngettext("%(n)d is rejected and not suggested again", "%(n)d are rejected and not suggested again", total)
+    )
+    back = urlencode({"finding": decided, "suggestion": declined}, doseq=True)
+    toasts.add(request, sentence % {"n": total}, f"{reverse('inbox_undo', args=[owner.pk])}?{back}", _("Undo"))
+    return redirect("inbox", owner.pk)
+
+
+@require_http_methods(("GET", "HEAD", "POST"))
+def inbox_undo(request: HttpRequest, owner: int) -> HttpResponse:
+    """Takes back every decision that the address names, when posted; opening it leads to the inbox."""
+    of = owner_or_404(request, owner)
+    answer: HttpResponse = _take_back(request, of) if request.method == "POST" else redirect("inbox", of.pk)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _take_back(request: HttpRequest, of: ChatUser) -> HttpResponse:
+    actor = request.user.get_username()
+    back = _each(_findings(of, request.GET), lambda row: extraction.take_back(row, actor=actor))
+    back += _each(_suggestions(of, request.GET), lambda row: suggestions.take_back(row, actor=actor))
+    sentence = ngettext("%(n)d decision was taken back.", "%(n)d decisions were taken back.", len(back))
+    messages.success(request, sentence % {"n": len(back)})
+    return redirect("inbox", of.pk)
+
+
+def _each(rows: Iterable[Finding] | Iterable[Suggestion], act: Callable[..., object]) -> list[int]:
+    """Does it with each row; returns the numbers of those with which it could be done."""
+    done = []
+    for row in rows:
+        try:
+            act(row)
+        except CurationError:
+            continue
+        done.append(row.pk)
+    return done
+
+
+def _findings(owner: ChatUser, sent: QueryDict) -> QuerySet[Finding]:
+    rows = Finding.objects.filter(owner=owner, pk__in=_numbers(sent, "finding"))
+    return rows.select_related("topic", "follows", "edit").order_by("pk")
+
+
+def _suggestions(owner: ChatUser, sent: QueryDict) -> QuerySet[Suggestion]:
+    rows = Suggestion.objects.filter(owner=owner, pk__in=_numbers(sent, "suggestion"))
+    return rows.select_related("owner", "held_by", "edit").order_by("pk")
+
+
+def _numbers(sent: QueryDict, name: str) -> list[int]:
+    return [int(text) for text in sent.getlist(name)[:MOST_FAILURES] if text.isdecimal() and len(text) < 19]
+
+
+@require_safe
+def failures(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    context = {
+        "owner": of,
+        "failures": failures_of(of, MOST_FAILURES),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+    return render(request, "pages/inbox/failures.html", context)
+
+
+@requires(Role.CURATOR)
+def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    """Keeps a message that an agent asked to have erased."""
+    number = request.POST.get("keep", "")
+    if number.isdecimal() and forgetting(owner).filter(pk=number[:18]).delete()[0]:
+        messages.success(request, _("The message is kept."))
+    return redirect("inbox", owner=owner.pk)

@@ -1,0 +1,109 @@
+"""The pages of compared runs, and ``GET /v1/compare``."""
+
+from __future__ import annotations
+
+import uuid
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import AsyncClient, Client
+
+from memoryapp.api.shapes.runs import ComparisonAnswer
+from memoryapp.engine.events import Event
+from memoryapp.models import ChatUser, Message, Run, Topic
+from memoryapp.runs.runner import Runner
+from tests.api.test_api_recall import client, memory, post, runner
+from tests.conftest import talk
+from tests.runs.stored_events import every_event, store
+
+__all__ = ["client", "memory", "runner"]
+
+
+@pytest.fixture
+def events(anna: ChatUser) -> list[Event]:
+    topics = talk(anna, ("vLLM crash", ["vLLM dies with OOM", "Lower it"]), ("Cake", ["Which cake?", "Honey"]))
+    return every_event(topics[0], topics[1], Message.objects.in_order()[0])
+
+
+def stored(owner: ChatUser, events: list[Event], query: str = "vllm?") -> Run:
+    made = Run.objects.create(owner=owner, query=query, strategy="flash", state=Run.State.FINISHED)
+    store(made, events)
+    return made
+
+
+def test_two_runs_are_shown_with_their_first_difference(as_viewer: Client, anna: ChatUser, events: list[Event]) -> None:
+    a, b, other = stored(anna, events), stored(anna, events), stored(anna, events, "cake?")
+    page = as_viewer.get("/compare/", {"run": [a.pk, b.pk]})
+    assert 'data-stage="none"' in page.content.decode()
+    page = as_viewer.get("/compare/", {"run": [a.pk, other.pk]})
+    assert 'data-stage="query"' in page.content.decode()
+    assert f"Topic:{Topic.objects.latest('pk').pk}" in page.content.decode()
+
+
+def test_more_runs_are_a_matrix_also_while_one_goes_on(as_viewer: Client, anna: ChatUser, events: list[Event]) -> None:
+    runs = [stored(anna, events) for _run in range(3)]
+    going = Run.objects.create(owner=anna, query="vllm?", strategy="flash")
+    for sort in ("", "together", "rank", "id", "nonsense"):
+        page = as_viewer.get("/compare/", {"run": [run.pk for run in (*runs, going)], "sort": sort})
+        assert 'id="matrix-picture"' in page.content.decode()
+        assert "every 2s" in page.content.decode()
+    alone = as_viewer.get("/compare/", {"run": [runs[0].pk, going.pk, uuid.uuid4()]})
+    assert alone.status_code == 404
+    Run.objects.filter(pk=runs[0].pk).update(state=Run.State.RUNNING)
+    Run.objects.filter(pk=runs[1].pk).update(state=Run.State.RUNNING)
+    page = as_viewer.get("/compare/", {"run": [run.pk for run in runs]})
+    assert page.status_code == 200
+    assert "every 2s" in page.content.decode()
+
+
+def test_what_cannot_be_compared_is_refused(
+    as_viewer: Client, boris: ChatUser, anna: ChatUser, events: list[Event]
+) -> None:
+    run, theirs = stored(anna, events), Run.objects.create(owner=boris, query="?", strategy="flash", state="finished")
+    assert as_viewer.get("/compare/").status_code == 422
+    assert as_viewer.get("/compare/", {"run": [run.pk]}).status_code == 422
+    assert as_viewer.get("/compare/", {"run": [run.pk, theirs.pk]}).status_code == 404
+    assert as_viewer.get("/compare/", {"run": [run.pk, "x"]}).status_code == 404
+    assert as_viewer.get("/compare/", {"run": [run.pk, stored(anna, events).pk]}).status_code == 200
+
+
+def test_a_run_is_compared_with_its_parent_and_the_last_run_of_the_question_first(
+    as_viewer: Client, anna: ChatUser, events: list[Event]
+) -> None:
+    other, parent, same = stored(anna, events, "cake?"), stored(anna, events), stored(anna, events)
+    fork = stored(anna, events)
+    Run.objects.filter(pk=fork.pk).update(parent=parent)
+    page = as_viewer.get(f"/runs/{fork.pk}/compare/").content.decode()
+    places = [page.index(f"run={run.pk}&amp;run={fork.pk}") for run in (parent, same, other)]
+    assert places == sorted(places)
+
+
+def test_a_question_is_asked_in_several_ways(as_debugger: Client, as_viewer: Client, anna: ChatUser) -> None:
+    address = f"/memory/{anna.pk}/several/"
+    one_way = as_debugger.post(address, {"query": "cake?", "strategies": ["vector"]})
+    assert one_way.status_code == 422
+    assert as_viewer.post(address, {"query": "cake?", "strategies": ["vector", "filter"]}).status_code == 403
+    assert not Run.objects.exists()
+    answer = as_debugger.post(address, {"query": "cake?", "strategies": ["vector", "filter"]})
+    ids = parse_qs(urlsplit(answer["Location"]).query)["run"]
+    assert {run.strategy for run in Run.objects.filter(pk__in=ids)} == {"vector", "filter"}
+    models = "\n".join(f"model {n}" for n in range(50))
+    too_many = as_debugger.post(address, {"query": "cake?", "strategies": ["flash", "vector"], "models": models})
+    assert too_many.status_code == 422
+    assert Run.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_programs_compare_runs(client: AsyncClient, runner: Runner, boris: ChatUser) -> None:
+    first = (await post(client, "/v1/recall", strategy="vector")).json()
+    second = (await post(client, "/v1/recall", strategy="vector", parameters={"max_topics": 1})).json()
+    ids = [first["run"], second["run"]]
+    answer = (await client.get("/v1/compare", {"run": ids})).json()
+    ComparisonAnswer.model_validate(answer)
+    assert answer["first_divergence"]["stage"] == "choice"
+    assert all(set(topic["in"]) == set(ids) for topic in answer["topics"])
+    theirs = await Run.objects.acreate(owner=boris, query="?", strategy="vector", state="finished")
+    for refused, status in (([ids[0]], 422), ([*ids[:1], str(theirs.pk)], 404), (["x", "y"], 422), ([ids[0]] * 2, 422)):
+        assert (await client.get("/v1/compare", {"run": refused})).status_code == status
+    assert (await client.get("/v1/compare", {"run": ids})).status_code == 200

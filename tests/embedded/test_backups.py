@@ -1,0 +1,154 @@
+"""A backup of a running program, restored elsewhere; what is no backup, and what stands in the way, is a sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.clock import PATIENCE
+from tests.support.stack import CHECKOUT, Stack
+
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
+
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    started = Stack(tmp_path_factory.mktemp("backup") / "data", "--no-demo", WEB_CONCURRENCY="1")
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def token(stack: Stack) -> str:
+    token = str(stack.json("create_token", "p", "--scope", "recall,ingest,read")["token"])
+    with client_of(stack, token) as client:
+        spoken = [{"id": "m1", "role": "user", "text": "My accordion is a Weltmeister."}]
+        client.post("/v1/messages", json={"user": "Анна", "messages": spoken}).raise_for_status()
+        media = [{"type": "image_url", "image_url": {"url": PICTURE}}]
+        client.post("/v1/recall", json={"user": "Анна", "query": "accordion", "media": media}).raise_for_status()
+    return token
+
+
+def client_of(stack: Stack, token: str) -> httpx.Client:
+    return httpx.Client(base_url=stack.url, timeout=PATIENCE, headers={"Authorization": f"Bearer {token}"})
+
+
+@pytest.fixture(scope="module")
+def backup(stack: Stack, token: str) -> Path:
+    target = stack.folder.parent / "all.backup"
+    made = stack.json("backup", str(target))
+    assert (made["files"], made["bytes"]) == (1, target.stat().st_size)
+    assert target.stat().st_mode & 0o077 == 0
+    assert [path.name for path in target.parent.glob(".all*")] == []
+    return target
+
+
+def ran(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in stack.environment.items() if name != "DATA_DIR"}
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
+
+
+def test_what_was_backed_up_while_it_ran_goes_on_elsewhere(
+    stack: Stack, token: str, backup: Path, tmp_path: Path
+) -> None:
+    done = ran(stack, "restore", str(backup), "--data-dir", str(tmp_path / "data"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files"] == 1
+    restored = Stack(tmp_path / "data", "--no-demo", WEB_CONCURRENCY="1")
+    try:
+        with client_of(stack, token) as first, client_of(restored, token) as second:
+            path = "/v1/users/Анна/messages"
+            assert second.get(path).json() == first.get(path).json()
+            asked = {"user": "Анна", "query": "Weltmeister accordion", "strategy": "vector"}
+            recalls = [client.post("/v1/recall", json=asked).json() for client in (first, second)]
+            found = [[topic["summary"] for topic in recall["topics"]] for recall in recalls]
+            assert found[0] == found[1] != [], recalls
+        assert restored.command("check_memory").returncode == 0
+        kept = [path.read_bytes() for path in (tmp_path / "data" / "files").rglob("*") if path.is_file()]
+        assert kept == [path.read_bytes() for path in (stack.folder / "files").rglob("*") if path.is_file()]
+        again = ran(stack, "restore", str(backup), "--data-dir", str(tmp_path / "data"))
+        assert (again.returncode, "has tables already" in again.stderr) == (1, True)
+    finally:
+        assert restored.stop() == 0
+
+
+@pytest.mark.parametrize("fault", ["cut", "other", "newer", "outside", "damaged", "missing"])
+def test_what_cannot_be_restored_is_refused_and_leaves_nothing(
+    stack: Stack, backup: Path, tmp_path: Path, fault: str
+) -> None:
+    source, data = tmp_path / "file.backup", tmp_path / "data"
+    if fault != "missing":
+        FAULTS[fault](backup, source)
+    done = ran(stack, "restore", str(source), "--data-dir", str(data))
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (1, 1), done.stderr
+    assert SENTENCES[fault] in done.stderr
+    whole = ran(stack, "restore", str(backup), "--data-dir", str(data))
+    assert whole.returncode == 0, whole.stderr
+
+
+def changed(source: Path, target: Path, **members: Any) -> None:
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            if name not in members:
+                new.writestr(name, old.read(name))
+        for name, content in members.items():
+            new.writestr(name, content)
+
+
+def from_the_future(source: Path, target: Path) -> None:
+    manifest = json.loads(zipfile.ZipFile(source).read("manifest.json"))
+    manifest["migrations"].append("memoryapp.9999_not_yet")
+    changed(source, target, **{"manifest.json": json.dumps(manifest)})
+
+
+def half_a_dump(source: Path, target: Path) -> None:
+    dump = zipfile.ZipFile(source).read("database.dump")
+    changed(source, target, **{"database.dump": dump[: len(dump) // 2]})
+
+
+FAULTS: Any = {
+    "cut": lambda source, target: target.write_bytes(source.read_bytes()[:-100]),
+    "other": lambda source, target: changed(source, target, **{"manifest.json": "{}"}),
+    "newer": from_the_future,
+    "outside": lambda source, target: changed(source, target, **{"files/../../evil": b"x"}),
+    "damaged": half_a_dump,
+}
+SENTENCES = {
+    "cut": "is no backup, or not a whole one",
+    "other": "is no backup of this program",
+    "newer": "made by a newer version of this program, which made memoryapp.9999_not_yet",
+    "outside": "holds a file that is none of this program's",
+    "damaged": "The database cannot be restored",
+    "missing": "cannot be read: No such file",
+}
+
+
+def test_a_backup_that_cannot_be_written_is_a_sentence(stack: Stack, token: str) -> None:
+    done = stack.command("backup", "/nowhere/at/all.backup")
+    assert (done.returncode, "cannot be written" in done.stderr) == (1, True)
+
+
+def test_an_upgrade_begins_with_a_backup(stack: Stack, token: str, backup: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert ran(stack, "restore", str(backup), "--data-dir", str(data)).returncode == 0
+    older = {**stack.environment, "DATA_DIR": str(data)}
+    back = [sys.executable, "manage.py", "migrate", "memoryapp", "0062"]
+    assert subprocess.run(back, cwd=CHECKOUT, env=older, capture_output=True).returncode == 0
+    started = Stack(data, "--no-demo", WEB_CONCURRENCY="1")
+    try:
+        (made,) = (data / "backups").glob("before-*-0062.backup")
+        assert any("Backing up into" in line for line in started.lines)
+        assert "database.dump" in zipfile.ZipFile(made).namelist()
+    finally:
+        assert started.stop() == 0

@@ -1,0 +1,229 @@
+"""Tool calls and answers that came in the wrong envelope: each is read, and the reply says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.engine.events import SteppedDown
+from memoryapp.engine.prompts import TOOL, TOOL_NAME
+from tests.engine.endpoint import FORCED, FREE, LAST, PLAIN, Endpoint, calls_tool, reply, says
+from tests.engine.scripted import collect
+
+ANSWER = {"topics": [{"id": "Topic:42", "reason": "because"}], "people": [], "artifacts": []}
+IDS = '{"ids": [42, 18]}'
+NAMED = f'{{"name": "{TOOL_NAME}", "arguments": {IDS}}}'
+
+WRITTEN = {
+    "Hermes, Qwen": f"<tool_call>\n{NAMED}\n</tool_call>",
+    "Hermes after prose": f"I load them.\n<tool_call>{NAMED}</tool_call>",
+    "Hermes, not closed": f"<tool_call>\n{NAMED}",
+    "bare": NAMED,
+    "bare, parameters": f'{{"type": "function", "name": "{TOOL_NAME}", "parameters": {IDS}}}',
+    "bare, OpenAI's": json.dumps({"tool_calls": [{"id": "1", "function": {"name": TOOL_NAME, "arguments": IDS}}]}),
+    "a list": f"[{NAMED}]",
+    "fenced": f"```json\n{NAMED}\n```",
+    "by its name": f'{{"{TOOL_NAME}": {IDS}}}',
+    "cut off": NAMED[:-1],
+    "Qwen Coder": f"<tool_call>\n<function={TOOL_NAME}>\n<parameter=ids>\n[42, 18]\n</parameter>\n</function>",
+    "Qwen Coder, not closed": f"<tool_call>\n<function={TOOL_NAME}>\n<parameter=ids>\n[42, 18]\n\n\n</tool_call>",
+    "Llama": f"<function={TOOL_NAME}>{IDS}</function>",
+    "Groq's failed generation": f"<function={TOOL_NAME}{IDS}</function>",
+    "Llama in Python": f"<|python_tag|>{TOOL_NAME}.call(ids=[42, 18])",
+    "pythonic": f"[{TOOL_NAME}(ids=[42, 18])]",
+    "Gemini": f"```tool_code\nprint(default_api.{TOOL_NAME}(ids=[42, 18]))\n```",
+    "Mistral": f"[TOOL_CALLS][{NAMED}]",
+    "Mistral, newer": f"[TOOL_CALLS]{TOOL_NAME}[ARGS]{IDS}",
+    "DeepSeek": f"function<｜tool▁sep｜>{TOOL_NAME}\n```json\n{IDS}\n```<｜tool▁call▁end｜>",
+    "DeepSeek, newer": f"<｜tool▁call▁begin｜>{TOOL_NAME}<｜tool▁sep｜>{IDS}<｜tool▁call▁end｜>",
+    "DeepSeek, DSML": f'<｜DSML｜invoke name="{TOOL_NAME}"><｜DSML｜parameter name="ids">[42, 18]</｜DSML｜',
+    "Kimi": f"<|tool_call_begin|>functions.{TOOL_NAME}:0<|tool_call_argument_begin|>{IDS}<|tool_call_end|>",
+    "GLM": f"<tool_call>{TOOL_NAME}\n<arg_key>ids</arg_key>\n<arg_value>[42, 18]</arg_value>\n</tool_call>",
+    "MiniMax": f'<invoke name="{TOOL_NAME}">\n<parameter name="ids">[42, 18]</parameter>\n</invoke>',
+    "gpt-oss": f"<|channel|>commentary to=functions.{TOOL_NAME} <|constrain|>json<|message|>{IDS}<|call|>",
+    "Gemma": f"<|tool_call>call:{TOOL_NAME}{{ids:[42,18]}}<tool_call|>",
+    "Gemma, for functions": f"<start_function_call>call:{TOOL_NAME}{{ids:[42,18]}}<end_function_call>",
+    "Mistral, without its mark": f"{TOOL_NAME}[ARGS]{IDS}",
+    "Olmo": f"<function_calls>\n{TOOL_NAME}(ids=[42, 18])\n</function_calls>",
+    "ReAct": f"Thought: I need them.\nAction: {TOOL_NAME}\nAction Input: {IDS}",
+    "tags": f"<{TOOL_NAME}><ids>[42, 18]</ids></{TOOL_NAME}>",
+}
+
+
+def codes(got: Reply) -> list[str]:
+    return [note.code for note in got.notes]
+
+
+@pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN)
+async def test_a_call_that_was_written_as_text_is_a_call(text: str) -> None:
+    """What servers leave in the content: ollama/ollama-vscode#20, vllm-project/vllm#21571 and #25560,
+    jundot/omlx#2565, ggml-org/llama.cpp#22786, anomalyco/opencode#26162, sgomez/ollama-ai-provider#11, and the chat
+    templates of these families."""
+    (got,) = await collect(Endpoint(says(text)).chat().converse(FORCED))
+    assert isinstance(got, Reply)
+    assert [(call.name, json.loads(call.arguments)) for call in got.tool_calls] == [(TOOL_NAME, {"ids": [42, 18]})]
+    assert codes(got) == ["call_in_text"]
+    (sent,) = got.message["tool_calls"]
+    assert (sent["id"], sent["function"]["name"]) == (got.tool_calls[0].id, TOOL_NAME)
+    assert len(sent["id"]) == 9
+
+
+async def test_several_written_calls_are_several() -> None:
+    """sgomez/ollama-ai-provider#11: one object behind the other."""
+    other = NAMED.replace("42, 18", "7")
+    for text in (
+        f"{NAMED} {other}",
+        f"<tool_call>{NAMED}</tool_call>\n<tool_call>{other}</tool_call>",
+        f"[{NAMED}, {other}]",
+    ):
+        got = await reply(Endpoint(says(text)), FORCED)
+        assert [json.loads(call.arguments) for call in got.tool_calls] == [{"ids": [42, 18]}, {"ids": [7]}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I would call {TOOL_NAME} for topics 42 and 18.",
+        NAMED.replace(TOOL_NAME, "launch_rockets"),
+        "<tool_call>",
+        json.dumps({**ANSWER, "topics": [{"id": "Topic:42", "reason": f"read by {TOOL_NAME}"}]}),
+        f"<tool_call>{NAMED}</tool_call> was my call; here is the answer: {json.dumps(ANSWER)}",
+    ],
+    ids=["prose", "a tool that was not offered", "a mark alone", "an answer that names it", "a call before the answer"],
+)
+async def test_what_only_speaks_of_a_call_is_none(text: str) -> None:
+    got = await reply(Endpoint(says(text)), FREE)
+    assert (got.tool_calls, codes(got), got.text) == ((), [], text)
+
+
+async def test_a_call_is_read_only_where_its_tool_was_offered() -> None:
+    assert (await reply(Endpoint(says(NAMED)), PLAIN)).tool_calls == ()
+    assert len((await reply(Endpoint(says(NAMED)), LAST)).tool_calls) == 1
+
+
+async def test_a_written_call_does_not_count_as_an_ignored_forced_choice() -> None:
+    steps = await collect(Endpoint(says(NAMED)).chat().converse(FORCED))
+    assert not [step for step in steps if isinstance(step, SteppedDown)]
+
+
+async def test_a_call_within_the_reasoning_of_an_empty_reply_is_read() -> None:
+    """Qwen3 behind a wrong parser: everything stands in the reasoning (vllm-project/vllm, ``--reasoning-parser``)."""
+    got = await reply(Endpoint(says("", reasoning_content=f"I load them.\n<tool_call>{NAMED}</tool_call>")), FORCED)
+    assert [json.loads(call.arguments) for call in got.tool_calls] == [{"ids": [42, 18]}]
+    assert codes(got) == ["call_in_reasoning"]
+
+
+async def test_calls_in_the_formats_of_others_are_calls() -> None:
+    """Anthropic's parts, and a call without OpenAI's inner object."""
+    part = {"type": "tool_use", "id": "t1", "name": TOOL_NAME, "input": {"ids": [42]}}
+    flat = {"id": "t1", "name": TOOL_NAME, "arguments": {"ids": [42]}}
+    for answer in (says([{"type": "text", "text": "so"}, part]), says(None, tool_calls=[flat])):  # type: ignore[arg-type]
+        got = await reply(Endpoint(answer), FORCED)
+        assert [(call.id, json.loads(call.arguments)) for call in got.tool_calls] == [("t1", {"ids": [42]})]
+
+
+def calls_answer(name: str, arguments: Any) -> httpx.Response:
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return says(None, tool_calls=[{"id": "c1", "type": "function", "function": {"name": name, "arguments": written}}])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("json_tool_call", ANSWER),
+        ("json", ANSWER),
+        ("answer", {"topics": ANSWER["topics"]}),
+        ("final_answer", {"answer": ANSWER}),
+        ("select_topics", ANSWER),
+        ("answer", json.dumps(json.dumps(ANSWER))),
+        ("answer", {key: json.dumps(value) for key, value in ANSWER.items()}),
+    ],
+    ids=["LiteLLM", "the AI SDK", "in part", "wrapped", "any name", "encoded twice", "lists as texts"],
+)
+async def test_an_answer_given_as_the_call_of_a_tool_is_the_answer(name: str, arguments: Any) -> None:
+    """LiteLLM makes a tool ``json_tool_call`` of an answer format, and the AI SDK one named ``json``
+    (antropia-studio/linguito#21); the calls of both reach clients."""
+    got = await reply(Endpoint(calls_answer(name, arguments)), FREE)
+    assert (got.tool_calls, codes(got)) == ((), ["answer_in_call"])
+    assert json.loads(got.text)["topics"] == ANSWER["topics"]
+    assert got.message == {"role": "assistant", "content": got.text}
+
+
+async def test_a_call_of_an_unknown_tool_without_an_answer_stays_one() -> None:
+    got = await reply(Endpoint(calls_answer("search_web", {"query": "Georgia"})), FREE)
+    assert [call.name for call in got.tool_calls] == ["search_web"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(json.dumps(ANSWER)),
+        json.dumps(json.dumps(json.dumps(ANSWER))),
+        f"```json\n{json.dumps(json.dumps(ANSWER))}\n```",
+        f"The answer is {json.dumps(json.dumps(ANSWER))}.",
+        json.dumps({"answer": json.dumps(ANSWER)}),
+        json.dumps({key: json.dumps(value) for key, value in ANSWER.items()}),
+        json.dumps({**ANSWER, "topics": [json.dumps(ANSWER["topics"][0])]}),
+        json.dumps({"type": "object", "properties": ANSWER}),
+    ],
+    ids=["a text", "a text in a text", "fenced", "in prose", "wrapped", "lists as texts", "items as texts", "a schema"],
+)
+async def test_json_written_into_a_text_of_json_is_unpacked(text: str) -> None:
+    got = await reply(Endpoint(says(text)), LAST)
+    assert (json.loads(got.text), codes(got)) == (ANSWER, ["answer_in_text"])
+
+
+async def test_an_answer_that_a_server_decoded_is_read_and_a_filter_is_one_by_any_name() -> None:
+    """Gateways that decode the content; Google's reasons, handed through."""
+    message = {"message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}
+    got = await reply(Endpoint(httpx.Response(200, json={"choices": [message]})), LAST)
+    assert json.loads(got.text) == ANSWER
+    for reason in ("SAFETY", "content_filter: PROHIBITED_CONTENT"):
+        choice = {"message": {"content": ""}, "finish_reason": reason}
+        got = await reply(Endpoint(httpx.Response(200, json={"choices": [choice]})), LAST)
+        assert got.declined == "content_filter"
+
+
+async def test_an_answer_that_came_as_it_should_is_left_as_it_is() -> None:
+    text = json.dumps({**ANSWER, "topics": [{"id": "Topic:42", "reason": '{"quoted": "json"}'}]}, indent=1)
+    got = await reply(Endpoint(says(text)), LAST)
+    assert (got.text, codes(got)) == (text, [])
+
+
+async def test_an_answer_at_the_end_of_the_reasoning_of_an_empty_reply_is_the_answer() -> None:
+    """Qwen behind vLLM with a reasoning parser: the content is empty, the answer stands in ``reasoning_content``."""
+    draft = json.dumps({**ANSWER, "topics": []})
+    got = await reply(Endpoint(says("", reasoning_content=f"Perhaps {draft}? No. {json.dumps(ANSWER)}")), LAST)
+    assert (json.loads(got.text), codes(got)) == (ANSWER, ["answer_in_reasoning"])
+    cut = await reply(Endpoint(says("", reasoning_content=f"Perhaps {draft}? No, because")), LAST)
+    assert cut.text == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[THINK]May or June?[/THINK]In May.",
+        "<thought>May or June?</thought>In May.",
+        "<thinking>May or June?</thinking>\n\nIn May.",
+        "◁think▷May or June?◁/think▷In May.",
+        "<|channel|>analysis<|message|>May or June?<|end|><|channel|>final<|message|>In May.<|return|>",
+    ],
+    ids=["Mistral", "Gemma", "others", "Kimi", "gpt-oss"],
+)
+async def test_reasoning_in_the_marks_of_each_family_is_no_part_of_the_answer(content: str) -> None:
+    got = await reply(Endpoint(says(content)))
+    assert (got.text, got.reasoning) == ("In May.", "May or June?")
+
+
+async def test_hostile_text_is_read_in_bounded_time() -> None:
+    for text in (
+        f"{TOOL_NAME}(" * 20_000,
+        "<tool_call>" + "[" * 40_000 + TOOL_NAME,
+        f'{{"name": "{TOOL_NAME}", ' * 8_000,
+    ):
+        got = await reply(Endpoint(says(text), calls_tool()), ChatRequest(PLAIN.messages, tools=(TOOL,)))
+        assert len(got.tool_calls) <= 64

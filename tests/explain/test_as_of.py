@@ -1,0 +1,112 @@
+"""A fork over the memory of an earlier moment: its topics, people and facts, whatever was changed since."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from memoryapp import curation, knowledge
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.events import CandidatesFound, TurnStarted
+from memoryapp.ingestion.archiving import archive
+from memoryapp.models import Fact, Run, Topic, TopicEdit
+from memoryapp.past import moment_of, rows_at
+from memoryapp.runs import forks, lifecycle
+from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.replaying import ForkError
+from memoryapp.search.vectors import embed_pending
+from memoryapp.sessions.active import limits
+from tests.ingestion.test_archiving import in_pairs
+from tests.sessions.test_active_sessions import speak_now
+from tests.support.executing import events_of, memory_of_three, start
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+
+@pytest.fixture
+async def clients() -> AsyncIterator[Clients]:
+    async with open_clients() as opened:
+        yield opened
+
+
+async def ran(run: Run, clients: Clients) -> list[Any]:
+    await lifecycle.execute(run.pk, clients)
+    await run.arefresh_from_db()
+    return await events_of(run)
+
+
+def ids(events: list[Any]) -> set[str]:
+    [found] = [event for event in events if isinstance(event, CandidatesFound)]
+    return {candidate.id for candidate in found.ranked()}
+
+
+def prompts(events: list[Any]) -> str:
+    return str([event.prompt for event in events if isinstance(event, TurnStarted)])
+
+
+@pytest.mark.parametrize("strategy", ["flash", "filter", "vector"])
+async def test_it_searches_the_topics_of_that_day(clients: Clients, strategy: str) -> None:
+    anna = await memory_of_three()
+    before = {f"Topic:{topic.pk}" async for topic in Topic.objects.of(anna)}
+    run = await start(anna, strategy=strategy)
+    await ran(run, clients)
+    moment = timezone.now().isoformat()
+    numbers = sorted(int(id.partition(":")[2]) for id in before)[:2]
+    merge = await sync_to_async(curation.plan_merge)(anna, numbers)
+    await sync_to_async(curation.swap)(anna, merge, kind=TopicEdit.Kind.MERGE, actor="cora")
+    await speak_now(anna, "The H100 is out of memory again", "Lower it further.")
+    await sync_to_async(archive)(anna, in_pairs, limits(anna), now=True)
+    await embed_pending(offline_embedder())
+    now = {f"Topic:{topic.pk}" async for topic in Topic.objects.of(anna).live()}
+    past, today = [
+        await sync_to_async(forks.fork)(run, turn=None, changes={"as_of": when})
+        for when in (moment, timezone.now().isoformat())
+    ]
+    found, latest = await ran(past, clients), await ran(today, clients)
+    assert (ids(found), ids(latest)) == (before, now)
+    assert "again" not in prompts(found)
+
+
+async def test_facts_are_those_of_that_day(clients: Clients) -> None:
+    anna = await memory_of_three()
+    values = {"relation": "home", "category": "c", "type": Fact.Type.IDENTITY, "importance": 90}
+    made = await sync_to_async(knowledge.create)(anna, "fact", {**values, "content": "lives in Riga"}, actor="cora")
+    fact = await Fact.objects.aget(pk=knowledge.number_made(made))
+    run = await start(anna)
+    await ran(run, clients)
+    moment = timezone.now()
+    await sync_to_async(knowledge.edit)(anna, fact, {"content": "lives in Oslo"}, actor="cora")
+    other = await sync_to_async(knowledge.create)(anna, "fact", {**values, "content": "owns a boat"}, actor="cora")
+    fork = await sync_to_async(forks.fork)(run, turn=None, changes={"as_of": moment.isoformat()})
+    shown = prompts(await ran(fork, clients))
+    assert ("Riga" in shown, "Oslo" in shown, "boat" in shown) == (True, False, False)
+    await sync_to_async(knowledge.delete)(anna, await Fact.objects.aget(pk=knowledge.number_made(other)), actor="cora")
+    then, long_ago = [
+        {row["content"] for row in (await sync_to_async(rows_at)(anna.pk, "fact", at)).values()}
+        for at in (moment, moment - timedelta(days=1))
+    ]
+    assert (then, long_ago) == ({"lives in Riga"}, set())
+
+
+@pytest.mark.parametrize("value", ["soon", "2026-13-40", "", 7])
+async def test_what_is_no_day_is_refused(clients: Clients, value: Any) -> None:
+    anna = await memory_of_three()
+    run = await start(anna)
+    await ran(run, clients)
+    with pytest.raises(ForkError):
+        await sync_to_async(forks.fork)(run, turn=None, changes={"as_of": value})
+    answered = await start(anna, strategy="plain")
+    await ran(answered, clients)
+    with pytest.raises(ForkError, match="answer in words"):
+        await sync_to_async(forks.fork)(answered, turn=None, changes={"as_of": "2026-03-02"})
+
+
+def test_a_day_means_its_end() -> None:
+    assert timezone.localtime(moment_of("2026-03-02")).isoformat().startswith("2026-03-02T23:59:59")
+    assert moment_of("2026-03-02T10:00:00+02:00").isoformat() == "2026-03-02T08:00:00+00:00"
+    assert moment_of("2999-01-01") <= timezone.now()

@@ -1,0 +1,194 @@
+"""Questions to stored runs: what was meant, the memory of that time and of today, and one story on every screen."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from memoryapp import curation
+from memoryapp.clients import offline_embedder
+from memoryapp.explain import WhyNotError, why_not
+from memoryapp.models import ChatUser, EmbeddingProfile, Fact, Person, Run, Topic, TopicEdit
+from memoryapp.runs import following, forks, lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.search.vectors import embed_pending
+from rerankui import fragments
+from tests.conftest import talk
+from tests.explain.planted import ByPlace, Memory, executed, seeded
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# What a row says of a candidate, and the stages that may be told of it.
+ONE_STORY = {
+    "chosen": {"chosen"},
+    "dropped": {"not_chosen", "beyond_limit"},
+    "": {"not_requested", "beyond_candidates", "below_threshold"},
+    "top_k": {"cut"},
+    "threshold": {"cut"},
+    "gap": {"cut"},
+    "initial": {"cut"},
+}
+
+
+def merge(owner: ChatUser, *topics: Topic) -> None:
+    change = curation.plan_merge(owner, [topic.pk for topic in topics])
+    curation.swap(owner, change, kind=TopicEdit.Kind.MERGE, actor="ada")
+
+
+@pytest.fixture
+async def memory() -> Memory:
+    made = await sync_to_async(seeded)(3)
+    await embed_pending(offline_embedder())
+    await EmbeddingProfile.objects.aupdate(threshold=0.97)
+    return made
+
+
+@pytest.fixture
+async def run(memory: Memory) -> Run:
+    return await executed(memory.owner, chat=ByPlace((0, 1, 2), (0, 1)), parameters={"candidates": 5, "max_topics": 1})
+
+
+async def test_rows_and_explanations_tell_one_story(memory: Memory, run: Run) -> None:
+    cuts = {"initial_threshold": 0.0, "threshold": 0.1, "score_gap": 0.5, "final_top_k": 1}
+    filtered = await executed(memory.owner, strategy="filter", parameters=cuts)
+
+    def compared() -> None:
+        for each in (run, filtered):
+            stored = following.stored(each.pk)
+            states = fragments.states(fragments.event_views(stored))
+            for topic in (*memory.garden, *memory.other):
+                id = f"Topic:{topic.pk}"
+                assert why_not(each, topic=id).stage in ONE_STORY[states.get(id, "")]
+
+    await sync_to_async(compared)()
+
+
+async def test_a_topic_made_after_the_run_is_explained_by_those_that_held_its_messages(
+    memory: Memory, run: Run
+) -> None:
+    one, other = memory.other
+
+    def merged() -> Topic:
+        merge(memory.owner, one, other)
+        return Topic.objects.of(memory.owner).live().latest("pk")
+
+    new = await sync_to_async(merged)()
+    found = await sync_to_async(why_not)(run, topic=f"Topic:{new.pk}")
+    assert found.stage == "below_threshold"
+    assert found.topic in (f"Topic:{one.pk}", f"Topic:{other.pk}")
+    assert found.now == (f"Topic:{new.pk}",)
+    assert f"Topic:{new.pk} was not live then" in found.sentence
+    retired = await sync_to_async(why_not)(run, topic=f"Topic:{one.pk}")
+    assert (retired.topic, retired.now) == (f"Topic:{one.pk}", (f"Topic:{new.pk}",))
+
+
+async def test_what_came_after_the_run_is_told_apart_from_what_never_came(memory: Memory, run: Run) -> None:
+    def later() -> Topic:
+        return talk(memory.owner, ("The gondola in the garden", ["A gondola in the garden", "Why not"]))[0]
+
+    topic = await sync_to_async(later)()
+    found = await sync_to_async(why_not)(run, topic=f"Topic:{topic.pk}")
+    assert (found.stage, found.now) == ("in_session", (f"Topic:{topic.pk}",))
+    never = await sync_to_async(why_not)(run, text="A zither in the garden shed of nobody")
+    assert never.now == ()
+
+
+async def test_a_fork_that_replays_the_search_is_explained_by_the_memory_of_its_parent(
+    memory: Memory, run: Run
+) -> None:
+    fork = await sync_to_async(forks.fork)(run, turn=1, changes={"parameters": {"max_topics": 2}})
+    lost = await sync_to_async(why_not)(run, topic=f"Topic:{memory.other[0].pk}")
+
+    def merged() -> None:
+        merge(memory.owner, *memory.other)
+
+    await sync_to_async(merged)()
+    async with open_clients() as clients:
+        await lifecycle.execute(fork.pk, replace(clients, enricher=None, chat=ByPlace((0, 1), (0, 1))))
+    await fork.arefresh_from_db()
+    found = await sync_to_async(why_not)(fork, topic=f"Topic:{memory.other[0].pk}")
+    assert (found.stage, found.topic) == (lost.stage, lost.topic)
+
+
+async def test_people_and_facts_are_asked_for_by_what_they_are_called(memory: Memory, run: Run) -> None:
+    def asked() -> tuple[str, str]:
+        topic = memory.other[0]
+        Fact.objects.create(
+            owner=memory.owner,
+            topic=topic,
+            relation="self",
+            category="home",
+            content="keeps bees on the roof",
+            type="context",
+            importance=50,
+            created_at=topic.started_at,
+        )
+        person = Person.objects.create(owner=memory.owner, display_name="Dasha Orlova")
+        assert why_not(run, text=f"Person:{person.pk}").topic == f"Person:{person.pk}"
+        return why_not(run, text="bees on the roof").topic, why_not(run, text="dasha orlova").topic
+
+    fact, person = await sync_to_async(asked)()
+    assert fact == f"Topic:{memory.other[0].pk}"
+    assert person.startswith("Person:")
+
+
+async def test_a_question_that_cannot_be_answered_is_a_sentence(memory: Memory, run: Run) -> None:
+    waiting = await Run.objects.acreate(owner=memory.owner, query="x", strategy="flash")
+
+    def refused() -> None:
+        for each, asked in ((run, {}), (run, {"topic": "1", "text": "x"}), (waiting, {"topic": "1"})):
+            with pytest.raises(WhyNotError):
+                why_not(each, **asked)
+        with pytest.raises(WhyNotError):
+            why_not(run, text="x" * 5_000)
+        assert why_not(run, topic="Topic:1" + "0" * 30).stage == "unknown"
+        assert why_not(run, topic="nonsense").stage == "unknown"
+        assert why_not(run, text="?!").stage == "unknown"
+
+    await sync_to_async(refused)()
+
+
+async def test_a_run_without_a_search_says_so(memory: Memory) -> None:
+    run = await Run.objects.acreate(owner=memory.owner, query="x", strategy="flash", state="finished")
+    found = await sync_to_async(why_not)(run, topic=str(memory.garden[0].pk))
+    assert (found.stage, found.counterfactuals) == ("not_searched", ())
+
+
+async def test_the_command_prints_the_sentence_and_what_was_tried(
+    memory: Memory, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed() -> str:
+        call_command("why_not", str(run.pk), "--text", memory.other[0].summary)
+        with pytest.raises(CommandError):
+            call_command("why_not", "no-run", "--topic", "1")
+        return capsys.readouterr().out
+
+    assert (await sync_to_async(printed)()).startswith("below_threshold: Topic:")
+
+
+async def test_the_page_answers_in_the_readers_language_and_fills_in_the_fork(
+    memory: Memory, run: Run, as_admin: Client
+) -> None:
+    def pages() -> None:
+        row = as_admin.get(f"/runs/{run.pk}/").content.decode()
+        assert f'href="/runs/{run.pk}/why-not/?topic=Topic' in row
+        unseen = [t for t in memory.garden if f'data-topic="Topic:{t.pk}"' not in row]
+        address = f"/runs/{run.pk}/why-not/?topic=Topic:{unseen[0].pk}"
+        page = html.unescape(as_admin.get(address).content.decode())
+        assert "only the first 5 were shown" in page
+        (editor,) = set(re.findall(r'href="(/runs/[^"]*/fork/\?[^"]*candidates=25[^"]*)"', page))
+        form = as_admin.get(editor).content.decode()
+        assert re.search(r'name="p_candidates" value="25"', form)
+        russian = as_admin.get(address, headers={"Accept-Language": "ru"}).content.decode()
+        assert "показали только первые 5" in russian
+        part = as_admin.get(address, headers={"HX-Request": "true"}).content.decode()
+        assert "<html" not in part
+        assert as_admin.get(f"/runs/{run.pk}/why-not/").status_code == 200
+
+    await sync_to_async(pages)()

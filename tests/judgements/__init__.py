@@ -1,0 +1,1 @@
+"""Judgements of answers and candidates, and golden questions."""

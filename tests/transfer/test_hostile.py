@@ -1,0 +1,317 @@
+"""A file is hostile until proven otherwise: whatever stands in an export, nothing outside its memory changes.
+
+For every exported model, every column of it and every place inside its JSON, a file in which that value is another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection, transaction
+from django.test import Client
+from django.urls import reverse
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from memoryapp import curation, knowledge, transfer
+from memoryapp.curation import CurationError
+from memoryapp.importers.formats.memories.jsonl import conversation
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile
+from memoryapp.invariants import violations
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Fact,
+    Finding,
+    FindingMessage,
+    KnowledgeEdit,
+    Message,
+    Pause,
+    Person,
+    Suggestion,
+    Topic,
+    TopicEdit,
+    UnreadTopic,
+)
+from memoryapp.models.user import Owned
+from memoryapp.transfer.checking import checked
+from memoryapp.transfer.rows import exported, label
+from tests.transfer.test_transfer import export, filled
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+SPLIT = {
+    **{"at": [], "size_chars": 90, "gain": 0.5, "similarity": 0.2, "usual": 0.4, "pause_seconds": 90_000.0},
+    **{"parts": [[1, 10], [1, 10]], "limit": 80},
+}
+# The pages that show rows of a kind; the history shows every memory.
+PAGES = {
+    **dict.fromkeys(("topic", "topicmessage", "message", "place"), ("topics", "messages", "topic_map")),
+    **dict.fromkeys(("topicedit", "editedtopic", "knowledgeedit"), ("undo_range",)),
+    **dict.fromkeys(("finding", "findingmessage", "unreadtopic"), ("review", "extraction", "memory_pipeline")),
+    "person": ("people",),
+    "fact": ("facts",),
+    "artifact": ("artifacts", "memory_pipeline"),
+    "suggestion": ("queue",),
+    "importbatch": ("imports",),
+    "pause": ("memory_pipeline",),
+    "chatuser": ("memory", "memory_settings"),
+}
+ROWS = {"person": Person, "fact": Fact, "artifact": Artifact, "suggestion": Suggestion, "finding": Finding}
+NUMBERS = (-1, 0, 1, 2**15, 2**31, 2**63, 2**64 + 1, 10**400, 1e308, -0.5)
+TEXTS = ("", "x" * 301, "\x00\ud800", "../../secret_key", "%(x)s {y}", "NaN", "0001-01-01", "9999-12-31T23:59:59-12")
+ODD = (None, True, [], {}, [[]], {"a": None}, {"1": None}, [None, 1, "x"])
+
+
+MODELS = {label(model): model for model in [*exported(), ChatUser]}
+
+
+@pytest.fixture
+def law(anna: ChatUser, boris: ChatUser, tmp_path: Path, as_admin: Client) -> Law:
+    """Anna's memory, which nothing may reach, and the lines of a hostile file."""
+    for owner in (anna, boris):
+        filled(owner)
+        decided(owner)
+    lines = [json.loads(line) for line in export(boris, tmp_path / "boris.jsonl").read_text().splitlines()]
+    return Law(anna, lines, tmp_path / "hostile.jsonl", as_admin, fingerprint(anna))
+
+
+def decided(owner: ChatUser) -> None:
+    """Adds what waits for a decision, and what was left undone."""
+    topic, other = Topic.objects.of(owner).live()[:2]
+    message = topic.message_set.in_order()[0]
+    edit = KnowledgeEdit.objects.filter(owner=owner, noun="person").order_by("pk")[0]
+    past = Fact.objects.get(owner=owner)
+    values = {"relation": "likes", "category": "food", "content": "figs", "type": "status", "importance": 9}
+    knowledge.replace(owner, past, values, actor="ada")
+    file = Artifact.objects.get(owner=owner)
+    change = knowledge.edit(owner, file, {"summary": "A plan."}, actor="ada")
+    knowledge.undo(owner, change, actor="ada")
+    note = {"code": "endpoint_late", "values": {"host": "h", "seconds": 2.5}}
+    Artifact.objects.filter(pk=file.pk).update(state="failed", fault="late", fault_note=note)
+    fact = Finding.objects.create(owner=owner, noun="fact", topic=topic, values=values, alike=[past.pk], target=past.pk)
+    FindingMessage.objects.create(owner=owner, finding=fact, message=message)
+    person = {"display_name": "Egon", "aliases": ["E"], "bio": "A vet.", "circle": "Other", "username": ""}
+    Finding.objects.create(
+        owner=owner, noun="person", topic=other, values=person, state="confirmed", edit=edit, row=1, decided_by="ada"
+    )
+    UnreadTopic.objects.create(owner=owner, topic=other, state="failed", due_at=message.sent_at, fault="late")
+    Pause.objects.create(owner=owner, kind="extract", by="ada")
+    Suggestion.objects.update(state="open")
+    split = {**SPLIT, "at": [topic.message_set.in_order()[1].pk]}
+    key = f"split-{topic.pk}"
+    Suggestion.objects.create(owner=owner, kind="split", key=key, topics=[topic.pk], evidence=split, decided_by="ada")
+
+
+@dataclass
+class Law:
+    victim: ChatUser
+    lines: list[dict[str, Any]]
+    path: Path
+    client: Client
+    before: list[Any]
+
+    def places(self, kind: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Yields each place in the lines of a kind once, as the index of a line and the path inside it."""
+        seen = set()
+        for index, line in enumerate(self.lines):
+            for path in paths(line) if str(line.get("mnemoscope", "message")) == kind else ():
+                steps = ("#" if str(step).isdigit() else step for step in path)
+                shape = (str(line.get("noun")), str(line.get("kind")), *steps)
+                if path != ("mnemoscope",) and shape not in seen:
+                    seen.add(shape)
+                    yield index, path
+
+    def takes(self, forged: list[tuple[int, tuple[Any, ...], Any]]) -> None:
+        """Puts the values into the file, without those for which it is then refused."""
+        before = list(self.lines)
+        for index, path, value in forged:
+            self.lines[index] = json.loads(json.dumps(self.lines[index]))
+            put(self.lines[index], path, value)
+        if forged and not (all(_is_read(self.lines[index]) for index, *_rest in forged) and self.is_restored()):
+            self.lines = before
+            half = len(forged) // 2
+            if half:
+                self.takes(forged[:half])
+                self.takes(forged[half:])
+
+    def is_restored(self, *kinds: str) -> bool:
+        """Restores the file; for ``kinds`` also undoes and redoes every change, and looks at their pages. A file that
+        is refused is refused with a sentence."""
+        self.path.write_text("".join(f"{json.dumps(line)}\n" for line in self.lines))
+        refused = ""
+        try:
+            with transaction.atomic():
+                transfer.restore(self.path, "copy")
+                if kinds:
+                    self._lived(ChatUser.objects.get(name="copy"), kinds)
+                transaction.set_rollback(True)
+        except UnreadableFile as error:
+            refused = str(error)
+        assert not refused or "cannot be restored" in refused
+        assert fingerprint(self.victim) == self.before
+        return not refused
+
+    def _lived(self, copy: ChatUser, kinds: Sequence[str]) -> None:
+        settled()
+        self._looked_at(copy, kinds)
+        for _again in range(2):
+            for model, undo in ((KnowledgeEdit, knowledge.undo), (TopicEdit, curation.undo)):
+                for edit in model.objects.filter(owner=copy).order_by("-pk"):
+                    with suppress(CurationError), transaction.atomic():
+                        undo(copy, edit, actor="eve")
+                        settled()
+        assert list(violations()) == []
+        assert fingerprint(self.victim) == self.before
+        self._looked_at(copy, kinds)
+
+    def _looked_at(self, copy: ChatUser, kinds: Sequence[str]) -> None:
+        lists = dict.fromkeys(("history", *(name for kind in kinds for name in PAGES.get(kind, ()))))
+        addresses = [reverse(name, args=[copy.pk]) for name in lists]
+        for kind in ROWS.keys() & set(kinds):
+            rows = ROWS[kind]._default_manager.filter(owner=copy)
+            addresses += [reverse(kind, args=[copy.pk, row.pk]) for row in rows]
+        if "topic" in kinds:
+            addresses += [reverse("topic", args=[topic.pk]) for topic in Topic.objects.of(copy)[:2]]
+        for address in addresses:
+            assert self.client.get(address).status_code < 500
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yields the path of each value inside this one, and in each object that of one more name."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield (*at, key)
+        if len(at) < 4:
+            yield from paths(item, (*at, key))
+    if isinstance(value, dict) and at:
+        yield from ((*at, name) for name in ("owner_id", "id", "call_id"))
+
+
+def _is_read(line: dict[str, Any]) -> bool:
+    """Whether a line passes the first check; most hostile ones do not, and need no restore to be refused."""
+    model = MODELS.get(str(line.get("mnemoscope")))
+    try:
+        if model:
+            checked(model, line)
+        elif "mnemoscope" not in line:
+            beside = {name: value for name, value in line.items() if name != "metadata"}
+            return all(isinstance(item, MessageRecord) for item in conversation(beside, 1, Clock(any_dates=True)))
+    except BadRecord:
+        return False
+    return True
+
+
+def put(line: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
+    *way, last = path
+    at: Any = line
+    # What was put in before may have taken the place of what this one was inside.
+    with suppress(TypeError, IndexError, KeyError):
+        for step in way:
+            at = at[step]
+        at[last] = value
+
+
+def settled() -> None:
+    """What the database looks at when a transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+
+
+def fingerprint(owner: ChatUser) -> list[Any]:
+    """All rows of a memory, as the database writes them."""
+    owned = [each for each in apps.get_app_config("memoryapp").get_models() if issubclass(each, Owned)]
+    rows = "SELECT md5(string_agg(x::text, '|' ORDER BY x::text)) FROM {} x WHERE owner_id = {}"
+    queries = [f"({rows.format(model._meta.db_table, owner.pk)})" for model in owned]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(queries)}, (SELECT u::text FROM memoryapp_chatuser u WHERE id = {owner.pk})")
+        return list(cursor.fetchone())
+
+
+def values(victim: ChatUser, place: int) -> st.SearchStrategy[Any]:
+    """Values of every kind; which is the simplest depends on the place, so that few examples try many."""
+    theirs = (victim.pk, Topic.objects.of(victim)[0].pk, Message.objects.of(victim)[0].pk)
+    listed = [*theirs, *NUMBERS, *TEXTS, *ODD, "ы" * 300_000]
+    turned = listed[place % len(listed) :] + listed[: place % len(listed)]
+    return st.one_of(st.sampled_from(turned), st.text(max_size=40))
+
+
+# What a file contains, by what its values can break together: the talk, its rows, their history, what waits.
+GROUPS = {
+    "talk": ("message", "place", "topic", "topicmessage", "editedtopic"),
+    "rows": ("person", "fact", "artifact", "chatuser"),
+    "history": ("topicedit", "knowledgeedit", "importbatch"),
+    "decisions": ("suggestion", "finding", "findingmessage", "unreadtopic", "pause"),
+}
+
+
+def test_every_kind_of_line_is_in_a_group() -> None:
+    every = {"message", "place", "chatuser", *map(label, exported())} - {"media"}
+    assert sorted(kind for group in GROUPS.values() for kind in group) == sorted(every)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_value_of_a_file_reaches_another_memory_or_breaks_its_own(group: str, law: Law) -> None:
+    kinds, whole = GROUPS[group], list(law.lines)
+    places = [(kind, list(law.places(kind))) for kind in kinds]
+    assert all(found for _kind, found in places)
+
+    @settings(max_examples=1, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def each(data: st.DataObject) -> None:
+        law.lines = list(whole)
+        for _kind, found in places:
+            law.takes([(*at, data.draw(values(law.victim, place))) for place, at in enumerate(found)])
+        assert law.is_restored(*kinds)
+
+    each()
+
+
+def test_the_file_itself_is_restored_and_all_of_it_can_be_undone(law: Law) -> None:
+    assert law.is_restored("finding")
+
+
+def test_edits_whose_sides_a_file_exchanged_are_refused(law: Law) -> None:
+    for line in law.lines:
+        if line.get("mnemoscope") == "editedtopic":
+            line["side"] = "in" if line["side"] == "out" else "out"
+    assert not law.is_restored()
+
+
+def test_the_undo_of_a_change_that_a_file_made_up_is_refused_with_a_sentence(law: Law) -> None:
+    """The merged topic goes by another edit than in truth, so one undo would bring back its messages beside themselves,
+    and another would leave messages without a topic."""
+    undone, edited = (
+        next(line["n"] for line in law.lines if line.get("mnemoscope") == "topicedit" and line["kind"] == kind)
+        for kind in ("undo", "edit")
+    )
+    for line in law.lines:
+        if line.get("mnemoscope") == "editedtopic" and (line["edit_id"], line["side"]) == (undone, "out"):
+            line["edit_id"] = edited
+    assert law.is_restored("editedtopic")
+    transfer.restore(law.path, "copy")
+    copy = ChatUser.objects.get(name="copy")
+    for kind in ("undo", "edit"):
+        with pytest.raises(CurationError, match="in no topic, or in two"):
+            curation.undo(copy, TopicEdit.objects.get(owner=copy, kind=kind), actor="eve")
+    assert list(violations()) == []
+    topic = Topic.objects.of(copy).live()[0]
+    made = curation.swap(copy, curation.plan_edit(copy, topic.pk, "Plums"), kind=TopicEdit.Kind.EDIT, actor="eve")
+    curation.undo(copy, made, actor="eve")
+    settled()
+
+
+@pytest.mark.parametrize("time", [2**31, "1767225600"])
+def test_a_time_of_the_history_is_a_text_that_its_undo_can_read(time: Any, law: Law) -> None:
+    for line in law.lines:
+        for row in (*(line.get("before") or {}).values(), *(line.get("after") or {}).values()):
+            if row and "created_at" in row:
+                row["created_at"] = time
+    assert not law.is_restored("knowledgeedit")
