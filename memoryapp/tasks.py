@@ -1,4 +1,7 @@
-"""The tasks of the worker: each finds its work in the rows, calls one domain function, and may run twice."""
+"""The tasks of the worker: each finds its work in the rows, calls one domain function, and may run twice.
+
+Chat users with work are listed before it begins: no cursor stays open while a model is asked.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,7 @@ def _embed(row: EmbeddingProfile, owner: ChatUser | None = None) -> None:
 @app.task
 def index_talk() -> None:
     """Makes the passages of messages that came with a file, and the vectors of what was just said."""
-    for owner in passages.with_bare().iterator():
+    for owner in list(passages.with_bare()):
         _renew(owner)
     row = profiles.serving()
     fresh = ChatUser.objects.filter(pk__in=missing.fresh(row).values("owner"))
@@ -159,7 +162,7 @@ def _describer() -> Describer | None:
 def archive_due() -> None:
     with _lane("archive_due", DUE_LANES) as is_free:
         owners = archiving.with_active_sessions() if is_free else ChatUser.objects.none()
-        for owner in work.unpaused(owners, Work.Kind.ARCHIVE).iterator():
+        for owner in list(work.unpaused(owners, Work.Kind.ARCHIVE)):
             _archive(owner, _embedder())
 
 
@@ -246,7 +249,7 @@ def verify_asked() -> None:
 
 @app.task
 def suggest_due() -> None:
-    for owner in work.unpaused(suggestions.with_unchecked(), Work.Kind.CONSOLIDATE).iterator():
+    for owner in list(work.unpaused(suggestions.with_unchecked(), Work.Kind.CONSOLIDATE)):
         _suggest(owner)
 
 
@@ -266,7 +269,7 @@ def consolidate_due() -> None:
     if not settings.LLM_BASE_URL:
         return
     with advisory_locks.exclusive("consolidation", 0) as is_alone:
-        for owner in work.unpaused(consolidation.due(), Work.Kind.CONSOLIDATE).iterator() if is_alone else ():
+        for owner in list(work.unpaused(consolidation.due(), Work.Kind.CONSOLIDATE)) if is_alone else ():
             _consolidate(owner)
 
 
@@ -291,7 +294,7 @@ def extract_due() -> None:
         return
     model = extraction.Model(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, clients.open_chat)
     is_enough = extraction.enough_after(EXTRACTION_SECONDS)
-    for owner in work.unpaused(extraction.with_due(), Work.Kind.EXTRACT).iterator():
+    for owner in list(work.unpaused(extraction.with_due(), Work.Kind.EXTRACT)):
         if is_enough():
             return
         _extract(owner, model, is_enough)
