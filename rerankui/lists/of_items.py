@@ -42,6 +42,8 @@ MESSAGES = {
     "text": "text",
     "topic": "topic_id",
 }
+# The column says where a message is today.
+MESSAGES_THEN = {title: column for title, column in MESSAGES.items() if title != "topic"}
 ARTIFACTS = {
     "id": "pk",
     "name": "name",
