@@ -35,7 +35,7 @@ def run_charts(request: HttpRequest, pk: UUID) -> HttpResponse:
         "legend": [(name, STATE_WORDS[name]) for name in LEGEND if name != "below"],
         "state_words": STATE_WORDS,
     }
-    return render(request, "pages/charts/run_charts.html", context)
+    return render(request, "pages/runs/run_charts.html", context)
 
 
 def _handed_over(run: Run) -> str:

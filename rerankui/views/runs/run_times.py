@@ -39,4 +39,4 @@ def run_times(request: HttpRequest) -> HttpResponse:
         "cost_days": days,
         "cost_stages": costs.STAGES,
     }
-    return show(request, "pages/charts/run_times.html", "partials/charts/run_times.html", context)
+    return show(request, "pages/runs/run_times.html", "partials/runs/charts/run_times.html", context)
