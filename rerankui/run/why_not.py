@@ -82,8 +82,10 @@ def _prompts(run: Run, explanation: Explanation) -> str:
     if explanation.stage not in _JUDGED or not settings.LLM_BASE_URL or run.fallback:
         return ""
     others = stability.other_prompts(forks.events_of(run))
-    query = urlencode({"kind": "prompted", "prompt": others[0], "times": _TRIES}) if others else ""
-    return f"{reverse('run_lab', args=[run.pk])}?{query}" if query else ""
+    if not others:
+        return ""
+    query = urlencode([("kind", "prompted"), ("prompt", others[0]), ("times", str(_TRIES))])
+    return f"{reverse('run_lab', args=[run.pk])}?{query}"
 
 
 def _way(run: Run, stage: str) -> Iterator[WayStep]:
