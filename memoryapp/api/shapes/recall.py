@@ -44,7 +44,8 @@ class RecallBody(StrictBody):
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
     Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
-    content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen topics, or the passages that answer.
+    content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen
+    topics, or the passages that answer.
     """
 
     model_config = exemplified(user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5})
@@ -63,8 +64,8 @@ class ChosenTopic(BaseModel):
 
     ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
     topics are handed over with every recall; their score is 0 if this query did not find them. Summary,
-    times and count are missing if the topic was erased meanwhile. ``messages`` and ``passages``, the messages around what
-    answers, long ones cut, are there if ``include`` names them.
+    times and count are missing if the topic was erased meanwhile. ``messages`` and ``passages`` (the messages around
+    what answers, long ones cut) are there if ``include`` names them.
     """
 
     id: str
