@@ -129,6 +129,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "run_grades",
         "run_golden",
         "run_lab",
+        "run_causes",
         "run_charts",
         "run_times",
     ),

@@ -23,7 +23,7 @@ from rerankui.views import (
 )
 from rerankui.views.account import account, session
 from rerankui.views.ask import ask, recall
-from rerankui.views.compare import compare, lab, several
+from rerankui.views.compare import causes, compare, lab, several
 from rerankui.views.curation import change, merge, queue, resplit
 from rerankui.views.evaluations import evaluations, golden, start
 from rerankui.views.history import history, undo
@@ -141,6 +141,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
     path("runs/<uuid:pk>/charts/", run_charts.run_charts, name="run_charts"),
     path("runs/times/", run_times.run_times, name="run_times"),
+    path("runs/<uuid:pk>/causes/", causes.run_causes, name="run_causes"),
     path("compare/", compare.compared, name="compare"),
     path("memory/<int:owner>/several/", several.several, name="several"),
     path("runs/<uuid:pk>/frame/", run.run_frame, name="run_frame"),
