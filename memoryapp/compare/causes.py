@@ -1,8 +1,8 @@
 """Which of the two changed an answer: the memory, or the model with its prompt.
 
 The question of a run is asked again over the memory of then and of now, by the model and prompt of then and of now:
-four forks that differ in nothing else, because the rewritten query is replayed. Where the model and the prompt are the same
-as then there are two. Topics that an edit made of others count as the same matter.
+four forks that differ in nothing else, because the rewritten query is replayed. Where the model and the prompt are the
+same as then there are two. Topics that an edit made of others count as the same matter.
 """
 
 from __future__ import annotations
