@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -20,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import prompt_versions
 from memoryapp.compare.comparison import ComparedTopic, CompareError, compare
-from memoryapp.compare.states import USED
+from memoryapp.compare.states import USED, RunStates, states_of_runs
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import Event, TurnStarted
 from memoryapp.engine.memory import parse_topic_id
@@ -52,13 +53,15 @@ class AskedModel:
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """A cell of the table: the memory of ``memory`` asked by the model of ``model``. ``run`` is None until it is asked;
-    ``chosen`` are the topics that it chose, ``gone`` those of the run that it did not."""
+    ``chosen`` are the topics that it chose, ``named`` the same under the ids by which it met them, ``gone`` those of
+    the run that it did not."""
 
     memory: When
     model: When
     run: Run | None
     chosen: Sequence[ComparedTopic] = ()
     gone: Sequence[ComparedTopic] = ()
+    named: Sequence[tuple[str, ComparedTopic]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,8 @@ def causes(run: Run, events: Sequence[Event]) -> Causes:
         return found
     topics = compare([run, *(each for pk, each in ended.items() if pk != run.pk)]).topics
     own = frozenset(topic.id for topic in topics if topic.states[run.pk] in USED)
-    filled = [_filled(cell, topics, own) for cell in cells]
+    known = states_of_runs(run.owner_id, list(ended))
+    filled = [_filled(cell, topics, own, known) for cell in cells]
     lost = [] if found.going or found.missing else _lost(run, filled, then)
     return Causes(run, then, models, filled, _cause(filled, own, is_whole=not found.going), own, lost)
 
@@ -199,13 +203,17 @@ def _cells(run: Run, then: datetime, models: Mapping[When, AskedModel], *, is_em
     return cells
 
 
-def _filled(cell: Crossing, topics: Sequence[ComparedTopic], own: frozenset[str]) -> Crossing:
+def _filled(
+    cell: Crossing, topics: Sequence[ComparedTopic], own: frozenset[str], known: Mapping[UUID, RunStates]
+) -> Crossing:
     if cell.run is None or not cell.run.is_finished:
         return cell
+    states = known[cell.run.pk].states
     chosen = [topic for topic in topics if topic.states.get(cell.run.pk) in USED]
     ids = {topic.id for topic in chosen}
     gone = [topic for topic in topics if topic.id in own and topic.id not in ids]
-    return Crossing(cell.memory, cell.model, cell.run, chosen, gone)
+    named = [(id, topic) for topic in chosen for id in topic.lineage.ids if states.get(id) in USED]
+    return Crossing(cell.memory, cell.model, cell.run, chosen, gone, named)
 
 
 def _cause(cells: Sequence[Crossing], own: frozenset[str], *, is_whole: bool) -> Cause:

@@ -72,6 +72,8 @@ async def test_a_merge_is_named_as_what_lost_a_topic(memory: Memory) -> None:
     [lost] = changed.lost
     assert f"Topic:{wanted}" in lost.topic.lineage.ids
     assert lost.edit == edit
+    [then, *_rest] = changed.cells
+    assert [id for id, _topic in then.named] == [f"Topic:{wanted}"], "under the number that it had then"
 
 
 async def test_a_model_that_chooses_otherwise_over_the_same_memory_is_named(
