@@ -141,7 +141,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "golden_set",
         "golden_question",
     ),
-    "topics": ("topic", "topic_pick", "resplit", "change", "change_effect", "topic_map", "merge"),
+    "topics": ("topic", "topic_blame", "topic_pick", "resplit", "change", "change_effect", "topic_map", "merge"),
     "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
     "facts": ("fact", "fact_edit", "fact_add", "fact_delete", "extraction"),
     "artifacts": ("artifact", "artifact_edit", "artifact_retry", "artifact_upload", "artifact_delete"),

@@ -42,7 +42,7 @@ from rerankui.views.runs import (
     run_why_not,
     runs,
 )
-from rerankui.views.topics import topic, topic_map, topic_pick, topics
+from rerankui.views.topics import topic, topic_blame, topic_map, topic_pick, topics
 
 handler400 = "rerankui.web.malformed.bad_request"
 handler500 = "rerankui.web.unreachable.server_error"
@@ -65,6 +65,7 @@ urlpatterns = [
     path("memory/<int:owner>/facts/", facts.facts, name="facts"),
     path("topics/<int:pk>/", topic.topic, name="topic"),
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
+    path("topics/<int:pk>/blame/", topic_blame.topic_blame, name="topic_blame"),
     path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
     path("memory/<int:owner>/map/", topic_map.topic_map, name="topic_map"),
