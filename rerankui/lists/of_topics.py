@@ -10,6 +10,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
+from memoryapp.browsing.foreign import has_foreign_summary
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import parse_topic_id
@@ -54,6 +55,7 @@ def facets_of(owner: ChatUser) -> tuple[Facet, ...]:
         Facet("recalled", gettext_lazy("Recalled"), _yes_no(_recalled(owner)), _recalled_words),
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
+        Facet("written", gettext_lazy("Summary’s letters"), _written(owner), _written_words),
     )
 
 
@@ -103,6 +105,10 @@ def _equal(owner: ChatUser) -> Q:
     return Q(summary__in=summaries.annotate(n=Count("pk")).filter(n__gt=1).values("summary"))
 
 
+def _written(owner: ChatUser) -> Case:
+    return Case(When(has_foreign_summary(owner), then=Value("foreign")), default=Value("same"))
+
+
 def _recalled(owner: ChatUser) -> Q:
     """Whether it was shown to a model in one of the last runs."""
     runs = Run.objects.of(owner).by_hand().order_by("-created_at").values("pk")[:RUNS_LOOKED_AT]
@@ -122,6 +128,10 @@ def _recalled_words(value: str) -> str:
 
 def _facts_words(value: str) -> str:
     return _("with facts") if value == "yes" else _("without facts")
+
+
+def _written_words(value: str) -> str:
+    return _("other than its messages’") if value == "foreign" else _("as its messages’")
 
 
 def _equal_words(value: str) -> str:
