@@ -65,9 +65,7 @@ SECTIONS: Mapping[str, Destination] = {
     "people": Destination("people", _("People"), "users", True),
     "facts": Destination("facts", _("Facts"), "bulb", True),
     "artifacts": Destination("artifacts", _("Artifacts"), "paperclip", True, also=_("files, documents")),
-    "quality": Destination(
-        "quality", _("Quality"), "zoom-in", True, also=_("gaps, coverage, duplicates, statistics")
-    ),
+    "quality": Destination("quality", _("Quality"), "zoom-in", True, also=_("gaps, coverage, duplicates, statistics")),
     "imports": Destination("imports", _("Import"), "database-import", True, also=_("imports, upload, chat file")),
     "inbox": Destination("inbox", _("Inbox"), "checklist", True, also=_("to do, decisions")),
     "history": Destination("history", _("History"), "clock", True, also=_("undo, changes")),
