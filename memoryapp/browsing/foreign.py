@@ -6,8 +6,7 @@ of English talk is not.
 
 from __future__ import annotations
 
-from django.db.models import Q
-from django.db.models.expressions import RawSQL
+from django.db import connection
 
 from memoryapp.engine.text.lexical import WIDE
 from memoryapp.models import ChatUser
@@ -30,6 +29,8 @@ WHERE CASE WHEN octet_length(topic.summary) > {WIDE} * char_length(topic.summary
 """
 
 
-def has_foreign_summary(owner: ChatUser) -> Q:
-    """Which topics of this owner have one."""
-    return Q(pk__in=RawSQL(FOREIGN_SUMMARIES, [[owner.pk]]))
+def topics_with_foreign_summary(owner: ChatUser) -> list[int]:
+    """The numbers of this owner's topics that have one; every message's passages are looked at."""
+    with connection.cursor() as cursor:
+        cursor.execute(FOREIGN_SUMMARIES, [[owner.pk]])
+        return [number for (number,) in cursor.fetchall()]

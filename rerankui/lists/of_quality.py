@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QualityFigure:
-    """``name`` and ``among`` are fields of ``Quality``: the figure, and all of which it is a part.
+    """``of`` is the figure, ``among`` all of which it is a part, 0 where there is no whole.
 
     ``route`` with ``query`` is the list that shows exactly what is counted.
     """
 
-    name: str
-    among: str
+    of: Callable[[Quality], int]
+    among: Callable[[Quality], int]
     label: StrOrPromise
     why: StrOrPromise
     icon: str
@@ -60,8 +60,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
         _("Coverage"),
         (
             QualityFigure(
-                "waiting",
-                "messages",
+                lambda found: found.waiting,
+                lambda found: found.messages,
                 _("Messages in no topic"),
                 _("A recall finds them as active sessions; facts and people are extracted once they are archived."),
                 "messages",
@@ -69,16 +69,16 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
                 "?place=active#latest",
             ),
             QualityFigure(
-                "quiet",
-                "",
+                lambda found: found.quiet,
+                lambda found: 0,
                 _("Chats silent for a day, not archived"),
                 _("Nobody is likely to add to them. Archive them now, or see why the worker has not."),
                 "clock",
                 "memory",
             ),
             QualityFigure(
-                "segmented",
-                "topics",
+                lambda found: found.segmented,
+                lambda found: found.topics,
                 _("Topics cut by the segmenter"),
                 _("No chat model divided these messages, so their borders and summaries deserve a look."),
                 "scissors",
@@ -91,8 +91,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
         _("Summaries"),
         (
             QualityFigure(
-                "foreign",
-                "topics",
+                lambda found: found.foreign,
+                lambda found: found.topics,
                 _("Summaries in other letters than their messages"),
                 _("Words of a question do not meet them, and a model reads a title in another language than the talk."),
                 "language",
@@ -100,8 +100,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
                 "?written=foreign",
             ),
             QualityFigure(
-                "equal",
-                "topics",
+                lambda found: found.equal,
+                lambda found: found.topics,
                 _("Summaries equal to another’s"),
                 _("A model cannot tell such topics apart by their lines. Merge them, or say what differs."),
                 "arrows-join",
@@ -114,8 +114,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
         _("Use"),
         (
             QualityFigure(
-                "unused",
-                "topics",
+                lambda found: found.unused,
+                lambda found: found.topics,
                 _("Topics that no recent recall showed"),
                 _("None of the last 300 recalls had them among its candidates: small talk, or a vague summary."),
                 "radar-2",
@@ -123,8 +123,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
                 "?recalled=no",
             ),
             QualityFigure(
-                "factless",
-                "topics",
+                lambda found: found.factless,
+                lambda found: found.topics,
                 _("Topics without facts"),
                 _("Nothing lasting was extracted from them, or their turn has not come."),
                 "bulb",
@@ -137,8 +137,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
         _("Facts and people"),
         (
             QualityFigure(
-                "replaced",
-                "facts",
+                lambda found: found.replaced,
+                lambda found: found.facts,
                 _("Facts replaced within a week"),
                 _("What the memory took for true until lately: check that the newer fact is the right one."),
                 "refresh",
@@ -146,8 +146,8 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
                 "?time=past&replaced=week",
             ),
             QualityFigure(
-                "seldom",
-                "people",
+                lambda found: found.seldom,
+                lambda found: found.people,
                 _("People mentioned once or never"),
                 _("Often a second spelling of somebody known. Merge them, or delete who does not matter."),
                 "users",
@@ -173,5 +173,4 @@ def heads() -> list[QualityFigure]:
 
 
 def _counted(owner: ChatUser, found: Quality, figure: QualityFigure) -> CountedFigure:
-    among = getattr(found, figure.among) if figure.among else 0
-    return CountedFigure(figure, getattr(found, figure.name), among, figure.address(owner))
+    return CountedFigure(figure, figure.of(found), figure.among(found), figure.address(owner))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.db.models import Case, Count, Exists, F, Func, JSONField, OuterRef, Q, TextField, Value, When
 from django.db.models.functions import Cast, TruncMonth
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from memoryapp.browsing.foreign import has_foreign_summary
+from memoryapp.browsing.foreign import topics_with_foreign_summary
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import parse_topic_id
@@ -45,7 +48,9 @@ _SIZES = {
 }
 
 
-def facets_of(owner: ChatUser) -> tuple[Facet, ...]:
+def facets_of(owner: ChatUser, query: QueryDict) -> tuple[Facet, ...]:
+    """The facets of this owner's topics. That of foreign summaries reads all passages, so it is only there where the
+    address chooses it, as the page of quality does."""
     facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
     return (
         Facet("month", gettext_lazy("Month"), _month(), month_words, in_order=True),
@@ -55,7 +60,7 @@ def facets_of(owner: ChatUser) -> tuple[Facet, ...]:
         Facet("recalled", gettext_lazy("Recalled"), _yes_no(_recalled(owner)), _recalled_words),
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
-        Facet("written", gettext_lazy("Summary’s letters"), _written(owner), _written_words),
+        *_of_letters(owner, query),
     )
 
 
@@ -105,8 +110,13 @@ def _equal(owner: ChatUser) -> Q:
     return Q(summary__in=summaries.annotate(n=Count("pk")).filter(n__gt=1).values("summary"))
 
 
+def _of_letters(owner: ChatUser, query: QueryDict) -> Iterator[Facet]:
+    if "written" in query:
+        yield Facet("written", gettext_lazy("Summary’s letters"), _written(owner), _written_words)
+
+
 def _written(owner: ChatUser) -> Case:
-    return Case(When(has_foreign_summary(owner), then=Value("foreign")), default=Value("same"))
+    return Case(When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign")), default=Value("same"))
 
 
 def _recalled(owner: ChatUser) -> Q:

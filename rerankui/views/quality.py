@@ -28,6 +28,6 @@ def quality_of_all(request: HttpRequest) -> HttpResponse:
     found = qualities(page.rows, now=timezone.now())
     rows = [(owner, of_quality.row(owner, found[owner.pk])) for owner in page]
     total = sum(found.values(), Quality())
-    sums = [getattr(total, head.name) for head in of_quality.heads()]
+    sums = [head.of(total) for head in of_quality.heads()]
     context = {"page": page, "rows": rows, "heads": of_quality.heads(), "sums": sums}
     return render(request, "pages/quality/quality_all.html", context)

@@ -30,7 +30,7 @@ STATES = {
 def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = TopicFilter(request.GET)
-    facets, listed = of_topics.facets_of(of), filtered_topics(of, filters)
+    facets, listed = of_topics.facets_of(of, request.GET), filtered_topics(of, filters)
     found = narrowed(listed, facets, request.GET)
     if file := download(request, found, of_topics.COLUMNS, filters.order, f"topics-{of.pk}"):
         return file
@@ -45,7 +45,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
 
 def matching_topics(owner: ChatUser, query: QueryDict) -> QuerySet[Topic]:
     """The owner's topics that the list with this address shows, on all of its pages."""
-    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner), query)
+    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner, query), query)
 
 
 def filtered_topics(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
