@@ -43,6 +43,8 @@ MESSAGES = {
     "text": "text",
     "topic": "topic_id",
 }
+# The column says where a message is today.
+MESSAGES_THEN = {title: column for title, column in MESSAGES.items() if title != "topic"}
 ARTIFACTS = {
     "id": "pk",
     "name": "name",
@@ -64,6 +66,11 @@ _IMPORTANCE = {
     "2": gettext_lazy("50–79"),
     "1": gettext_lazy("under 50"),
 }
+_REPLACED = {
+    "week": gettext_lazy("within a week"),
+    "before": gettext_lazy("earlier"),
+    "no": gettext_lazy("not replaced"),
+}
 
 
 def people_facets() -> tuple[Facet, ...]:
@@ -78,13 +85,6 @@ def people_facets() -> tuple[Facet, ...]:
         Facet("mentions", gettext_lazy("Mentions"), mentions, lambda value: _MENTIONS.get(value, value), in_order=True),
         Facet("seen", gettext_lazy("Last seen"), _month("last_seen"), month_words, in_order=True),
     )
-
-
-_REPLACED = {
-    "week": gettext_lazy("within a week"),
-    "before": gettext_lazy("earlier"),
-    "no": gettext_lazy("not replaced"),
-}
 
 
 def fact_facets() -> tuple[Facet, ...]:

@@ -30,6 +30,8 @@ COLUMNS = {
     "edited_by_hand": "locked_by_hand",
     "live": "is_live",
 }
+# The column says whether a topic is live today.
+COLUMNS_THEN = {title: column for title, column in COLUMNS.items() if title != "live"}
 _MAKERS = {
     "model": pgettext_lazy("maker", "chat model"),
     "segmenter": pgettext_lazy("maker", "segmenter"),
@@ -48,15 +50,23 @@ _SIZES = {
 }
 
 
-def facets_of(owner: ChatUser, query: QueryDict) -> tuple[Facet, ...]:
-    """The facets of this owner's topics. That of foreign summaries reads all passages, so it is only there where the
-    address chooses it, as the page of quality does."""
+def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tuple[Facet, ...]:
+    """The facets of the topics of today; of an earlier moment those that do not depend on what came later.
+
+    That of foreign summaries reads all passages, so it is only there where the address chooses it, as the page of
+    quality does.
+    """
     facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
-    return (
+    lasting = (
         Facet("month", gettext_lazy("Month"), _month(), month_words, in_order=True),
         Facet("maker", gettext_lazy("Made by"), _maker(), lambda value: _MAKERS.get(value, value)),
         Facet("script", gettext_lazy("Letters"), _script(), lambda value: _SCRIPTS.get(value, value)),
         Facet("size", gettext_lazy("Length"), _size(), lambda value: _SIZES.get(value, value), in_order=True),
+    )
+    if is_past:
+        return lasting
+    return (
+        *lasting,
         Facet("recalled", gettext_lazy("Recalled"), _yes_no(_recalled(owner)), _recalled_words),
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
