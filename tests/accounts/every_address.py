@@ -226,6 +226,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("embedding", "embeddingprofile"): lambda: memory["embeddingprofile"].pk,
         ("tokens", "pk"): lambda: memory["apitoken"].pk,
         ("operators", "pk"): lambda: 1,
+        ("webhooks", "pk"): lambda: 1,
         ("erasures", "pk"): lambda: 1,
         ("golden", "collection"): lambda: WORD,
         ("golden", "pk"): lambda: memory["goldenquestion"].pk,
