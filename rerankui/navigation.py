@@ -107,6 +107,7 @@ ELSEWHERE = (
     Destination("memory", _("This memory at a glance"), "layout-dashboard", True),
     Destination("topic_map", _("Map of topics"), "chart-dots", True),
     Destination("run_open", _("Open a run’s file"), "file-text"),
+    Destination("run_times", _("Times and costs"), "chart-dots", also=_("latency, p95, slow runs, dollars a day")),
     Destination("account", _("Your account"), "user-circle", also=_("sessions, sign out")),
     Destination("password", _("Change the password"), "lock"),
 )
@@ -131,6 +132,8 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "run_grades",
         "run_golden",
         "run_lab",
+        "run_charts",
+        "run_times",
     ),
     "evaluations": (
         "evaluation",
