@@ -17,6 +17,7 @@ from rerankui.views import (
     operators,
     overview,
     pipeline,
+    quality,
     review,
     tokens,
     work,
@@ -69,6 +70,9 @@ urlpatterns = [
     path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
     path("memory/<int:owner>/map/", topic_map.topic_map, name="topic_map"),
+    # what is missing, doubtful or never used
+    path("quality/", quality.quality_of_all, name="quality_all"),
+    path("memory/<int:owner>/quality/", quality.quality, name="quality"),
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),

@@ -86,12 +86,11 @@ class AsyncMnemoscope:
         media: Sequence[Mapping[str, Any]] = (),
         strategy: str | None = None,
         parameters: Mapping[str, Any] = {},
-        include_messages: bool = False,
+        include: Sequence[str] = (),
     ) -> Recalled:
-        """Asks the memory, and waits for what it chooses. ``messages`` are the end of the running conversation."""
-        body = calls.recall_body(
-            self._named(user), query, messages, media, strategy, parameters, include_messages=include_messages
-        )
+        """Asks the memory, and waits for what it chooses. ``messages`` are the end of the running conversation;
+        ``include`` adds the ``messages`` of each chosen topic, or the ``passages`` that answer."""
+        body = calls.recall_body(self._named(user), query, messages, media, strategy, parameters, include)
         return await self._send(calls.recall(body))
 
     def recall_events(
@@ -106,9 +105,7 @@ class AsyncMnemoscope:
     ) -> AsyncGenerator[RunEvent, None]:
         """Asks the memory, and yields each event of the run as it happens, until ``run_finished``. The run goes on if
         the program leaves."""
-        body = calls.recall_body(
-            self._named(user), query, messages, media, strategy, parameters, include_messages=False
-        )
+        body = calls.recall_body(self._named(user), query, messages, media, strategy, parameters)
         return self._events(calls.recall_events(body))
 
     async def ask(

@@ -71,7 +71,7 @@ def recall_body(
     media: Sequence[Sent],
     strategy: str | None,
     parameters: Sent,
-    include_messages: bool,
+    include: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The body of a recall; what is not given is left to the server."""
     given = {
@@ -79,7 +79,7 @@ def recall_body(
         "media": [*media] or None,
         "strategy": strategy,
         "parameters": dict(parameters) or None,
-        "include": ["messages"] if include_messages else None,
+        "include": [*include] or None,
     }
     return {"user": user, "query": query, **{name: value for name, value in given.items() if value is not None}}
 
@@ -93,7 +93,7 @@ def recall_events(body: Sent) -> StreamCall:
 
 
 def question_body(user: str, query: str, messages: Sequence[Sent] | None, parameters: Sent) -> dict[str, Any]:
-    return recall_body(user, query, messages, (), None, parameters, include_messages=False)
+    return recall_body(user, query, messages, (), None, parameters)
 
 
 def ask(body: Sent) -> Call[Answered]:

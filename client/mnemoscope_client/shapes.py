@@ -54,7 +54,8 @@ class StoredMessage(Shape):
 
 
 class RecalledTopic(Shape):
-    """A chosen topic: ``rank`` from 1, ``score`` from 0 to 1. ``messages`` are there if the recall asked for them."""
+    """A chosen topic: ``rank`` from 1, ``score`` from 0 to 1. ``messages`` and
+    ``passages`` are there if the recall asked for them; long messages of passages are cut around what answers."""
 
     id: str
     rank: int
@@ -68,6 +69,7 @@ class RecalledTopic(Shape):
     message_count: int | None = None
     excerpt: str | None = None
     messages: tuple[StoredMessage, ...] | None = None
+    passages: tuple[StoredMessage, ...] | None = None
 
 
 class RecalledItem(Shape):

@@ -35,7 +35,7 @@ RECALL: Mapping[str, Any] = {
 # Every public method with every argument that it takes.
 USED: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = {
     "remember": (([{"role": "user", "text": "Hello"}],), {"user": "boris"}),
-    "recall": (("Which cake?",), {**RECALL, "include_messages": True}),
+    "recall": (("Which cake?",), {**RECALL, "include": ["messages", "passages"]}),
     "recall_events": (("Which cake?",), RECALL),
     "ask": (("Which cake?",), {"user": "boris", "messages": TURNS, "parameters": {"max_topics": 5}, "agent": False}),
     "answered": ((RUN, "A honey cake."), {}),
@@ -51,7 +51,7 @@ USED: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = {
 
 
 def every_call() -> Iterator[Call[Any]]:
-    body = calls.recall_body("anna", "Which cake?", TURNS, [PICTURE], "flash", {"seconds": 5}, include_messages=True)
+    body = calls.recall_body("anna", "Which cake?", TURNS, [PICTURE], "flash", {"seconds": 5}, ["messages"])
     yield calls.remember("anna", "Hello")
     yield calls.recall(body)
     yield calls.ask(calls.question_body("anna", "Which cake?", TURNS, {}))

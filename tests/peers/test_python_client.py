@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompt_values import PromptValue
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
 from mnemoscope_client import (
     AsyncMnemoscope,
     ForbiddenError,
     InvalidError,
     Mnemoscope,
+    MnemoscopeError,
     NotFoundError,
     UnauthorizedError,
     UnreachableError,
 )
+from mnemoscope_client.langchain import MnemoscopeRetriever
 
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, Stack, free_port
@@ -70,13 +79,16 @@ def test_the_readme_s_examples(stack: Stack, token: str, capsys: pytest.CaptureF
     assert "1 run_started" in awaited
     assert "run_finished\npassages" in awaited
     assert "Dasha baked a honey cake with walnuts" in awaited
+    example(stack, token, 2)
+    assert "user (" in (prompt := capsys.readouterr().out)
+    assert "Dasha baked a honey cake with walnuts for my birthday.\nassistant (" in prompt
 
 
 def test_what_is_stored_is_recalled_watched_and_forgotten(memory: Mnemoscope) -> None:
     assert (memory.remember(TALK).added, memory.remember(TALK).skipped) == (2, 2)
     [head] = memory.close_sessions()
     assert [topic.id for topic in memory.topics()] == [head.id]
-    found = memory.recall(QUERY, strategy="vector", parameters={"max_topics": 3}, include_messages=True)
+    found = memory.recall(QUERY, strategy="vector", parameters={"max_topics": 3}, include=["messages"])
     [chosen] = found.topics
     assert [message.id for message in chosen.messages or ()] == ["m1", "m2"]
     assert memory.run(found.run).topics == tuple(each.model_copy(update={"messages": None}) for each in found.topics)
@@ -90,6 +102,42 @@ def test_what_is_stored_is_recalled_watched_and_forgotten(memory: Mnemoscope) ->
     assert memory.forget("m2").counts["memoryapp_message"] == 1
     [topic] = memory.topic(head.id).topics
     assert [message.id for message in topic.messages] == ["m1"]
+
+
+async def test_a_chain_answers_from_what_the_retriever_found(memory: Mnemoscope, stack: Stack, token: str) -> None:
+    """As the guide to custom retrievers tests one: https://python.langchain.com/docs/how_to/custom_retriever/."""
+    memory.remember([*TALK, {"id": "m3", "role": "user", "ts": "2026-03-02T10:00:00Z", "text": "Which tea is green?"}])
+    [head] = memory.close_sessions()
+    retriever = MnemoscopeRetriever(client=memory, strategy="vector", parameters={"max_topics": 3})
+    [document] = retriever.invoke(QUERY)
+    assert "vLLM on our H100 dies with out of memory." in document.page_content
+    metadata = document.metadata
+    assert (document.id, metadata["topic"], metadata["messages"][:2], metadata["rank"]) == (
+        head.id,
+        head.id,
+        ["m1", "m2"],
+        1,
+    )
+    assert 0 < metadata["score"] <= 1
+    assert metadata["url"] == memory.run(metadata["run"]).url
+    assert json.loads(document.model_dump_json())["metadata"] == metadata
+    heard: list[str] = []
+
+    def reply(prompt: PromptValue) -> AIMessage:
+        heard.append(prompt.to_string())
+        return AIMessage("Lower gpu_memory_utilization.")
+
+    prompt = ChatPromptTemplate.from_template("{memory}\n{question}")
+    chain: Any = {"memory": retriever, "question": RunnablePassthrough()} | prompt | reply | StrOutputParser()
+    assert chain.invoke(QUERY) == await chain.ainvoke(QUERY) == "Lower gpu_memory_utilization."
+    assert ["vLLM on our H100 dies with out of memory" in prompt for prompt in heard] == [True, True]
+    async with AsyncMnemoscope(stack.url, token, timeout=PATIENCE) as waiting:
+        awaited = MnemoscopeRetriever(async_client=waiting, user=memory.user, strategy="vector")
+        assert [each.id for each in await awaited.ainvoke(QUERY)] == [head.id]
+        with pytest.raises(NotFoundError):
+            await awaited.ainvoke(QUERY, user="nobody")
+        with pytest.raises(MnemoscopeError, match="no client"):
+            awaited.invoke(QUERY)
 
 
 async def test_the_agent_answers_with_quotations(stack: Stack, token: str) -> None:
