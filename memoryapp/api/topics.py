@@ -137,9 +137,7 @@ def _blamed(grant: Grant, number: int | None) -> dict[str, Any]:
     put_in = found.put_in(names)
     return {
         "id": topic_id(row.pk),
-        "messages": [
-            {"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in
-        ],
+        "messages": [{"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in],
         "summaries": [{"summary": each.summary, "edit": _blamed_edit(each.step)} for each in found.versions],
     }
 

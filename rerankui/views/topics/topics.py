@@ -33,7 +33,8 @@ STATES = {
 def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     of, moment = owner_or_404(request, owner), moment_of(request)
     filters = TopicFilter(request.GET)
-    facets, listed = of_topics.facets_of(of, is_past=moment is not None), filtered_topics(of, filters, moment)
+    facets = of_topics.facets_of(of, request.GET, is_past=moment is not None)
+    listed = filtered_topics(of, filters, moment)
     found = narrowed(listed, facets, request.GET)
     columns = of_topics.COLUMNS_THEN if moment else of_topics.COLUMNS
     if file := download(request, found, columns, filters.order, f"topics-{of.pk}"):
@@ -52,7 +53,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
 
 def matching_topics(owner: ChatUser, query: QueryDict) -> QuerySet[Topic]:
     """The owner's topics that the list with this address shows, on all of its pages."""
-    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner), query)
+    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner, query), query)
 
 
 def filtered_topics(owner: ChatUser, filters: TopicFilter, moment: datetime | None = None) -> QuerySet[Topic]:
