@@ -90,6 +90,8 @@ def test_the_page_names_edits_with_their_reasons_at_a_fixed_cost(
     assert as_stranger.get(f"/topics/{party.pk}/blame/").status_code == 404
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
 def test_programs_read_the_same(anna: ChatUser, talks: tuple[Topic, Topic]) -> None:
     cake, tea = talks
     [party] = put_in(swap(anna, plan_merge(anna, [cake.pk, tea.pk]), kind=Kind.MERGE, actor="cora", reason="one party"))
