@@ -252,6 +252,13 @@ class FindingAdmin(ReadOnlyAdmin):
     raw_id_fields = ("owner", "topic", "call", "follows", "edit")
 
 
+@admin.register(models.SavedView)
+class SavedViewAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "list", "name", "user", "is_shared", "at")
+    list_filter = ("list", "is_shared")
+    raw_id_fields = ("owner", "user")
+
+
 @admin.register(models.ForgetRequest)
 class ForgetRequestAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "message_id", "asked_by", "at")
