@@ -11,7 +11,7 @@ from memoryapp.browsing.quality import FEW_MENTIONS, WEEK
 from memoryapp.models import Artifact, Fact, Message, Person
 from rerankui.lists.facets import Facet
 from rerankui.lists.of_topics import month_words
-from rerankui.templatetags.memory import file_type
+from rerankui.text.file_types import file_type
 
 PEOPLE = {
     "id": "pk",
