@@ -18,7 +18,7 @@ from django.utils.decorators import sync_and_async_middleware
 from memoryapp.api.refusals import refusal
 
 PREFIX = "/v1/"
-MEDIA_TYPES = ("application/json", "application/jsonl", "text/event-stream")
+MEDIA_TYPES = ("application/json", "application/jsonl", "application/x-protobuf", "text/event-stream")
 
 
 @sync_and_async_middleware

@@ -30,6 +30,7 @@ from memoryapp.api import (
     sessions,
     topics,
 )
+from memoryapp.api.otlp import traces
 from memoryapp.api.refusals import add_handlers, refusal
 
 _SENTENCE = re.compile(r"[.;]\s|\.$")
@@ -107,6 +108,7 @@ for module in (
     facts,
     lists,
     erasure,
+    traces,
 ):
     api.add_router("", module.router)
 

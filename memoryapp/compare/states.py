@@ -12,7 +12,7 @@ from django.db import connection
 
 from memoryapp.compare.marks import marks
 from memoryapp.engine.events import from_payload
-from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.memory import is_talk
 
 # From the least to the most that can become of a topic; each is a code of the interface for programs.
 ABSENT, BELOW, SHOWN = "absent", "below", "shown"
@@ -74,7 +74,7 @@ def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
         _add_ranked(known, payload)
         return
     marked = marks(from_payload(kind, payload))
-    known.states.update({id: state for id, state in marked.items() if parse_topic_id(id) is not None})
+    known.states.update({id: state for id, state in marked.items() if is_talk(id)})
 
 
 def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:

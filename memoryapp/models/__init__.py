@@ -30,6 +30,7 @@ from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
+from memoryapp.models.trace import Trace, TraceSpan
 from memoryapp.models.user import ChatUser, RecallMode
 from memoryapp.models.work import Pause, StagePause, Work
 
@@ -81,6 +82,8 @@ __all__ = [
     "TopicEdit",
     "TopicMessage",
     "TopicVector",
+    "Trace",
+    "TraceSpan",
     "UnreadTopic",
     "Work",
 ]

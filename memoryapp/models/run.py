@@ -26,6 +26,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs that a person or a program asked for, without those of evaluations."""
         return self.filter(evaluation__isnull=True)
 
+    def made_here(self) -> Self:
+        """Runs without those of other programs, which say nothing of this memory."""
+        return self.filter(origin="")
+
 
 class Run(Owned):
     """The totals are those of ``outline.summarise`` over its events, written with the last one.
@@ -39,6 +43,9 @@ class Run(Owned):
     ``changes`` say by name what differs; ``prompt`` is a stored prompt among them. ``delivered`` is what the assistant
     said with the context, and which of the chosen items that uses (``text, at, uses, unused``). ``stopped_by`` is the
     person who asked for its end. ``attempt`` counts how often it was begun again because its process was lost.
+
+    A run with an ``origin`` is foreign: the program of that name made it, and sent it as a trace. No process of this
+    installation executes it.
     """
 
     class State(models.TextChoices):
@@ -48,6 +55,7 @@ class Run(Owned):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     strategy = models.CharField(_("strategy"), max_length=16)
+    origin = models.CharField(_("origin"), max_length=120, blank=True, db_default="")
     query = models.TextField(_("query"))
     parameters = models.JSONField(_("parameters"), default=dict, blank=True)
     prompt_version = models.CharField(_("prompt version"), max_length=40, blank=True)
@@ -107,6 +115,11 @@ class Run(Owned):
     @property
     def is_finished(self) -> bool:
         return self.state == self.State.FINISHED
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another program made it."""
+        return bool(self.origin)
 
     @property
     def has_chosen(self) -> bool:

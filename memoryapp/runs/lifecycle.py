@@ -66,7 +66,7 @@ def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[Media
 
 def check_room(token: ApiToken) -> None:
     """Raises TooManyRuns."""
-    in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
+    in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise TooManyRuns(in_flight)
 

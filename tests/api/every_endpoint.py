@@ -39,6 +39,7 @@ def endpoints(
         ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),
         ("post", "/v1/agent/stream"): ("/v1/agent/stream", {"user": owner, "query": SECRET}),
         ("post", "/v1/chat/completions"): ("/v1/chat/completions", {"user": owner, "messages": [QUESTION]}),
+        ("post", "/v1/otlp/v1/traces"): ("/v1/otlp/v1/traces", {"resourceSpans": []}),
         ("get", "/v1/models"): ("/v1/models", None),
         ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
         ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),

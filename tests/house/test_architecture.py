@@ -59,6 +59,7 @@ STOREYS = (
         "invariants",
         "judgements",
         "proposals",
+        "traces",
     },
     {"transfer"},
     {"import_files"},
