@@ -29,8 +29,8 @@ from memoryapp.api import (
     runs,
     sessions,
     topics,
+    traces,
 )
-from memoryapp.api.otlp import traces
 from memoryapp.api.refusals import add_handlers, refusal
 
 _SENTENCE = re.compile(r"[.;]\s|\.$")

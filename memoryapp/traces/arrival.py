@@ -25,8 +25,8 @@ from memoryapp.engine.storable import storable
 from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
 from memoryapp.operations import advisory_locks
 from memoryapp.runs.recording import finished_columns
-from memoryapp.traces.course import STRATEGY, Course, is_telling, step_of
-from memoryapp.traces.span import Span, of_body
+from memoryapp.traces.course import STRATEGY, TraceCourse, is_telling, step_of
+from memoryapp.traces.span import SentSpan, of_body
 
 LATE = timedelta(minutes=10)
 MOST_SPANS = 2_000
@@ -48,17 +48,17 @@ _UPDATE_RUN = f"UPDATE memoryapp_run SET {', '.join(f'{name} = %({name})s' for n
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedSpans:
     """The runs that changed, and how many spans came too late or were too many for their traces."""
 
     runs: Sequence[UUID]
     refused: int = 0
 
 
-def take(owner: ChatUser, spans: Iterable[Span], token: ApiToken | None = None) -> Arrived:
+def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = None) -> ArrivedSpans:
     """Stores spans of any traces. Spans that mean nothing here are left out, and so are traces without a search, a
     rerank, or a call of a model or tool. Raises BeingErased."""
-    of_trace: dict[UUID, list[Span]] = defaultdict(list)
+    of_trace: dict[UUID, list[SentSpan]] = defaultdict(list)
     for span in spans:
         if not span.parent or step_of(span):
             of_trace[UUID(span.trace)].append(span)
@@ -73,10 +73,10 @@ def take(owner: ChatUser, spans: Iterable[Span], token: ApiToken | None = None) 
         sent = [(trace, span) for number, trace in open_now.items() for span in of_trace[number][:MOST_SPANS]]
         touched = _stored(owner, sent, _counts(open_now.values()))
         write(owner, [trace for trace in open_now.values() if trace.pk in touched])
-    return Arrived([*touched], sum(len(of_trace[number]) for number in closed))
+    return ArrivedSpans([*touched], sum(len(of_trace[number]) for number in closed))
 
 
-def _is_telling(spans: Iterable[Span]) -> bool:
+def _is_telling(spans: Iterable[SentSpan]) -> bool:
     return any((step := step_of(span)) and is_telling(step) for span in spans)
 
 
@@ -90,7 +90,7 @@ def _takes(trace: Trace) -> bool:
     return not trace.run.is_finished or trace.run.heartbeat_at > timezone.now() - LATE
 
 
-def _made(owner: ChatUser, sent: Mapping[UUID, Sequence[Span]], token: ApiToken | None) -> dict[UUID, Trace]:
+def _made(owner: ChatUser, sent: Mapping[UUID, Sequence[SentSpan]], token: ApiToken | None) -> dict[UUID, Trace]:
     """New traces, each with a run that ``write`` fills."""
     runs = {
         number: Run(
@@ -118,7 +118,7 @@ def _counts(traces: Iterable[Trace]) -> dict[UUID, int]:
         return dict(cursor.fetchall())
 
 
-def _stored(owner: ChatUser, sent: Sequence[tuple[Trace, Span]], counts: Mapping[UUID, int]) -> set[UUID]:
+def _stored(owner: ChatUser, sent: Sequence[tuple[Trace, SentSpan]], counts: Mapping[UUID, int]) -> set[UUID]:
     """Stores spans that are not known yet; returns the runs of their traces."""
     room = {trace.pk: MOST_SPANS - counts.get(trace.pk, 0) for trace, _span in sent}
     fitting = []
@@ -148,7 +148,7 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
     if not traces:
         return
     now = timezone.now()
-    spans: dict[UUID, list[Span]] = defaultdict(list)
+    spans: dict[UUID, list[SentSpan]] = defaultdict(list)
     for number, body in TraceSpan.objects.filter(trace__in=traces).values_list("trace_id", "body"):
         spans[number].append(of_body(body))
     runs = []
@@ -157,7 +157,7 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
         with cursor.copy(_COPY_EVENTS) as copy:
             for trace in traces:
                 ends = is_over or trace.has_root or trace.run.is_finished
-                course = Course(spans[trace.pk], now, ends)
+                course = TraceCourse(spans[trace.pk], now, ends)
                 timed = course.events()
                 for seq, (at, event) in enumerate(timed, start=1):
                     copy.write_row((owner.pk, trace.pk, seq, event.kind, at, to_json(event)))
@@ -165,7 +165,7 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
         cursor.executemany(_UPDATE_RUN, runs)
 
 
-def _columns(trace: Trace, course: Course, timed: Sequence[tuple[datetime, Any]], now: datetime) -> dict[str, Any]:
+def _columns(trace: Trace, course: TraceCourse, timed: Sequence[tuple[datetime, Any]], now: datetime) -> dict[str, Any]:
     """Values of ``_COLUMNS``; the last sign of life is when something came."""
     last_at, last = timed[-1]
     events = [event for _at, event in timed]

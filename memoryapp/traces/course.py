@@ -30,17 +30,17 @@ from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.notes import Note
 from memoryapp.engine.outline import summarise
 from memoryapp.traces import documents, genai, openinference
-from memoryapp.traces.span import Span, asked_in
+from memoryapp.traces.span import SentSpan, asked_in
 from memoryapp.traces.steps import (
     TELLING,
-    Around,
-    Asked,
-    Document,
-    Embedded,
-    Reranked,
-    Searched,
-    Step,
-    ToolRun,
+    EmbeddingCall,
+    EnclosingCall,
+    ForeignDocument,
+    ModelCall,
+    RerankCall,
+    SearchCall,
+    ToolCallRun,
+    TraceStep,
 )
 
 STRATEGY = "foreign"
@@ -56,36 +56,36 @@ _AHEAD = timedelta(days=1)
 Timed = tuple[datetime, Event]
 
 
-def step_of(span: Span) -> Step | None:
+def step_of(span: SentSpan) -> TraceStep | None:
     """What the span means in any convention that is understood; None for all other spans.
 
     A span that names a kind of OpenInference is read so, even if it has attributes of both.
     """
     meaning = openinference.meaning(span) or genai.meaning(span)
-    return Step(span, meaning) if meaning else None
+    return TraceStep(span, meaning) if meaning else None
 
 
-def is_telling(step: Step) -> bool:
+def is_telling(step: TraceStep) -> bool:
     """Whether a trace with this step is a run."""
     return isinstance(step.meaning, TELLING)
 
 
 @dataclass(frozen=True)
-class Course:
+class TraceCourse:
     """A trace as far as it is known, its spans in any order. ``is_over``: no more are expected."""
 
-    spans: Sequence[Span]
+    spans: Sequence[SentSpan]
     now: datetime
     is_over: bool
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TraceStep]:
         """By their beginnings; what encloses others comes before them."""
         found = [step for span in self.spans if (step := step_of(span))]
         return sorted(found, key=lambda step: (step.span.began, -step.span.ended, step.span.id))
 
     @cached_property
-    def root(self) -> Span:
+    def root(self) -> SentSpan:
         """The span that encloses all others, or the one that began first."""
         return min(self.spans, key=lambda span: (bool(span.parent), span.began, -span.ended, span.id))
 
@@ -94,22 +94,22 @@ class Course:
         return self._at(min(span.began for span in self.spans))
 
     @cached_property
-    def searches(self) -> list[tuple[Span, Searched]]:
-        return [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, Searched)]
+    def searches(self) -> list[tuple[SentSpan, SearchCall]]:
+        return [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, SearchCall)]
 
     @cached_property
-    def reranks(self) -> list[tuple[Span, Reranked]]:
-        return [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, Reranked)]
+    def reranks(self) -> list[tuple[SentSpan, RerankCall]]:
+        return [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, RerankCall)]
 
     @cached_property
-    def calls(self) -> list[tuple[Span, Asked]]:
-        found = [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, Asked)]
+    def calls(self) -> list[tuple[SentSpan, ModelCall]]:
+        found = [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, ModelCall)]
         return [each for each in found if not _is_wrapped(each[0], found)][:MOST_TURNS]
 
     @cached_property
     def query(self) -> str:
         """What was asked: of the whole, else of the first search, else of the first model."""
-        around = [step.meaning.query for step in self.steps if isinstance(step.meaning, Around)]
+        around = [step.meaning.query for step in self.steps if isinstance(step.meaning, EnclosingCall)]
         searched = [search.query for _span, search in self.searches] + [each.query for _span, each in self.reranks]
         sent = [message for _span, call in self.calls[:1] for message in call.messages]
         users = [message.content for message in sent if message.role == "user"]
@@ -118,7 +118,7 @@ class Course:
         return found.strip()[:LONGEST_QUERY]
 
     @cached_property
-    def documents(self) -> list[Document]:
+    def documents(self) -> list[ForeignDocument]:
         lists = [search.documents for _span, search in self.searches] or [each.given for _s, each in self.reranks]
         return documents.once_each([*lists, *(each.ranked for _span, each in self.reranks)])
 
@@ -140,7 +140,7 @@ class Course:
 
     def _started(self) -> RunStarted:
         models = [call.model for _span, call in self.calls if call.model]
-        vectors = [step.meaning.model for step in self.steps if isinstance(step.meaning, Embedded)]
+        vectors = [step.meaning.model for step in self.steps if isinstance(step.meaning, EmbeddingCall)]
         facts: dict[str, Any] = {
             "service": self.root.service,
             "span": self.root.name,
@@ -157,7 +157,7 @@ class Course:
             yield self._at(span.ended), _reply(turn, span, call)
             before = call.messages
         asked = {call.name for _span, reply in self.calls for call in reply.tool_calls}
-        tools = [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, ToolRun)]
+        tools = [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, ToolCallRun)]
         for span, tool in tools[:MOST_TOOLS]:
             yield self._at(span.ended), _used(span, tool, by_model=tool.name in asked)
 
@@ -208,7 +208,7 @@ class Course:
         return [documents.id_of(each) for each in self.documents], "foreign_all_found"
 
 
-def _is_wrapped(span: Span, calls: Sequence[tuple[Span, Asked]]) -> bool:
+def _is_wrapped(span: SentSpan, calls: Sequence[tuple[SentSpan, ModelCall]]) -> bool:
     """Whether the same call is reported again by a span inside this one: two instrumentations saw it."""
     return any(inner.parent == span.id and inner.trace == span.trace for inner, _call in calls)
 
@@ -217,19 +217,19 @@ def _one_line(texts: Iterable[str]) -> str:
     return " ".join(" ".join(text.split()) for text in texts)
 
 
-def _is_in(document: Document, sent: str) -> bool:
+def _is_in(document: ForeignDocument, sent: str) -> bool:
     words = " ".join(document.text.split())[:_RECOGNISED]
     return bool(words) and words in sent
 
 
-def _turn(turn: int, call: Asked, before: Sequence[PromptMessage]) -> TurnStarted:
+def _turn(turn: int, call: ModelCall, before: Sequence[PromptMessage]) -> TurnStarted:
     """The turn with the messages that are new since the one before; with all, where it is another conversation."""
     continues = bool(before) and call.messages[: len(before)] == tuple(before)
     new = call.messages[len(before) :] if continues else call.messages
     return TurnStarted(turn, "auto" if call.has_tools else "none", "none", tuple(new))
 
 
-def _reply(turn: int, span: Span, call: Asked) -> ModelReplied:
+def _reply(turn: int, span: SentSpan, call: ModelCall) -> ModelReplied:
     return ModelReplied(
         turn=turn,
         text=call.text,
@@ -248,23 +248,25 @@ def _reply(turn: int, span: Span, call: Asked) -> ModelReplied:
     )
 
 
-def _search(span: Span, search: Searched) -> ToolUsed:
+def _search(span: SentSpan, search: SearchCall) -> ToolUsed:
     found = tuple(dict.fromkeys(map(documents.id_of, search.documents)))
     count = max(search.count, len(found))
     return _tool(span, {"query": search.query}, {"documents": count}, found)
 
 
-def _rerank(span: Span, rerank: Reranked) -> ToolUsed:
+def _rerank(span: SentSpan, rerank: RerankCall) -> ToolUsed:
     result = {"given": len(rerank.given), "kept": len(rerank.ranked)}
     return _tool(span, {"query": rerank.query, "model": rerank.model}, result)
 
 
-def _used(span: Span, tool: ToolRun, *, by_model: bool) -> ToolUsed:
+def _used(span: SentSpan, tool: ToolCallRun, *, by_model: bool) -> ToolUsed:
     used = _tool(span, {"input": tool.arguments}, {"output": tool.result})
     return replace(used, tool=tool.name[:100], asked_by="model" if by_model else "agent")
 
 
-def _tool(span: Span, arguments: Mapping[str, Any], result: Mapping[str, Any], found: tuple[str, ...] = ()) -> ToolUsed:
+def _tool(
+    span: SentSpan, arguments: Mapping[str, Any], result: Mapping[str, Any], found: tuple[str, ...] = ()
+) -> ToolUsed:
     return ToolUsed(
         step=0,
         tool=span.name[:100],

@@ -12,14 +12,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from memoryapp.engine.events import PromptMessage, ToolCall
-from memoryapp.traces.span import Span, number_of, text_of, values_of
-from memoryapp.traces.steps import Around, Asked, Document, Embedded, Meaning, Searched, ToolRun
+from memoryapp.traces.span import SentSpan, number_of, text_of, values_of
+from memoryapp.traces.steps import (
+    EmbeddingCall,
+    EnclosingCall,
+    ForeignDocument,
+    Meaning,
+    ModelCall,
+    SearchCall,
+    ToolCallRun,
+)
 
 OPERATION = "gen_ai.operation.name"
 _CHATS = ("chat", "text_completion", "generate_content")
 
 
-def meaning(span: Span) -> Meaning | None:
+def meaning(span: SentSpan) -> Meaning | None:
     """What the span means; None if it is none of this convention."""
     operation = span.text(OPERATION)
     if operation in _CHATS or (not operation and _is_chat(span)):
@@ -27,27 +35,27 @@ def meaning(span: Span) -> Meaning | None:
     read = _READERS.get(operation)
     if read:
         return read(span)
-    return Around(_last_of_user(_messages(span)), "") if operation else None
+    return EnclosingCall(_last_of_user(_messages(span)), "") if operation else None
 
 
-def _is_chat(span: Span) -> bool:
+def _is_chat(span: SentSpan) -> bool:
     """Whether a span of before there were operations is a call of a model."""
     kind = span.text("llm.request.type", "traceloop.span.kind")
     return kind in ("chat", "completion") or "gen_ai.prompt.0.content" in span.attributes
 
 
-def _searched(span: Span) -> Searched:
+def _searched(span: SentSpan) -> SearchCall:
     listed = span.listed("gen_ai.memory.records") or span.listed("gen_ai.retrieval.documents")
     documents = tuple(map(_document, listed))
     count = len(documents) or span.count("gen_ai.memory.record.count")
     query = span.text("gen_ai.memory.query.text", "gen_ai.retrieval.query.text", "gen_ai.memory.query")
-    return Searched(query, documents, count)
+    return SearchCall(query, documents, count)
 
 
-def _document(entry: Mapping[str, Any]) -> Document:
+def _document(entry: Mapping[str, Any]) -> ForeignDocument:
     metadata = entry.get("metadata")
     known = metadata if isinstance(metadata, Mapping) else {}
-    return Document(
+    return ForeignDocument(
         id=text_of(entry.get("id")),
         text=text_of(entry.get("content") or entry.get("text")),
         title=text_of(known.get("title") or known.get("summary")),
@@ -56,11 +64,11 @@ def _document(entry: Mapping[str, Any]) -> Document:
     )
 
 
-def _asked(span: Span) -> Asked:
+def _asked(span: SentSpan) -> ModelCall:
     replies = list(_parts(span.listed("gen_ai.output.messages")))
     text = "\n".join(text_of(part.get("content")) for _role, part in replies if part.get("type") == "text")
     reasons = span.attributes.get("gen_ai.response.finish_reasons")
-    return Asked(
+    return ModelCall(
         messages=_messages(span),
         text=text or _completion(span),
         reasoning="\n".join(text_of(part.get("content")) for _role, part in replies if part.get("type") == "reasoning"),
@@ -76,13 +84,13 @@ def _asked(span: Span) -> Asked:
     )
 
 
-def _messages(span: Span) -> tuple[PromptMessage, ...]:
+def _messages(span: SentSpan) -> tuple[PromptMessage, ...]:
     """What the model was sent: its instructions, then the messages."""
     system = [text_of(part.get("content")) for part in span.listed("gen_ai.system_instructions")]
     first = [PromptMessage("system", "\n".join(filter(None, system)))] if any(system) else []
     sent = span.listed("gen_ai.input.messages")
     if sent:
-        return (*first, *(PromptMessage(_role(each), _said(each)) for each in sent))
+        return (*first, *(PromptMessage(_role(each), _written(each)) for each in sent))
     earlier = span.listed("gen_ai.prompt")
     return (*first, *(PromptMessage(_role(each), text_of(each.get("content"))) for each in earlier))
 
@@ -91,7 +99,7 @@ def _role(message: Mapping[str, Any]) -> str:
     return text_of(message.get("role")).lower()[:40] or "user"
 
 
-def _said(message: Mapping[str, Any]) -> str:
+def _written(message: Mapping[str, Any]) -> str:
     return "\n".join(filter(None, (_words(part) for _role, part in _parts([message]))))
 
 
@@ -120,7 +128,7 @@ def _call(part: Mapping[str, Any]) -> ToolCall:
     return ToolCall(text_of(part.get("id")), text_of(part.get("name")), text)
 
 
-def _completion(span: Span) -> str:
+def _completion(span: SentSpan) -> str:
     return "\n".join(text_of(each.get("content")) for each in span.listed("gen_ai.completion") if each.get("content"))
 
 
@@ -128,19 +136,19 @@ def _last_of_user(messages: tuple[PromptMessage, ...]) -> str:
     return next((message.content for message in reversed(messages) if message.role == "user"), "")
 
 
-def _tool(span: Span) -> ToolRun:
-    return ToolRun(
+def _tool(span: SentSpan) -> ToolCallRun:
+    return ToolCallRun(
         span.text("gen_ai.tool.name") or span.name,
         span.text("gen_ai.tool.call.arguments"),
         span.text("gen_ai.tool.call.result"),
     )
 
 
-def _embedded(span: Span) -> Embedded:
-    return Embedded(span.text("gen_ai.response.model", "gen_ai.request.model"))
+def _embedded(span: SentSpan) -> EmbeddingCall:
+    return EmbeddingCall(span.text("gen_ai.response.model", "gen_ai.request.model"))
 
 
-_READERS: Mapping[str, Callable[[Span], Meaning]] = {
+_READERS: Mapping[str, Callable[[SentSpan], Meaning]] = {
     "search_memory": _searched,
     "retrieval": _searched,
     "execute_tool": _tool,

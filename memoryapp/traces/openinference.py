@@ -6,28 +6,37 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memoryapp.engine.events import PromptMessage, ToolCall
-from memoryapp.traces.span import Span, asked_in, json_of, nested, number_of, text_of
-from memoryapp.traces.steps import Around, Asked, Document, Embedded, Meaning, Reranked, Searched, ToolRun
+from memoryapp.traces.span import SentSpan, asked_in, json_of, nested, number_of, text_of
+from memoryapp.traces.steps import (
+    EmbeddingCall,
+    EnclosingCall,
+    ForeignDocument,
+    Meaning,
+    ModelCall,
+    RerankCall,
+    SearchCall,
+    ToolCallRun,
+)
 
 KIND = "openinference.span.kind"
 
 
-def meaning(span: Span) -> Meaning | None:
+def meaning(span: SentSpan) -> Meaning | None:
     """What the span means; None if it is none of this convention."""
     kind = span.text(KIND).upper()
     read = _READERS.get(kind)
     if read:
         return read(span)
-    return Around(asked_in(span.attributes.get("input.value")), span.text("output.value")) if kind else None
+    return EnclosingCall(asked_in(span.attributes.get("input.value")), span.text("output.value")) if kind else None
 
 
-def _searched(span: Span) -> Searched:
+def _searched(span: SentSpan) -> SearchCall:
     documents = tuple(_document(each) for each in span.listed("retrieval.documents"))
-    return Searched(asked_in(span.attributes.get("input.value")), documents, len(documents))
+    return SearchCall(asked_in(span.attributes.get("input.value")), documents, len(documents))
 
 
-def _reranked(span: Span) -> Reranked:
-    return Reranked(
+def _reranked(span: SentSpan) -> RerankCall:
+    return RerankCall(
         query=span.text("reranker.query") or asked_in(span.attributes.get("input.value")),
         given=tuple(_document(each) for each in span.listed("reranker.input_documents")),
         ranked=tuple(_document(each) for each in span.listed("reranker.output_documents")),
@@ -35,10 +44,10 @@ def _reranked(span: Span) -> Reranked:
     )
 
 
-def _document(entry: Mapping[str, Any]) -> Document:
+def _document(entry: Mapping[str, Any]) -> ForeignDocument:
     metadata = json_of(entry.get("document.metadata"))
     known = metadata if isinstance(metadata, Mapping) else {}
-    return Document(
+    return ForeignDocument(
         id=text_of(entry.get("document.id") or known.get("id") or known.get("_id")),
         text=text_of(entry.get("document.content")),
         title=text_of(entry.get("document.name") or known.get("title") or known.get("summary")),
@@ -47,9 +56,9 @@ def _document(entry: Mapping[str, Any]) -> Document:
     )
 
 
-def _asked(span: Span) -> Asked:
+def _asked(span: SentSpan) -> ModelCall:
     replies = span.listed("llm.output_messages")
-    return Asked(
+    return ModelCall(
         messages=tuple(map(_message, span.listed("llm.input_messages"))) or _prompts(span),
         text="\n".join(filter(None, map(_content, replies))) or _completion(span, replies),
         reasoning="\n".join(filter(None, map(_reasoning, replies))),
@@ -66,12 +75,12 @@ def _asked(span: Span) -> Asked:
     )
 
 
-def _prompts(span: Span) -> tuple[PromptMessage, ...]:
+def _prompts(span: SentSpan) -> tuple[PromptMessage, ...]:
     texts = [text_of(each.get("prompt.text")) for each in span.listed("llm.prompts")]
     return tuple(PromptMessage("user", text) for text in texts if text)
 
 
-def _completion(span: Span, replies: list[dict[str, Any]]) -> str:
+def _completion(span: SentSpan, replies: list[dict[str, Any]]) -> str:
     choices = [text_of(each.get("completion.text")) for each in span.listed("llm.choices")]
     return "\n".join(filter(None, choices)) or ("" if replies else span.text("output.value"))
 
@@ -114,16 +123,16 @@ def _calls(entry: Mapping[str, Any]) -> list[ToolCall]:
     return calls
 
 
-def _tool(span: Span) -> ToolRun:
+def _tool(span: SentSpan) -> ToolCallRun:
     arguments = span.text("input.value", "tool.parameters")
-    return ToolRun(span.text("tool.name") or span.name, arguments, span.text("output.value"))
+    return ToolCallRun(span.text("tool.name") or span.name, arguments, span.text("output.value"))
 
 
-def _embedded(span: Span) -> Embedded:
-    return Embedded(span.text("embedding.model_name"))
+def _embedded(span: SentSpan) -> EmbeddingCall:
+    return EmbeddingCall(span.text("embedding.model_name"))
 
 
-_READERS: Mapping[str, Callable[[Span], Meaning]] = {
+_READERS: Mapping[str, Callable[[SentSpan], Meaning]] = {
     "RETRIEVER": _searched,
     "RERANKER": _reranked,
     "LLM": _asked,

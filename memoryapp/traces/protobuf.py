@@ -11,6 +11,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
@@ -76,10 +77,8 @@ _NAMES: Mapping[str, str] = {
 
 def answer(rejected: int, sentence: str) -> bytes:
     """The answer to a request that was taken, with how many of its spans were not."""
-    response = ExportTraceServiceResponse()
-    if rejected or sentence:
-        response.partial_success.rejected_spans = rejected
-        response.partial_success.error_message = sentence
+    partial = ExportTracePartialSuccess(rejected_spans=rejected, error_message=sentence)
+    response = ExportTraceServiceResponse(partial_success=partial if rejected or sentence else None)
     return bytes(response.SerializeToString())
 
 

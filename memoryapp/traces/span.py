@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 # Characters of one text, and of all texts of a span together.
@@ -16,7 +16,7 @@ MOST_LISTED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SentSpan:
     """``trace`` has 32 and ``id`` 16 hexadecimal digits; ``parent`` is empty for a root, also where the parent is in
     another process. Times are nanoseconds since 1970. ``fault`` is empty unless the span failed.
 
@@ -73,19 +73,14 @@ class Span:
         return [entries[place] for place in sorted(entries)][:MOST_LISTED]
 
 
-def body_of(span: Span) -> dict[str, Any]:
-    """The span as a JSON value."""
-    return asdict(span)
-
-
-def of_body(body: Mapping[str, Any]) -> Span:
-    """The span that ``body_of`` wrote."""
-    return Span(**body)
+def of_body(body: Mapping[str, Any]) -> SentSpan:
+    """The span that a row contains as JSON."""
+    return SentSpan(**body)
 
 
 def nested(entry: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """The list that an entry of ``listed`` contains under ``prefix``, with the names of its entries."""
-    return Span("", "", "", "", 0, 0, entry).listed(prefix)
+    return SentSpan("", "", "", "", 0, 0, entry).listed(prefix)
 
 
 def text_of(value: Any) -> str:

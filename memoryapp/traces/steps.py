@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memoryapp.engine.events import PromptMessage, ToolCall
-from memoryapp.traces.span import Span
+from memoryapp.traces.span import SentSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ForeignDocument:
     """What a search found, under its own ``id`` if it has one; ``score`` is None where none is reported."""
 
     id: str = ""
@@ -20,24 +20,24 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchCall:
     """``documents`` best first. ``count`` is how many were found where the documents themselves were not sent."""
 
     query: str
-    documents: tuple[Document, ...]
+    documents: tuple[ForeignDocument, ...]
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Reranked:
+class RerankCall:
     query: str
-    given: tuple[Document, ...]
-    ranked: tuple[Document, ...]
+    given: tuple[ForeignDocument, ...]
+    ranked: tuple[ForeignDocument, ...]
     model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelCall:
     """A call of a chat model; ``messages`` are all that it got, ``has_tools`` whether any tool was declared."""
 
     messages: tuple[PromptMessage, ...]
@@ -56,31 +56,31 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolCallRun:
     name: str
     arguments: str
     result: str
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddingCall:
     model: str
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class EnclosingCall:
     """A chain, an agent, or whatever else encloses the others: what it was asked, and what it gave."""
 
     query: str = ""
     answer: str = ""
 
 
-Meaning = Searched | Reranked | Asked | ToolRun | Embedded | Around
+Meaning = SearchCall | RerankCall | ModelCall | ToolCallRun | EmbeddingCall | EnclosingCall
 # A trace without any of these is no run.
-TELLING = (Searched, Reranked, Asked, ToolRun)
+TELLING = (SearchCall, RerankCall, ModelCall, ToolCallRun)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    span: Span
+class TraceStep:
+    span: SentSpan
     meaning: Meaning

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from memoryapp.importers.record import clean
-from memoryapp.traces.span import Span, text_of
+from memoryapp.traces.span import SentSpan, text_of
 
 # OpenInference, OpenTelemetry's registry, and its former name; metadata of LangChain comes as JSON and is not searched.
 _USERS = ("mnemoscope.user", "user.id", "enduser.id")
@@ -14,14 +14,14 @@ _SESSIONS = ("session.id", "gen_ai.conversation.id")
 LONGEST_NAME = 200
 
 
-def user_of_spans(spans: Sequence[Span]) -> str:
+def user_of_spans(spans: Sequence[SentSpan]) -> str:
     """The chat user that spans of a trace name, or their resource does; empty if none does."""
     own = (text_of(span.attributes.get(name)) for name in _USERS for span in spans)
     shared = (text_of(span.resource.get(name)) for name in _USERS for span in spans)
     return _first(chain(own, shared))
 
 
-def session_of_spans(spans: Sequence[Span]) -> str:
+def session_of_spans(spans: Sequence[SentSpan]) -> str:
     """The conversation that spans of a trace name; it stands for a chat user where nothing else does."""
     return _first(text_of(span.attributes.get(name)) for name in _SESSIONS for span in spans)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from memoryapp.traces.span import LONGEST_SPAN, LONGEST_TEXT, Span, number_of
+from memoryapp.traces.span import LONGEST_SPAN, LONGEST_TEXT, SentSpan, number_of
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
@@ -56,10 +56,10 @@ def unpacked(body: bytes, encoding: str) -> bytes:
     return content
 
 
-def spans_in(content: bytes, media_type: str) -> list[Span]:
+def spans_in(content: bytes, media_type: str) -> list[SentSpan]:
     """The spans of a request, without those that have no valid ids. Raises UnreadableTraces."""
     request = _of_json(content) if media_type == JSON else _of_protobuf(content)
-    spans: list[Span] = []
+    spans: list[SentSpan] = []
     for span in request:
         spans.append(span)
         if len(spans) > MOST_SPANS:
@@ -67,7 +67,7 @@ def spans_in(content: bytes, media_type: str) -> list[Span]:
     return spans
 
 
-def _of_json(content: bytes) -> Iterator[Span]:
+def _of_json(content: bytes) -> Iterator[SentSpan]:
     try:
         read = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -82,7 +82,7 @@ def _of_json(content: bytes) -> Iterator[Span]:
                 yield _span(span, resource, scope)
 
 
-def _of_protobuf(content: bytes) -> Iterator[Span]:
+def _of_protobuf(content: bytes) -> Iterator[SentSpan]:
     try:
         from memoryapp.traces import protobuf  # noqa: PLC0415 its package is optional
     except ModuleNotFoundError as missing:
@@ -110,13 +110,13 @@ def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _span(span: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span:
+def _span(span: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> SentSpan:
     status = _object(span, "status")
     flags = int(number_of(span.get("flags")) or 0)
     is_remote = flags & _REMOTE_PARENT == _REMOTE_PARENT
     failed = status.get("code") in (2, "STATUS_CODE_ERROR")
     fault = str(status.get("message") or "") or _exception(span) or "error"
-    return Span(
+    return SentSpan(
         trace=_id(span.get("traceId"), 32),
         id=_id(span.get("spanId"), 16),
         parent="" if is_remote else _id(span.get("parentSpanId"), 16),

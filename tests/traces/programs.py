@@ -62,7 +62,7 @@ def exporting(url: str, token: str, name: str, **headers: str) -> Iterator[Trace
         provider.shutdown()
 
 
-def _said(documents: Sequence[Document]) -> str:
+def _texts(documents: Sequence[Document]) -> str:
     return "\n".join(each.page_content for each in documents if each.metadata["id"] != "barn")
 
 
@@ -76,7 +76,7 @@ def chain(provider: TracerProvider, user: str = "") -> str:
     instrumentor.instrument(tracer_provider=provider)
     try:
         prompt = ChatPromptTemplate.from_messages([("system", "Known:\n{known}"), ("user", "{question}")])
-        known = OtherMemory() | RunnableLambda(_said)
+        known = OtherMemory() | RunnableLambda(_texts)
         usage: Any = {"input_tokens": 40, "output_tokens": 7, "total_tokens": 47}
         model = _model(AIMessage(ANSWER, usage_metadata=usage))
         whole = {"known": known, "question": RunnablePassthrough()} | prompt | model
@@ -98,7 +98,7 @@ def graph(provider: TracerProvider, user: str) -> str:
 
     def search(state: MessagesState) -> dict[str, Any]:
         found = OtherMemory().invoke("bees")
-        return {"messages": [("user", _said(found))]}
+        return {"messages": [("user", _texts(found))]}
 
     def onward(state: MessagesState) -> str:
         return "search" if getattr(state["messages"][-1], "tool_calls", None) else END

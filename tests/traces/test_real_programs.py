@@ -82,7 +82,7 @@ def test_the_sdk_of_openai_is_a_run_with_a_turn_and_no_candidates(
     live_server: Any, anna: ChatUser, token: str, provider: ChatProvider
 ) -> None:
     with programs.exporting(live_server.url, token, "sdk") as tracing:
-        said = programs.client(tracing, provider.url, MODEL)
+        text = programs.client(tracing, provider.url, MODEL)
     run, events = only_run(anna)
     assert [event.kind for event in events] == ["run_started", "turn_started", "model_replied", "run_finished"]
     _started, turn, reply, finished = events
@@ -91,7 +91,7 @@ def test_the_sdk_of_openai_is_a_run_with_a_turn_and_no_candidates(
         ("user", programs.QUERY),
     ]
     assert (reply.text, reply.model, reply.provider) == ("".join(WORDS), MODEL, "openai")
-    assert said == reply.text
+    assert text == reply.text
     assert (run.query, finished.selected, run.state) == (programs.QUERY, (), "finished")
 
 

@@ -145,7 +145,7 @@ def run_document(request: HttpRequest, pk: UUID, document: str) -> HttpResponse:
         raise Http404
     context = {"run": run, "candidate": candidate, "selected": seen.until.selected(name)}
     context["state"] = seen.states.get(name, "")
-    return show(request, "pages/runs/run_document.html", "partials/runs/run_document.html", context)
+    return show(request, "pages/runs/run_document.html", "partials/runs/foreign/document.html", context)
 
 
 @require_safe

@@ -29,7 +29,7 @@ from memoryapp.models import ChatUser, Trace
 from memoryapp.operations.database import in_thread
 from memoryapp.runs.notices import announce
 from memoryapp.traces import arrival, whose, wire
-from memoryapp.traces.span import Span
+from memoryapp.traces.span import SentSpan
 from memoryapp.traces.wire import JSON, PROTOBUF, UnreadableTraces
 
 router = Router(tags=["traces"])
@@ -52,7 +52,7 @@ _BODY: dict[str, Any] = {
 
 
 @dataclass
-class Taken:
+class TakenTraces:
     """What became of a request: the runs that changed, and how many spans were rejected, by the reason's sentence."""
 
     runs: list[UUID] = field(default_factory=list)
@@ -91,21 +91,21 @@ async def add(request: HttpRequest) -> HttpResponse:
     return _answer(media_type, sum(taken.rejected.values()), taken.sentence)
 
 
-def _read(request: HttpRequest, media_type: str) -> list[Span]:
+def _read(request: HttpRequest, media_type: str) -> list[SentSpan]:
     return wire.spans_in(wire.unpacked(request.body, request.headers.get("Content-Encoding", "")), media_type)
 
 
-def take_in(grant: Grant, spans: Sequence[Span], named: str) -> Taken:
+def take_in(grant: Grant, spans: Sequence[SentSpan], named: str) -> TakenTraces:
     """Stores the spans, for each chat user at once. Raises RequestRefused for a chat user that the header names, and
     BeingErased."""
-    taken = Taken()
-    of_trace: dict[str, list[Span]] = defaultdict(list)
+    taken = TakenTraces()
+    of_trace: dict[str, list[SentSpan]] = defaultdict(list)
     for span in spans:
         if span.trace and span.id:
             of_trace[span.trace].append(span)
         else:
             taken.rejected[_INVALID] += 1
-    of_owner: dict[ChatUser, list[Span]] = defaultdict(list)
+    of_owner: dict[ChatUser, list[SentSpan]] = defaultdict(list)
     header_owner = _owner(grant, named) if named and of_trace else None
     for owner, sent in _sorted_out(grant, of_trace, header_owner, taken):
         of_owner[owner] += sent
@@ -121,8 +121,8 @@ def take_in(grant: Grant, spans: Sequence[Span], named: str) -> Taken:
 
 
 def _sorted_out(
-    grant: Grant, of_trace: Mapping[str, list[Span]], header_owner: ChatUser | None, taken: Taken
-) -> list[tuple[ChatUser, list[Span]]]:
+    grant: Grant, of_trace: Mapping[str, list[SentSpan]], header_owner: ChatUser | None, taken: TakenTraces
+) -> list[tuple[ChatUser, list[SentSpan]]]:
     """The traces with their chat users; counts the spans of those that have none."""
     if header_owner:
         return [(header_owner, spans) for spans in of_trace.values()]

@@ -1,1 +1,0 @@
-"""The OpenTelemetry protocol over HTTP: traces of other programs come in as foreign runs."""
