@@ -319,11 +319,17 @@ def choice_in_short(run: Run) -> str:
 def _kinds_chosen(run: Run) -> list[tuple[int, str]]:
     topics, people, artifacts = run.selected_count, run.selected_people_count, run.selected_artifact_count
     kinds = (
-        (topics, ngettext("%(n)s topic", "%(n)s topics", topics)),
+        (topics, _of_talk(run, topics)),
         (people, ngettext("%(n)s person", "%(n)s people", people)),
         (artifacts, ngettext("%(n)s artifact", "%(n)s artifacts", artifacts)),
     )
     return [(n, words % {"n": n}) for n, words in kinds if n]
+
+
+def _of_talk(run: Run, count: int) -> str:
+    if run.is_foreign:
+        return ngettext("%(n)s document", "%(n)s documents", count)
+    return ngettext("%(n)s topic", "%(n)s topics", count)
 
 
 @register.filter
