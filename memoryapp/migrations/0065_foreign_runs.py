@@ -16,6 +16,11 @@ class Migration(migrations.Migration):
             name='origin',
             field=models.CharField(blank=True, db_default='', max_length=120, verbose_name='origin'),
         ),
+        migrations.AddField(
+            model_name='run',
+            name='traceparent',
+            field=models.CharField(blank=True, db_default='', max_length=55, verbose_name='span of the caller'),
+        ),
         migrations.CreateModel(
             name='Trace',
             fields=[

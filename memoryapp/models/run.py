@@ -44,6 +44,7 @@ class Run(Owned):
     said with the context, and which of the chosen items that uses (``text, at, uses, unused``). ``stopped_by`` is the
     person who asked for its end. ``attempt`` counts how often it was begun again because its process was lost.
 
+    ``traceparent`` names the span of the caller in whose trace the run belongs, as W3C Trace Context writes it.
     A run with an ``origin`` is foreign: the program of that name made it, and sent it as a trace. No process of this
     installation executes it.
     """
@@ -59,6 +60,7 @@ class Run(Owned):
     query = models.TextField(_("query"))
     parameters = models.JSONField(_("parameters"), default=dict, blank=True)
     prompt_version = models.CharField(_("prompt version"), max_length=40, blank=True)
+    traceparent = models.CharField(_("span of the caller"), max_length=55, blank=True, db_default="")
     operator = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, verbose_name=_("asked by")
     )
