@@ -64,6 +64,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "rerankui.web.past_pages.past_pages",
     "axes.middleware.AxesMiddleware",
     "rerankui.web.malformed.MalformedMiddleware",
 ]

@@ -46,7 +46,9 @@ class Group:
 GROUPS = (
     Group("ask", pgettext_lazy("group", "Ask"), ("ask", "runs", "evaluations")),
     Group(
-        "memory", pgettext_lazy("group", "Memory"), ("topics", "messages", "people", "facts", "artifacts", "imports")
+        "memory",
+        pgettext_lazy("group", "Memory"),
+        ("topics", "messages", "people", "facts", "artifacts", "quality", "imports"),
     ),
     Group("todo", pgettext_lazy("group", "To do"), ("inbox", "history")),
     Group("system", pgettext_lazy("group", "System"), ("pipeline", "prompts", "access", "settings")),
@@ -63,6 +65,7 @@ SECTIONS: Mapping[str, Destination] = {
     "people": Destination("people", _("People"), "users", True),
     "facts": Destination("facts", _("Facts"), "bulb", True),
     "artifacts": Destination("artifacts", _("Artifacts"), "paperclip", True, also=_("files, documents")),
+    "quality": Destination("quality", _("Quality"), "zoom-in", True, also=_("gaps, coverage, duplicates, statistics")),
     "imports": Destination("imports", _("Import"), "database-import", True, also=_("imports, upload, chat file")),
     "inbox": Destination("inbox", _("Inbox"), "checklist", True, also=_("to do, decisions")),
     "history": Destination("history", _("History"), "clock", True, also=_("undo, changes")),
@@ -104,6 +107,7 @@ ELSEWHERE = (
     Destination("memory", _("This memory at a glance"), "layout-dashboard", True),
     Destination("topic_map", _("Map of topics"), "chart-dots", True),
     Destination("run_open", _("Open a run’s file"), "file-text"),
+    Destination("run_times", _("Times and costs"), "chart-dots", also=_("latency, p95, slow runs, dollars a day")),
     Destination("account", _("Your account"), "user-circle", also=_("sessions, sign out")),
     Destination("password", _("Change the password"), "lock"),
 )
@@ -128,6 +132,8 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "run_grades",
         "run_golden",
         "run_lab",
+        "run_charts",
+        "run_times",
     ),
     "evaluations": (
         "evaluation",
@@ -141,6 +147,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
     "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
     "facts": ("fact", "fact_edit", "fact_add", "fact_delete", "extraction"),
     "artifacts": ("artifact", "artifact_edit", "artifact_retry", "artifact_upload", "artifact_delete"),
+    "quality": ("quality_all",),
     "imports": ("import_file", "withdraw"),
     "history": ("undo", "undo_preview", "undo_change", "undo_range"),
     "prompts": ("prompt", "prompt_version", "prompt_diff"),

@@ -17,6 +17,7 @@ from rerankui.views import (
     operators,
     overview,
     pipeline,
+    quality,
     review,
     tokens,
     work,
@@ -30,7 +31,18 @@ from rerankui.views.history import history, undo
 from rerankui.views.imports import import_file, imports, memory_make
 from rerankui.views.knowledge import artifacts, extraction, facts, people, people_merge, row
 from rerankui.views.prompts import prompt_try, prompts
-from rerankui.views.runs import run, run_capsule, run_delivered, run_fork, run_grades, run_parts, run_why_not, runs
+from rerankui.views.runs import (
+    run,
+    run_capsule,
+    run_charts,
+    run_delivered,
+    run_fork,
+    run_grades,
+    run_parts,
+    run_times,
+    run_why_not,
+    runs,
+)
 from rerankui.views.topics import topic, topic_map, topic_pick, topics
 
 handler400 = "rerankui.web.malformed.bad_request"
@@ -57,6 +69,9 @@ urlpatterns = [
     path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
     path("memory/<int:owner>/map/", topic_map.topic_map, name="topic_map"),
+    # what is missing, doubtful or never used
+    path("quality/", quality.quality_of_all, name="quality_all"),
+    path("memory/<int:owner>/quality/", quality.quality, name="quality"),
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
@@ -128,6 +143,8 @@ urlpatterns = [
     path("runs/<uuid:pk>/grades/", run_grades.run_grades, name="run_grades"),
     path("runs/<uuid:pk>/golden/", run_grades.run_golden, name="run_golden"),
     path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
+    path("runs/<uuid:pk>/charts/", run_charts.run_charts, name="run_charts"),
+    path("runs/times/", run_times.run_times, name="run_times"),
     path("compare/", compare.compared, name="compare"),
     path("memory/<int:owner>/several/", several.several, name="several"),
     path("runs/<uuid:pk>/frame/", run.run_frame, name="run_frame"),

@@ -44,7 +44,7 @@ async def _document_at_end(run: Run, include: Sequence[str]) -> dict[str, Any]:
 
 def answer_of(run: Run, include: Sequence[str]) -> dict[str, Any]:
     """The document of a run that has ended, with what it shall ``include``."""
-    return recall_document.document(run, message_fields if "messages" in include else None)
+    return recall_document.document(run, message_fields if include else None, include)
 
 
 @router.post(

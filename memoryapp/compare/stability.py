@@ -22,16 +22,27 @@ from memoryapp.engine.events import Event
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.evaluation.bootstrap import Interval, interval
-from memoryapp.models import Run
+from memoryapp.models import Prompt, Run
 from memoryapp.runs import forks, stopping
-from memoryapp.runs.replaying import is_search_replayed
+from memoryapp.runs.replaying import is_search_replayed, labels
 
 # Of one kind at a time, and of all forks of a run that are shown.
 MOST_TIMES = 20
 MOST_SHOWN = 100
 LONGEST_PARAPHRASES = 8_000
 # By what they change; ``same`` changes nothing.
-KINDS = ("same", "shuffled", "without_first", "unrewritten", "paraphrased")
+KINDS = ("same", "shuffled", "without_first", "unrewritten", "paraphrased", "prompted")
+MOST_PROMPTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRepetitions:
+    """``times`` of each kind; ``paraphrases`` are lines of a text, ``prompt`` is the label of another version."""
+
+    kinds: Sequence[str]
+    times: int
+    paraphrases: str = ""
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,20 @@ def kinds_of(run: Run, events: Sequence[Event]) -> list[str]:
     found = ["same", "paraphrased"]
     found += ["shuffled", "without_first"] if is_search_replayed(events) else []
     found += ["unrewritten"] if rewrites and line and line.enriched != run.query else []
+    found += ["prompted"] if other_prompts(events) else []
     return [kind for kind in KINDS if kind in found]
+
+
+def other_prompts(events: Sequence[Event]) -> list[str]:
+    """The labels of the versions of the prompt that chose in this run, which it was not sent; the newest first."""
+    sent = labels(events)
+    used = next((label for label in reversed(sent) if label.startswith("rerank-")), "")
+    if not used:
+        return []
+    _name, language, _version = used.split("-")
+    rows = Prompt.objects.filter(name=Prompt.Name.RERANK, language=language).order_by("-version")
+    versions = [*map(str, rows[:MOST_PROMPTS]), f"rerank-{language}-0"]
+    return [label for label in versions if label not in sent]
 
 
 def kind_of(fork: Run) -> str:
@@ -57,23 +81,23 @@ def kind_of(fork: Run) -> str:
     names = set(fork.changes)
     if not names:
         return "same" if fork.turn == 1 else ""
-    by_change = {"order": "shuffled", "without": "without_first", "rewrite": "unrewritten", "query": "paraphrased"}
+    by_change = {
+        "order": "shuffled",
+        "without": "without_first",
+        "rewrite": "unrewritten",
+        "query": "paraphrased",
+        "prompt": "prompted",
+    }
     if len(names) > 1:
         return ""
     kind = by_change.get(names.pop(), "")
     return "" if kind == "without_first" and len(fork.changes["without"]) > 1 else kind
 
 
-def plan(
-    run: Run, events: Sequence[Event], kinds: Sequence[str], times: int, paraphrases: str, begun: Sequence[Run]
-) -> PlannedRepetitions:
-    """``times`` of each kind; orders continue after those that were ``begun``, paraphrases are lines of a text. Raises
-    CompareError."""
-    if not kinds or not 1 <= times <= MOST_TIMES or not set(kinds) <= set(kinds_of(run, events)):
-        raise CompareError(_("Choose what to repeat, 1 to %(most)d times.") % {"most": MOST_TIMES})
-    if len(paraphrases) > LONGEST_PARAPHRASES:
-        raise CompareError(_("The paraphrases have at most %(most)d characters.") % {"most": LONGEST_PARAPHRASES})
-    changes = [change for kind in kinds for change in _changes(run, events, kind, times, paraphrases, begun)]
+def plan(run: Run, events: Sequence[Event], wanted: WantedRepetitions, begun: Sequence[Run]) -> PlannedRepetitions:
+    """Orders continue after those that were ``begun``. Raises CompareError."""
+    _check(run, events, wanted)
+    changes = [change for kind in wanted.kinds for change in _changes(run, events, kind, wanted, begun)]
     if not changes:
         raise CompareError(_("Write the paraphrases, one a line."))
     usage = Usage()
@@ -82,9 +106,19 @@ def plan(
     return PlannedRepetitions(changes, usage)
 
 
+def _check(run: Run, events: Sequence[Event], wanted: WantedRepetitions) -> None:
+    if not wanted.kinds or not 1 <= wanted.times <= MOST_TIMES or not set(wanted.kinds) <= set(kinds_of(run, events)):
+        raise CompareError(_("Choose what to repeat, 1 to %(most)d times.") % {"most": MOST_TIMES})
+    if len(wanted.paraphrases) > LONGEST_PARAPHRASES:
+        raise CompareError(_("The paraphrases have at most %(most)d characters.") % {"most": LONGEST_PARAPHRASES})
+    if "prompted" in wanted.kinds and wanted.prompt not in other_prompts(events):
+        raise CompareError(_("Choose another version of the prompt."))
+
+
 def _changes(
-    run: Run, events: Sequence[Event], kind: str, times: int, paraphrases: str, begun: Sequence[Run]
+    run: Run, events: Sequence[Event], kind: str, wanted: WantedRepetitions, begun: Sequence[Run]
 ) -> list[dict[str, Any]]:
+    times = wanted.times
     if kind == "shuffled":
         first = max((int(fork.changes["order"]) for fork in begun if "order" in fork.changes), default=0) + 1
         return [{"order": seed} for seed in range(first, first + times)]
@@ -92,12 +126,11 @@ def _changes(
         found = Outline.of(events).found
         shown = [candidate.id for candidate in found.ranked() if candidate.shown] if found else []
         return [{"without": shown[:1]}] * times if shown else []
-    if kind == "unrewritten":
-        return [{"rewrite": run.query}] * times
     if kind == "paraphrased":
-        lines = dict.fromkeys(line.strip() for line in paraphrases.splitlines() if line.strip())
+        lines = dict.fromkeys(line.strip() for line in wanted.paraphrases.splitlines() if line.strip())
         return [{"query": line} for line in lines if line != run.query][:MOST_TIMES]
-    return [{}] * times
+    changed = {"unrewritten": {"rewrite": run.query}, "prompted": {"prompt": wanted.prompt}}
+    return [changed.get(kind, {})] * times
 
 
 def begin(run: Run, planned: PlannedRepetitions, operator: User) -> list[Run]:

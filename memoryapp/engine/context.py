@@ -157,6 +157,16 @@ def passages_text(chosen: SelectedTopics) -> str:
     return _under_heads(chosen, _around)
 
 
+def passages_by_topic(chosen: SelectedTopics) -> dict[str, list[MessageContent]]:
+    """The messages of ``passages_text`` by the id of their topic, each once; long ones are cut around what matters."""
+    seen = set(chosen.known)
+    found = {}
+    for topic in chosen.selected:
+        found[topic.id] = [message for message in _around(chosen, topic) if message.id not in seen]
+        seen.update(message.id for message in found[topic.id])
+    return found
+
+
 def cited_text(chosen: SelectedTopics) -> str:
     """The cited messages of the selected topics, each with its neighbours; of a topic without citations its passages.
     Otherwise like ``topics_text``."""

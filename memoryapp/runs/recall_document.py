@@ -7,7 +7,7 @@ assembled again whenever it is requested: the messages of a topic never change, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from memoryapp.engine.context import (
     SelectedTopics,
     enclosed,
     joined,
+    passages_by_topic,
     passages_text,
     topics_text,
 )
@@ -35,9 +36,12 @@ from memoryapp.runs import following
 from memoryapp.runs.parameters import where_of
 
 
-def document(run: Run, fields: Callable[[Message], Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """The answer of ``POST /v1/recall``; with ``fields`` of their messages, each topic contains those that the caller
-    did not send along. Raises LookupError for a run that has not ended."""
+def document(
+    run: Run, fields: Callable[[Message], Mapping[str, Any]] | None = None, include: Collection[str] = ("messages",)
+) -> dict[str, Any]:
+    """The answer of ``POST /v1/recall``. With ``fields`` of a message each topic contains what ``include`` names: its
+    ``messages``, or the ``passages`` that answer, without what the caller sent along. Raises LookupError for a run that
+    has not ended."""
     events = [item.event for item in following.stored(run.pk)]
     finished = _finished(run, events)
     found = _found(events)
@@ -46,8 +50,15 @@ def document(run: Run, fields: Callable[[Message], Mapping[str, Any]] | None = N
     topics = _topics(finished, _heads(run, finished, found, rows), messages, read_in(events))
     if fields:
         known = _sent_by_caller(run, messages)
+        parts = passages_by_topic(_selected(run, finished, found, messages)) if "passages" in include else {}
         for topic in topics:
-            topic["messages"] = [fields(row) for row in rows.get(topic["id"], ()) if row.pk not in known]
+            own = {row.pk: row for row in rows.get(topic["id"], ())}
+            if "messages" in include:
+                topic["messages"] = [fields(row) for row in own.values() if row.pk not in known]
+            if "passages" in include:
+                topic["passages"] = [
+                    {**fields(own[part.id]), "text": part.text} for part in parts[topic["id"]] if part.id in own
+                ]
     return {
         "run": str(run.pk),
         "url": reverse("run", args=[run.pk]),
@@ -169,13 +180,18 @@ def handed_over(run: Run) -> str:
 
 
 def _topics_text(run: Run, finished: RunFinished, found: CandidatesFound | None, messages: MessagesByTopic) -> str:
-    candidates: Mapping[str, Candidate] = found.named(finished.selected) if found else {}
     context, strategy = handed_over(run), STRATEGIES.get(run.strategy)
     usual = passages_text if context == "passages" else topics_text
     makes = strategy.text_of(context) if strategy else usual
-    passages = _passages_of(run, candidates) if context == "passages" else {}
-    sent = _sent_by_caller(run, messages)
-    return makes(SelectedTopics(typed(run.query).text, finished.selected, candidates, messages, sent, passages))
+    return makes(_selected(run, finished, found, messages))
+
+
+def _selected(
+    run: Run, finished: RunFinished, found: CandidatesFound | None, messages: MessagesByTopic
+) -> SelectedTopics:
+    candidates: Mapping[str, Candidate] = found.named(finished.selected) if found else {}
+    sent, passages = _sent_by_caller(run, messages), _passages_of(run, candidates)
+    return SelectedTopics(typed(run.query).text, finished.selected, candidates, messages, sent, passages)
 
 
 def _passages_of(run: Run, candidates: Mapping[str, Candidate]) -> PassageMessages:

@@ -7,17 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.compare import stability
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.explain import Explanation
 from memoryapp.explain.counterfactuals import Counterfactual
 from memoryapp.models import Run
+from memoryapp.runs import forks
 
 # The way of a candidate, in words, each step with the stages that can lose it there.
 _STEPS: Mapping[str, tuple[Promise | str, frozenset[str]]] = {
@@ -31,6 +34,9 @@ _STEPS: Mapping[str, tuple[Promise | str, frozenset[str]]] = {
 }
 # Beyond these steps nothing is known unless something was lost there.
 _LAST_KNOWN = "context"
+# Stages at which a model decided.
+_JUDGED = frozenset(("not_requested", "not_chosen"))
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +59,33 @@ class TriedChange:
 
 @dataclass(frozen=True, slots=True)
 class WhyNotView:
-    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed."""
+    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed.
+
+    ``prompts`` is the address of the lab that tries another version of the prompt, empty where that tells nothing.
+    """
 
     asked: str = ""
     error: str = ""
     explanation: Explanation | None = None
     way: Sequence[WayStep] = ()
     tried: Sequence[TriedChange] = ()
+    prompts: str = ""
 
 
 def view_of(run: Run, asked: str, explanation: Explanation) -> WhyNotView:
     tried = [_tried(run, each) for each in explanation.counterfactuals]
-    return WhyNotView(asked, "", explanation, tuple(_way(run, explanation.stage)), tried)
+    return WhyNotView(asked, "", explanation, tuple(_way(run, explanation.stage)), tried, _prompts(run, explanation))
+
+
+def _prompts(run: Run, explanation: Explanation) -> str:
+    """Where a model judged and lost it, the newest other prompt in the lab, with the cost of five tries first."""
+    if explanation.stage not in _JUDGED or not settings.LLM_BASE_URL or run.fallback:
+        return ""
+    others = stability.other_prompts(forks.events_of(run))
+    if not others:
+        return ""
+    query = urlencode([("kind", "prompted"), ("prompt", others[0]), ("times", str(_TRIES))])
+    return f"{reverse('run_lab', args=[run.pk])}?{query}"
 
 
 def _way(run: Run, stage: str) -> Iterator[WayStep]:

@@ -165,6 +165,24 @@ async def test_chosen_topics_bring_their_messages_if_they_are_wished_for(runner:
     assert (await post(client, "/v1/recall", include=["everything"])).status_code == 422
 
 
+async def test_the_passages_of_a_topic_are_those_of_the_context(
+    runner: Runner, client: AsyncClient, memory: ChatUser
+) -> None:
+    sauces = [f"Sauce {number}: {'simmer it slowly ' * 20}" for number in range(40)]
+    await sync_to_async(talk)(memory, ("Sauces", [*sauces[:20], "The umami comes from dried shiitake.", *sauces[20:]]))
+    await embed_pending(offline_embedder())
+    asked = {"query": "Where does the umami come from?", "include": ["passages"], "strategy": "vector"}
+    document = (await post(client, "/v1/recall", **asked)).json()
+    RecallAnswer.model_validate(document)
+    [sauce] = [topic for topic in document["topics"] if topic["summary"] == "Sauces"]
+    texts = [message["text"] for message in sauce["passages"]]
+    assert "The umami comes from dried shiitake." in texts
+    assert len(texts) < sauce["message_count"] / 2
+    every = [message["text"] for topic in document["topics"] for message in topic["passages"]]
+    assert [text for text in every if text not in document["context"]] == []
+    assert "messages" not in sauce
+
+
 async def test_programs_receive_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream", parameters={"candidates": 1})
     [found] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]

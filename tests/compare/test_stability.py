@@ -8,17 +8,22 @@ from dataclasses import replace
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import LazySettings
 from django.test import Client
 
 from memoryapp.clients import offline_embedder
 from memoryapp.compare import compare, stability
 from memoryapp.compare.comparison import CompareError
+from memoryapp.compare.stability import WantedRepetitions
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.models import ChatUser, Run
+from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.explain import why_not
+from memoryapp.models import ChatUser, Prompt, Run
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.replaying import ForkError
 from memoryapp.search.vectors import embed_pending
+from rerankui.run.why_not import view_of
 from tests.compare.test_compare_pages import stored
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded, shown_by
@@ -98,17 +103,47 @@ async def test_only_forks_that_repeat_are_repetitions_and_orders_go_on(memory: M
     def planned() -> None:
         made, events = stability.repetitions(run), forks.events_of(run)
         assert [stability.kind_of(fork) for fork in made] == ["shuffled"]
-        plan = stability.plan(run, events, ["same", "shuffled"], 2, "", made)
+        plan = stability.plan(run, events, WantedRepetitions(["same", "shuffled"], 2), made)
         assert list(plan.changes) == [{}, {}, {"order": 5}, {"order": 6}]
-        words = stability.plan(run, events, ["paraphrased"], 1, "one\n\ntwo\none", made)
+        words = stability.plan(run, events, WantedRepetitions(["paraphrased"], 1, "one\n\ntwo\none"), made)
         assert list(words.changes) == [{"query": "one"}, {"query": "two"}]
-        for kinds, times, text in (([], 1, ""), (["same"], 0, ""), (["same"], 21, ""), (["nothing"], 1, "")):
+        wrong = [([], 1, ""), (["same"], 0, ""), (["same"], 21, ""), (["nothing"], 1, ""), (["paraphrased"], 1, " \n")]
+        for kinds, times, text in wrong:
             with pytest.raises(CompareError):
-                stability.plan(run, events, kinds, times, text, made)
-        with pytest.raises(CompareError):
-            stability.plan(run, events, ["paraphrased"], 1, " \n", made)
+                stability.plan(run, events, WantedRepetitions(kinds, times, text), made)
 
     await sync_to_async(planned)()
+
+
+async def test_another_prompt_is_tried_in_the_lab_and_why_not_tells_how_often_it_chose(
+    memory: Memory, settings: LazySettings
+) -> None:
+    chat = ByPlace((0, 1), (0,))
+    run = await executed(memory.owner, chat=chat)
+    lost = (await shown_by(run))[1]
+    built_in = BUILT_IN["rerank", "en"]
+    row = {"system": built_in.system, "user": built_in.user, "made_by": "me"}
+    await Prompt.objects.acreate(name="rerank", language="en", version=1, **row)
+
+    def seen() -> None:
+        events = forks.events_of(run)
+        assert stability.other_prompts(events) == ["rerank-en-1"]
+        for label in ("", "rerank-en-0", "rerank-en-9", "rerank-ru-1"):
+            with pytest.raises(CompareError):
+                stability.plan(run, events, WantedRepetitions(["prompted"], 2, prompt=label), [])
+        plan = stability.plan(run, events, WantedRepetitions(["prompted"], 2, prompt="rerank-en-1"), [])
+        assert list(plan.changes) == [{"prompt": "rerank-en-1"}] * 2
+        assert not view_of(run, "", why_not(run, topic=f"Topic:{lost}")).prompts
+        settings.LLM_BASE_URL = "http://127.0.0.1:1/v1"
+        assert "kind=prompted&prompt=rerank-en-1" in view_of(run, "", why_not(run, topic=f"Topic:{lost}")).prompts
+
+    await sync_to_async(seen)()
+    for place in (0, 1, 1):
+        await forked(run, ByPlace((0, 1), (place,)), prompt="rerank-en-1")
+    explained = await sync_to_async(why_not)(run, topic=f"Topic:{lost}")
+    assert "2 of 3" in explained.counterfactuals[0].result
+    made = await sync_to_async(stability.repetitions)(run)
+    assert [stability.kind_of(fork) for fork in made] == ["prompted"] * 3
 
 
 def test_the_lab_shows_its_cost_first_starts_and_stops(

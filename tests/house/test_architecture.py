@@ -137,6 +137,12 @@ def is_for_types(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).startswith("TYPE_CHECKING")
 
 
+def test_the_client_does_not_know_the_server() -> None:
+    allowed = {"mnemoscope_client", "httpx", "pydantic", "langchain_core", "langgraph", *sys.stdlib_module_names}
+    guilty = {f"{path}: {name}" for path in modules("client") for name in imports(path)}
+    assert {each for each in guilty if each.rpartition(": ")[2].partition(".")[0] not in allowed} == set()
+
+
 def test_the_domain_does_not_know_its_pages() -> None:
     guilty = {str(path): name for path in modules("memoryapp") for name in imports(path) if name.startswith("rerankui")}
     assert guilty == {}
@@ -226,13 +232,16 @@ def test_packages_import_each_other_in_one_direction_only() -> None:
 
 
 def test_no_folder_holds_more_modules_than_one_can_overlook() -> None:
-    folders = {path.parent for path in (*modules("memoryapp"), *modules("rerankui"), *modules("tests"))}
+    roots = ("memoryapp", "rerankui", "client", "tests")
+    folders = {path.parent for root in roots for path in modules(root)}
     counts = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) - 1 for folder in folders}
     assert {folder: count for folder, count in counts.items() if count > MOST_MODULES and folder != COMMANDS} == {}
 
 
 def test_every_package_opens_with_a_docstring() -> None:
-    packages = [path for root in ("memoryapp", "rerankui") for path in modules(root) if path.stem == "__init__"]
+    packages = [
+        path for root in ("memoryapp", "rerankui", "client") for path in modules(root) if path.stem == "__init__"
+    ]
     assert [dotted(path) for path in packages if not ast.get_docstring(tree(path))] == []
 
 
@@ -256,7 +265,7 @@ def is_vague(name: str) -> bool:
 def test_no_name_says_only_what_is_done_with_a_thing() -> None:
     vague = {
         f"{dotted(path)}: {name}"
-        for path in (*modules("memoryapp"), *modules("rerankui"), *modules("tests"))
+        for path in (*modules("memoryapp"), *modules("rerankui"), *modules("client"), *modules("tests"))
         for name in defined(path)
         if not name.startswith("test_") and is_vague(name) and name not in STORED_COLUMNS
     }
@@ -324,7 +333,7 @@ def test_the_list_of_ownerless_models_names_only_models_there_are() -> None:
 
 
 def test_modules_and_functions_stay_small() -> None:
-    paths = [*modules("memoryapp"), *modules("rerankui")]
+    paths = [*modules("memoryapp"), *modules("rerankui"), *modules("client")]
     long = [dotted(path) for path in paths if path.read_text(encoding="utf-8").count("\n") > 400]
     assert (long, [name for path in paths for name in long_functions(path)]) == ([], [])
 

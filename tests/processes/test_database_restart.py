@@ -25,7 +25,7 @@ from tests.support.stack import wait_for
 STAGES = ("import", "archive", "embed")
 RESTARTS = 2
 
-# A reader whose server was killed cannot close its cursor: psycopg raises while it tries and warns when it is collected.
+# A reader whose server was killed cannot close its cursor: psycopg raises while it tries, and warns when collected.
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.filterwarnings("ignore:.*ServerSideCursor.* was deleted while still open:ResourceWarning"),

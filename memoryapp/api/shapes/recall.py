@@ -44,7 +44,8 @@ class RecallBody(StrictBody):
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
     Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
-    content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen topics.
+    content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen
+    topics, or the passages that answer.
     """
 
     model_config = exemplified(user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5})
@@ -55,7 +56,7 @@ class RecallBody(StrictBody):
     media: SentMedia = []
     strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
-    include: list[Literal["messages"]] = []
+    include: Annotated[list[Literal["messages", "passages"]], Field(max_length=2)] = []
 
 
 class ChosenTopic(BaseModel):
@@ -63,7 +64,8 @@ class ChosenTopic(BaseModel):
 
     ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
     topics are handed over with every recall; their score is 0 if this query did not find them. Summary,
-    times and count are missing if the topic was erased meanwhile; ``messages`` are there if ``include`` names them.
+    times and count are missing if the topic was erased meanwhile. ``messages`` and ``passages`` (the messages around
+    what answers, long ones cut) are there if ``include`` names them.
     """
 
     id: str
@@ -78,6 +80,7 @@ class ChosenTopic(BaseModel):
     message_count: int | None = None
     excerpt: str | None = None
     messages: list[MessageInTopic] | None = None
+    passages: list[MessageInTopic] | None = None
 
 
 class ChosenItem(BaseModel):

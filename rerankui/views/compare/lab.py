@@ -33,6 +33,7 @@ KIND_WORDS: Mapping[str, str | Promise] = {
     "without_first": _("without the first candidate"),
     "unrewritten": _("without the enricher"),
     "paraphrased": _("paraphrased"),
+    "prompted": _("with another prompt"),
 }
 
 
@@ -51,7 +52,8 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     error = ""
     try:
         count = int(times) if times.isdecimal() and len(times) < 4 else 0
-        planned = stability.plan(run, events, kinds, count, typed.get("paraphrases", ""), made) if kinds else None
+        wanted = stability.WantedRepetitions(kinds, count, typed.get("paraphrases", ""), typed.get("prompt", ""))
+        planned = stability.plan(run, events, wanted, made) if kinds else None
         if request.method == "POST":
             return _begun(request, run, planned)
         context["planned"] = planned
@@ -64,6 +66,7 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     context |= {
         "kinds": [(kind, KIND_WORDS[kind], kind in kinds) for kind in stability.kinds_of(run, events)],
         "times": times,
+        "prompts": stability.other_prompts(events),
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "has_filter": outline.found is not None and not outline.found.by_words_alone,
     }

@@ -23,7 +23,7 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
     owners = visible_owners(request)
     filters = RunFilter(request.GET, owners=owners)
     listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
-    matching, facets = _filtered(listed, filters.chosen), of_runs.facets()
+    matching, facets = filtered(listed, filters.chosen), of_runs.facets()
     found = narrowed(matching, facets, request.GET)
     if file := download(request, found, of_runs.COLUMNS, filters.order, "runs"):
         return file
@@ -37,7 +37,8 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
     return show(request, "pages/runs/runs.html", "partials/runs/runs.html", context)
 
 
-def _filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]:
+def filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]:
+    """The runs that fit what ``RunFilter`` has chosen."""
     if chosen["q"]:
         listed = listed.filter(query__icontains=chosen["q"])
     if chosen["user"]:
