@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, TurnStarted
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Run
 from rerankui.run.notes import remarks
+
+
+def chosen_words(run: Run, count: int) -> str:
+    """How many topics a run chose, as a form with ``n``; a foreign run chose documents."""
+    if run.is_foreign:
+        return ngettext("%(n)s document", "%(n)s documents", count)
+    return ngettext("%(n)s topic", "%(n)s topics", count)
 
 
 def missing(run: Run, events: Sequence[Event]) -> list[str]:
