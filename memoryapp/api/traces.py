@@ -45,7 +45,7 @@ _BODY: dict[str, Any] = {
     "description": "ExportTraceServiceRequest of OTLP",
     "required": True,
     "content": {
-        JSON: {"schema": {"type": "object", "properties": {"resourceSpans": {"type": "array"}}}},
+        JSON: {"schema": {"$ref": "#/components/schemas/TracesBody"}},
         PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
     },
 }
