@@ -51,7 +51,7 @@ GROUPS = (
         ("topics", "messages", "people", "facts", "artifacts", "quality", "imports"),
     ),
     Group("todo", pgettext_lazy("group", "To do"), ("inbox", "history")),
-    Group("system", pgettext_lazy("group", "System"), ("pipeline", "prompts", "access", "settings")),
+    Group("system", pgettext_lazy("group", "System"), ("pipeline", "prompts", "access", "webhooks", "settings")),
 )
 OVERVIEW = Destination("overview", _("Overview"), "layout-dashboard", also=_("home, start, chat users"))
 SECTIONS: Mapping[str, Destination] = {
@@ -72,6 +72,9 @@ SECTIONS: Mapping[str, Destination] = {
     "pipeline": Destination("pipeline", _("Pipeline"), "hourglass", also=_("background work, worker, costs")),
     "prompts": Destination("prompts", _("Prompts"), "terminal-2"),
     "access": Destination("tokens", pgettext_lazy("section", "Access"), "lock", role=Role.ADMIN),
+    "webhooks": Destination(
+        "webhooks", _("Webhooks"), "share-3", role=Role.ADMIN, also=_("events, notifications, alarm")
+    ),
     "settings": Destination("memory_settings", pgettext_lazy("section", "Settings"), "adjustments", True, Role.CURATOR),
 }
 TABS: Mapping[str, tuple[Destination, ...]] = {
@@ -151,6 +154,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
     "imports": ("import_file", "withdraw"),
     "history": ("undo", "undo_preview", "undo_change", "undo_range"),
     "prompts": ("prompt", "prompt_version", "prompt_diff"),
+    "webhooks": ("webhook", "webhook_make", "webhook_edit", "webhook_secret", "webhook_delete"),
 }
 _OF_TAB: Mapping[str, tuple[str, ...]] = {
     "queue": ("suggestion",),

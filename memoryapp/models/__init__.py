@@ -32,6 +32,7 @@ from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
 from memoryapp.models.trace import Trace, TraceSpan
 from memoryapp.models.user import ChatUser, RecallMode
+from memoryapp.models.webhook import Webhook, WebhookDelivery
 from memoryapp.models.work import Pause, StagePause, Work
 
 __all__ = [
@@ -85,5 +86,7 @@ __all__ = [
     "Trace",
     "TraceSpan",
     "UnreadTopic",
+    "Webhook",
+    "WebhookDelivery",
     "Work",
 ]
