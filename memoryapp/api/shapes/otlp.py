@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
+
+from memoryapp.api.shapes.fields import exemplified
 
 _SPAN = {
     "traceId": "0af7651916cd43dd8448eb211c80319c",
@@ -23,9 +25,7 @@ _SPAN = {
 class TracesBody(BaseModel):
     """``ExportTraceServiceRequest``, which is read by the protocol's own rules."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"resourceSpans": [{"scopeSpans": [{"spans": [_SPAN]}]}]}},
-    )
+    model_config = exemplified(resourceSpans=[{"scopeSpans": [{"spans": [_SPAN]}]}])
 
     resourceSpans: list[dict[str, Any]] = Field(description="the spans of each resource, by instrumentation scope")
 
