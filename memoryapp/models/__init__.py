@@ -25,12 +25,11 @@ from memoryapp.models.message import ImportBatch, ImportFile, Message
 from memoryapp.models.operator import Access, Operator, Role
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
-from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress
+from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
 from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
-from memoryapp.models.trace import Trace, TraceSpan
 from memoryapp.models.user import ChatUser, RecallMode
 from memoryapp.models.webhook import Webhook, WebhookDelivery
 from memoryapp.models.work import Pause, StagePause, Work
