@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0065_webhooks'),
+        ('memoryapp', '0066_foreign_runs'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
