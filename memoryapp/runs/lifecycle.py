@@ -67,7 +67,7 @@ def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[Media
 
 def check_room(token: ApiToken) -> None:
     """Raises TooManyRuns."""
-    in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
+    in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise TooManyRuns(in_flight)
 
@@ -89,12 +89,14 @@ def start(
     prompt: Prompt | None = None,
     evidence: Sequence[int] = (),
     as_of: datetime | None = None,
+    traceparent: str = "",
 ) -> Run:
     """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter.
 
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
-    stored already. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes them.
-    ``as_of`` is the moment whose memory is searched; nothing that was said later is a conversation then.
+    stored already. ``traceparent`` names the span of the caller. ``as_of`` is the moment whose memory is searched;
+    nothing that was said later is a conversation then. A fork has a ``parent``, and ``turn``, ``changes`` and
+    ``prompt`` as ``forks.fork`` makes them.
     """
     chosen = strategy_for_new_run(strategy)
     if as_of is not None:
@@ -116,6 +118,7 @@ def start(
         changes=dict(changes or {}),
         prompt=prompt,
         evidence=list(evidence),
+        traceparent=traceparent,
     )
 
 

@@ -40,9 +40,12 @@ from memoryapp.models import (
     Run,
     RunEvent,
     RunProgress,
+    SavedView,
     Suggestion,
     Topic,
     TopicVector,
+    Trace,
+    TraceSpan,
     Work,
 )
 from memoryapp.models.user import Owned
@@ -54,7 +57,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, Work, ImportFile, RefusedText),
+        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan),
     )
 )
 _OWN = ("id", "owner")
