@@ -6,7 +6,7 @@ querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.card import Card, CardVector
+from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import Evaluation, GoldenQuestion, Grade, Judgement
@@ -55,6 +55,7 @@ __all__ = [
     "Heartbeat",
     "ImportBatch",
     "ImportFile",
+    "ItemVector",
     "Judgement",
     "KnowledgeEdit",
     "LoginSession",
@@ -76,6 +77,7 @@ __all__ = [
     "RunEvent",
     "RunProgress",
     "StagePause",
+    "StoredItem",
     "Suggestion",
     "Topic",
     "TopicEdit",

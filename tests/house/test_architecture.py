@@ -56,6 +56,7 @@ STOREYS = (
         "extraction",
         "filter_lab",
         "ingestion",
+        "items",
         "invariants",
         "judgements",
         "proposals",
