@@ -166,6 +166,8 @@ app.conf.update(
         "clear-import-files": _every(3600.0, "clear_import_files"),
         "erase-due": _every(10.0, "erase_due"),
         "verify-asked": _every(5.0, "verify_asked"),
+        "send-webhooks": _every(2.0, "send_webhooks"),
+        "clear-webhooks": _every(3600.0, "clear_webhooks"),
         "suggest-due": _every(60.0, "suggest_due"),
         "consolidate-due": _every(15.0, "consolidate_due"),
         "extract-due": _every(60.0, "extract_due"),

@@ -16,6 +16,7 @@ from memoryapp import environment as env
 from memoryapp.embedded import paths
 from memoryapp.engine.parameters import Declaration, RerankParameters, declarations
 from memoryapp.engine.strategies.react.parameters import ReactParameters
+from memoryapp.outgoing import *  # noqa: F403 settings too
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = paths.data_dir()
@@ -64,6 +65,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "rerankui.web.past_pages.past_pages",
     "axes.middleware.AxesMiddleware",
     "rerankui.web.malformed.MalformedMiddleware",
 ]

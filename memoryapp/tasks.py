@@ -42,6 +42,7 @@ from memoryapp.runs.clients import open_clients
 from memoryapp.search import missing, profiles, vectors
 from memoryapp.sessions import passages
 from memoryapp.sessions.active import limits
+from memoryapp.webhooks import log, sending
 
 FAILURES_KEPT = timedelta(days=90)
 EXTRACTION_SECONDS = 60.0
@@ -245,6 +246,19 @@ def verify_asked() -> None:
         asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
         for receipt in asked if is_free else ():
             scanner.verify(receipt)
+
+
+@app.task
+def send_webhooks() -> None:
+    """Sends the messages to webhooks that are due. One sweep at a time, which serves every receiver by itself."""
+    with _lane("send_webhooks", 1) as is_free:
+        if is_free and sending.is_due():
+            async_to_sync(sending.send_due)()
+
+
+@app.task
+def clear_webhooks() -> None:
+    log.prune()
 
 
 @app.task

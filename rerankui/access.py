@@ -23,6 +23,7 @@ from django_htmx.middleware import HtmxDetails
 
 from memoryapp.accounts import login_sessions
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
+from rerankui.web.moment import PastMoment, past_of, refusal
 
 View = Callable[..., Any]
 
@@ -33,6 +34,7 @@ class Request(HttpRequest):
     htmx: HtmxDetails
     operator: Operator
     owner: ChatUser
+    past: PastMoment
 
 
 def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
@@ -52,6 +54,7 @@ def operator_of(request: HttpRequest) -> Operator:
         if operator is None:
             raise PermissionDenied(_("Your account is not an operator yet. An admin can make it one."))
         asked.operator = operator
+        operator.only_reads = past_of(request) is not None
         login_sessions.note(request)
     return asked.operator
 
@@ -86,7 +89,10 @@ def _async_gate(view: Callable[..., Awaitable[Any]], role: Role) -> View:
 
 
 def _check(request: HttpRequest, role: Role) -> None:
-    if not operator_of(request).may(role):
+    operator = operator_of(request)
+    if operator.only_reads and not operator.may(role):
+        raise PermissionDenied(refusal())
+    if not operator.may(role):
         raise PermissionDenied(_("This needs the role “%(role)s”.") % {"role": role.label})
 
 

@@ -20,6 +20,7 @@ from memoryapp.models import ChatUser, Operator, Role
 from rerankui import toasts
 from rerankui.access import operator_for
 from rerankui.navigation import GROUPS, ON_A_PHONE, OVERVIEW, SECTIONS, TABS, Destination, section_of, tab_of
+from rerankui.past.head import PastHead
 from rerankui.toasts import Toast
 
 DENSITIES = {"roomy": pgettext_lazy("density", "comfortable"), "dense": pgettext_lazy("density", "compact")}
@@ -113,6 +114,11 @@ class PageFrame:
     def _route(self) -> str:
         match = self._request.resolver_match
         return (match.url_name or "") if match else ""
+
+    @cached_property
+    def past(self) -> PastHead | None:
+        """The moment whose memory is shown, and the choice of another; None without a memory."""
+        return PastHead(self._request, self._route, self.owner) if self.owner else None
 
     @property
     def current(self) -> str:

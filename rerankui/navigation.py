@@ -46,10 +46,12 @@ class Group:
 GROUPS = (
     Group("ask", pgettext_lazy("group", "Ask"), ("ask", "runs", "evaluations")),
     Group(
-        "memory", pgettext_lazy("group", "Memory"), ("topics", "messages", "people", "facts", "artifacts", "imports")
+        "memory",
+        pgettext_lazy("group", "Memory"),
+        ("topics", "messages", "people", "facts", "artifacts", "quality", "imports"),
     ),
     Group("todo", pgettext_lazy("group", "To do"), ("inbox", "history")),
-    Group("system", pgettext_lazy("group", "System"), ("pipeline", "prompts", "access", "settings")),
+    Group("system", pgettext_lazy("group", "System"), ("pipeline", "prompts", "access", "webhooks", "settings")),
 )
 OVERVIEW = Destination("overview", _("Overview"), "layout-dashboard", also=_("home, start, chat users"))
 SECTIONS: Mapping[str, Destination] = {
@@ -63,12 +65,16 @@ SECTIONS: Mapping[str, Destination] = {
     "people": Destination("people", _("People"), "users", True),
     "facts": Destination("facts", _("Facts"), "bulb", True),
     "artifacts": Destination("artifacts", _("Artifacts"), "paperclip", True, also=_("files, documents")),
+    "quality": Destination("quality", _("Quality"), "zoom-in", True, also=_("gaps, coverage, duplicates, statistics")),
     "imports": Destination("imports", _("Import"), "database-import", True, also=_("imports, upload, chat file")),
     "inbox": Destination("inbox", _("Inbox"), "checklist", True, also=_("to do, decisions")),
     "history": Destination("history", _("History"), "clock", True, also=_("undo, changes")),
     "pipeline": Destination("pipeline", _("Pipeline"), "hourglass", also=_("background work, worker, costs")),
     "prompts": Destination("prompts", _("Prompts"), "terminal-2"),
     "access": Destination("tokens", pgettext_lazy("section", "Access"), "lock", role=Role.ADMIN),
+    "webhooks": Destination(
+        "webhooks", _("Webhooks"), "share-3", role=Role.ADMIN, also=_("events, notifications, alarm")
+    ),
     "settings": Destination("memory_settings", pgettext_lazy("section", "Settings"), "adjustments", True, Role.CURATOR),
 }
 TABS: Mapping[str, tuple[Destination, ...]] = {
@@ -144,9 +150,11 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
     "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
     "facts": ("fact", "fact_edit", "fact_add", "fact_delete", "extraction"),
     "artifacts": ("artifact", "artifact_edit", "artifact_retry", "artifact_upload", "artifact_delete"),
+    "quality": ("quality_all",),
     "imports": ("import_file", "withdraw"),
     "history": ("undo", "undo_preview", "undo_change", "undo_range"),
     "prompts": ("prompt", "prompt_version", "prompt_diff"),
+    "webhooks": ("webhook", "webhook_make", "webhook_edit", "webhook_secret", "webhook_delete"),
 }
 _OF_TAB: Mapping[str, tuple[str, ...]] = {
     "queue": ("suggestion",),

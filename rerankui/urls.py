@@ -17,6 +17,7 @@ from rerankui.views import (
     operators,
     overview,
     pipeline,
+    quality,
     review,
     tokens,
     work,
@@ -43,6 +44,7 @@ from rerankui.views.runs import (
     runs,
 )
 from rerankui.views.topics import topic, topic_map, topic_pick, topics
+from rerankui.views.webhooks import making, webhooks
 
 handler400 = "rerankui.web.malformed.bad_request"
 handler500 = "rerankui.web.unreachable.server_error"
@@ -68,6 +70,9 @@ urlpatterns = [
     path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
     path("memory/<int:owner>/map/", topic_map.topic_map, name="topic_map"),
+    # what is missing, doubtful or never used
+    path("quality/", quality.quality_of_all, name="quality_all"),
+    path("memory/<int:owner>/quality/", quality.quality, name="quality"),
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
@@ -190,6 +195,14 @@ urlpatterns = [
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/make/", tokens.token_make, name="token_make"),
     path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
+    # who is told of what happens
+    path("webhooks/", webhooks.webhook_list, name="webhooks"),
+    path("webhooks/new/", making.webhook_make, name="webhook_make"),
+    path("webhooks/<int:pk>/", webhooks.webhook, name="webhook"),
+    path("webhooks/<int:pk>/edit/", making.webhook_edit, name="webhook_edit"),
+    path("webhooks/<int:pk>/act/", webhooks.webhook_act, name="webhook_act"),
+    path("webhooks/<int:pk>/secret/", making.webhook_secret, name="webhook_secret"),
+    path("webhooks/<int:pk>/delete/", making.webhook_delete, name="webhook_delete"),
     # who may look
     path("operators/", operators.operator_list, name="operators"),
     path("operators/new/", operators.operator_make, name="operator_make"),

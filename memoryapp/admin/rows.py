@@ -265,6 +265,23 @@ class FindingAdmin(ReadOnlyAdmin):
     raw_id_fields = ("owner", "topic", "call", "follows", "edit")
 
 
+@admin.register(models.Webhook)
+class WebhookAdmin(OwnerlessAdmin):
+    """Webhooks are made and changed on their own page."""
+
+    list_display = ("name", "address", "state", "off_reason", "made_by", "made_at")
+    list_filter: ClassVar[Any] = ("state",)
+    search_fields = ("name",)
+
+
+@admin.register(models.WebhookDelivery)
+class WebhookDeliveryAdmin(OwnerlessAdmin):
+    list_display = ("id", "webhook", "kind", "subject", "state", "status", "fault", "at")
+    list_filter: ClassVar[Any] = ("state", "kind", "webhook")
+    list_select_related: ClassVar[Any] = ("webhook",)
+    raw_id_fields = ("owner",)
+
+
 @admin.register(models.ForgetRequest)
 class ForgetRequestAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "message_id", "asked_by", "at")

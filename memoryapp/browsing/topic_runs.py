@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count, Q
 
@@ -30,14 +31,16 @@ class TopicRuns:
     former: Sequence[int] = ()
 
 
-def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> TopicRuns:
-    """Counts for the topic, including the ``former`` ones, in the last few hundred runs by hand.
+def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6, until: datetime | None = None) -> TopicRuns:
+    """Counts for the topic, including the ``former`` ones, in the last few hundred runs by hand (before ``until``).
 
     Two events of each run are searched, its candidates and its last one, by containment in the database, and what was
     sent of the assistant's answers. Four statements.
     """
     names = [topic_id(number) for number in (topic.pk, *former)]
-    recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}
+    asked = Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")
+    asked = asked.filter(created_at__lte=until) if until else asked
+    recent = {run.pk: run for run in asked[:RUNS_LOOKED_AT]}
     chose = Q(*(Q(payload__selected__contains=[{"id": name}]) for name in names), _connector=Q.OR)
     read = Q(payload__requested__has_any_keys=names)
     ends = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="run_finished")

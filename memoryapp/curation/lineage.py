@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import connection
 
@@ -117,11 +118,12 @@ def moved_counts(owner_id: int, edits: Iterable[int]) -> dict[int, int]:
     return dict(counts)
 
 
-def lineage(topic: Topic) -> Lineage:
-    """The topic's last fifty edits and its neighbours in time, without their messages."""
+def lineage(topic: Topic, until: datetime | None = None) -> Lineage:
+    """The topic's last fifty edits, those made by ``until``, and its neighbours in time, without their messages."""
+    sides = EditedTopic.objects.filter(owner=topic.owner_id, topic=topic)
     own = {
         side.edit_id: side
-        for side in EditedTopic.objects.filter(owner=topic.owner_id, topic=topic)
+        for side in (sides.filter(edit__at__lte=until) if until else sides)
         .select_related("edit__call")
         .defer("edit__call__events")
         .order_by("-edit_id")[:MOST_EDITS]

@@ -18,7 +18,7 @@ from typing import Any
 
 from django.apps import apps
 from django.db import IntegrityError, transaction
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Model, QuerySet
 from django.utils import timezone
 
 from memoryapp.chat_users import erased
@@ -42,14 +42,17 @@ from memoryapp.models import (
     Suggestion,
     Topic,
     TopicEdit,
+    WebhookDelivery,
 )
 from memoryapp.models.user import Owned
 from memoryapp.operations import advisory_locks
+from memoryapp.webhooks.announcing import ERASURE_FINISHED, announce
 
 ERASER = "erase"
 # Tables in the order of deletion, each with the tables that refer to it, and the number of rows in a transaction: a run
 # has hundreds of events.
-_ROOTS: Sequence[tuple[type[Owned], int]] = (
+_ROOTS: Sequence[tuple[type[Model], int]] = (
+    (WebhookDelivery, 1_000),
     (Run, 100),
     (Suggestion, 1_000),
     (Finding, 1_000),
@@ -164,7 +167,7 @@ def _others() -> Iterator[tuple[type[Owned], int]]:
 
 
 def _in_batches(
-    erasure: Erasure, model: type[Owned], at_once: int, delete: Callable[[QuerySet[Any]], Counter[str]]
+    erasure: Erasure, model: type[Model], at_once: int, delete: Callable[[QuerySet[Any]], Counter[str]]
 ) -> None:
     rows = model._base_manager.filter(owner=erasure.owner_number)
     while True:
@@ -201,6 +204,7 @@ def _delete_owner(erasure: Erasure) -> None:
         erasure.ended_at = timezone.now()
         erasure.save(update_fields=["ended_at"])
         _count(erasure, gone + _raw(ChatUser.with_erased.filter(pk=number)))
+        announce(ERASURE_FINISHED, subject=str(erasure.pk))
     erased.send(ChatUser, number=number)
 
 

@@ -33,6 +33,7 @@ from memoryapp.erasure.written import strings
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.waits import renewed
+from memoryapp.webhooks.announcing import ERASURE_FINISHED, announce
 
 MOST_MESSAGES = 5_000
 # No request waits longer for a model.
@@ -129,8 +130,10 @@ def _erase_part(erasure: Erasure) -> None:
         _cut(erasure, owner)
     _redact(erasure)
     if not _still_running(erasure):
-        erasure.ended_at = timezone.now()
-        erasure.save(update_fields=["ended_at"])
+        with transaction.atomic():
+            erasure.ended_at = timezone.now()
+            erasure.save(update_fields=["ended_at"])
+            announce(ERASURE_FINISHED, subject=str(erasure.pk))
         vacuum(erasure)
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 from memoryapp.extraction.by_hand import ARCHIVIST
 from memoryapp.models import AgentCall, ChatUser, Finding, FindingMessage, KnowledgeEdit, Message, Topic
 from memoryapp.operations import metrics
+from memoryapp.webhooks.announcing import announce_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def put_waiting(
     reading: Reading, noun: str, values: Mapping[str, Any], messages: Iterable[int], **more: Any
 ) -> Finding:
     """Stores a finding that a person must decide about; ``more`` contains further fields, such as ``target``."""
+    announce_waiting(reading.owner.pk)
     return _put(reading, noun, messages, values=dict(values), **more)
 
 

@@ -31,6 +31,7 @@ from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
 from memoryapp.models.user import ChatUser, RecallMode
+from memoryapp.models.webhook import Webhook, WebhookDelivery
 from memoryapp.models.work import Pause, StagePause, Work
 
 __all__ = [
@@ -84,5 +85,7 @@ __all__ = [
     "TopicMessage",
     "TopicVector",
     "UnreadTopic",
+    "Webhook",
+    "WebhookDelivery",
     "Work",
 ]

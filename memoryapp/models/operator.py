@@ -23,6 +23,9 @@ class Role(models.TextChoices):
 
 
 class Operator(models.Model):
+    """``only_reads`` is set for one request, while its pages show the memory of an earlier moment."""
+
+    only_reads = False
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
     role = models.CharField(_("role"), max_length=16, choices=Role, default=Role.VIEWER)
 
@@ -38,7 +41,7 @@ class Operator(models.Model):
         return self.role == Role.ADMIN
 
     def may(self, role: Role) -> bool:
-        return Role(self.role).includes(role)
+        return Role(self.role).includes(role) and not (self.only_reads and role in (Role.CURATOR, Role.ADMIN))
 
 
 class Access(Owned):

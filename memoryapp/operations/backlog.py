@@ -54,11 +54,12 @@ ROWS = {
     "topics_unread": ("topic", UNREAD),
     "artifacts_unread": ("artifact", "state IN ('pending', 'processing')"),
     "erasures_unfinished": ("erasure", "ended_at IS NULL"),
+    "webhook_messages_waiting": ("webhookdelivery", "state = 'waiting'"),
 }
 
 
 class BacklogCollector(Collector):
-    """Counts what waits in each stage: imports, sessions, passages, suggestions, artifacts, runs, erasures."""
+    """Counts what waits: imports, sessions, passages, suggestions, artifacts, runs, erasures, messages to webhooks."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yields one gauge with a label for each queue. Raises DatabaseError."""

@@ -90,6 +90,7 @@ embedding_failures = Counter("embedding_failures", "Requests without vectors.", 
 embedding_duration = Histogram(
     "embedding_duration_seconds", "One batch of texts.", namespace="mnemoscope", buckets=LONG
 )
+webhook_attempts = Counter("webhook_attempts", "Attempts to deliver.", ("outcome",), namespace="mnemoscope")
 viewers = Gauge("websocket_viewers", "Run pages that are open.", namespace="mnemoscope", multiprocess_mode="livesum")
 
 
@@ -210,6 +211,11 @@ def embedding(texts: int) -> Iterator[None]:
         raise
     embedding_texts.labels(purpose="memory").inc(texts)
     embedding_duration.observe(perf_counter() - began)
+
+
+def webhook_tried(outcome: str) -> None:
+    """Counts an attempt to deliver a message: ``delivered`` or ``failed``."""
+    webhook_attempts.labels(outcome=outcome).inc()
 
 
 @contextmanager

@@ -17,13 +17,16 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.webhooks.announcing import RUN_ENDED, news_of_run
+
 # Each attempt waits for a connection as long as the pool allows.
 TRIES = 3
 
 # The locks wait for a process that closes the run or erases its owner; the run is then found closed.
 _RECORD = """
 WITH run AS (
-    SELECT run.id, run.owner_id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
+    SELECT run.id, run.owner_id, run.evaluation_id
+    FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
     WHERE run.id = %(run)s AND run.state = %(expected_state)s AND run.attempt = %(attempt)s
     FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
 ), last AS (
@@ -43,16 +46,16 @@ WITH run AS (
     WHERE raw.message <> ''
 )"""
 RECORD = _RECORD + "SELECT run.owner_id, last.seq FROM run, last"
-# Also fills the columns of the run's row that belong to its end.
+# Also fills the columns of the run's row that belong to its end, and announces it to webhooks.
 RECORD_AND_END = (
     _RECORD
     + """, ended AS (
     UPDATE memoryapp_run SET {columns} WHERE id IN (SELECT run_id FROM stored)
-), shown AS (
+), announced AS ({announced}), shown AS (
     DELETE FROM memoryapp_runprogress WHERE run_id IN (SELECT run_id FROM stored)
 )
 SELECT run.owner_id, last.seq FROM run, last"""
-)
+).replace("{announced}", RUN_ENDED)
 # No other entry writes an event with this number and this time.
 LAST_STORED = "SELECT owner_id FROM memoryapp_runevent WHERE run_id = %s AND seq = %s AND at = %s"
 
@@ -96,6 +99,13 @@ class JournalEntry:
         return RECORD_AND_END.replace("{columns}", columns) if self.ending else RECORD
 
     @property
+    def _news(self) -> dict[str, Any]:
+        """A run that had ended before was announced then."""
+        if not self.ending:
+            return {}
+        return {"news": [] if self.expected_state == "finished" else news_of_run(self.ending["fallback"])}
+
+    @property
     def values(self) -> dict[str, Any]:
         """The parameters of the statement."""
         return {
@@ -107,6 +117,7 @@ class JournalEntry:
             "moments": [event.at for event in self.events],
             "payloads": [event.payload for event in self.events],
             "messages": [event.message for event in self.events],
+            **self._news,
             **self.ending,
         }
 

@@ -25,6 +25,7 @@ from memoryapp.operations import advisory_locks
 from memoryapp.search.columns import int64s
 from memoryapp.suggestions.merging import Merge, Pair, TopicVectors, merges
 from memoryapp.suggestions.splitting import Nearness, Split, splits
+from memoryapp.webhooks.announcing import announce_waiting
 
 MOST_OPEN = 200
 # How many topics a topic is compared with, and how many pairs at a time: all of 4,000 topics, some hundred of the
@@ -165,6 +166,8 @@ def _store(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]
     new = [each for each in made if each.key not in known]
     wanted, left = new[: max(room, 0)], new[max(room, 0) :]
     Suggestion.objects.bulk_create(wanted)
+    if wanted:
+        announce_waiting(owner.pk)
     # A topic may have been retired while its suggestion was made.
     settle(owner)
     again = {number for each in left if each.kind == Kind.MERGE for number in each.topics}

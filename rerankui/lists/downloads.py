@@ -21,18 +21,31 @@ def download(
     request: HttpRequest, rows: QuerySet[Any], columns: Mapping[str, str], order: Sequence[str], name: str
 ) -> HttpResponse | None:
     """The rows as the file that the address asks for (``format``), or None; ``columns`` are fields by their titles."""
-    kind = request.GET.get("format", "")
-    if kind not in ("csv", "json"):
+    if _kind(request) is None:
         return None
     # Read whole: a server of coroutines would read a stream of rows whole as well, and may leave its cursor open.
-    values = list(rows.order_by(*order).values_list(*columns.values())[:MOST_ROWS])
-    lines = _csv(columns, values) if kind == "csv" else _json(columns, values)
+    return file_of(request, columns, rows.order_by(*order).values_list(*columns.values())[:MOST_ROWS], name)
+
+
+def file_of(
+    request: HttpRequest, titles: Iterable[str], rows: Iterable[Sequence[Any]], name: str
+) -> HttpResponse | None:
+    """The rows, whose values have these titles, as the file that the address asks for (``format``), or None."""
+    kind, columns = _kind(request), list(titles)
+    if kind is None:
+        return None
+    lines = _csv(columns, rows) if kind == "csv" else _json(columns, rows)
     answer = HttpResponse("".join(lines), content_type="text/csv" if kind == "csv" else "application/json")
     answer["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
     return answer
 
 
-def _csv(columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def _kind(request: HttpRequest) -> str | None:
+    kind = request.GET.get("format", "")
+    return kind if kind in ("csv", "json") else None
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     yield "\ufeff" + _line(columns)
     for row in rows:
         yield _line(_cell(value) for value in row)
@@ -52,7 +65,7 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _json(columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def _json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     yield "["
     for number, row in enumerate(rows):
         document = dict(zip(columns, row, strict=True))

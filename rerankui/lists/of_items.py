@@ -7,6 +7,7 @@ from django.db.models.functions import TruncMonth
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from memoryapp.browsing.quality import FEW_MENTIONS, WEEK
 from memoryapp.models import Fact, Person
 from rerankui.lists.facets import Facet
 from rerankui.lists.of_topics import month_words
@@ -42,6 +43,8 @@ MESSAGES = {
     "text": "text",
     "topic": "topic_id",
 }
+# The column says where a message is today.
+MESSAGES_THEN = {title: column for title, column in MESSAGES.items() if title != "topic"}
 ARTIFACTS = {
     "id": "pk",
     "name": "name",
@@ -63,12 +66,19 @@ _IMPORTANCE = {
     "2": gettext_lazy("50–79"),
     "1": gettext_lazy("under 50"),
 }
+_REPLACED = {
+    "week": gettext_lazy("within a week"),
+    "before": gettext_lazy("earlier"),
+    "no": gettext_lazy("not replaced"),
+}
 
 
 def people_facets() -> tuple[Facet, ...]:
     circles = dict(Person.Circle.choices)
     mentions = Case(
-        When(mention_count__gte=10, then=Value("3")), When(mention_count__gte=2, then=Value("2")), default=Value("1")
+        When(mention_count__gte=10, then=Value("3")),
+        When(mention_count__gte=FEW_MENTIONS, then=Value("2")),
+        default=Value("1"),
     )
     return (
         Facet("of", gettext_lazy("Circle"), "circle", lambda value: circles.get(value, value)),
@@ -82,10 +92,16 @@ def fact_facets() -> tuple[Facet, ...]:
     weight = Case(
         When(importance__gte=80, then=Value("3")), When(importance__gte=50, then=Value("2")), default=Value("1")
     )
+    replaced = Case(
+        When(superseded_at__gte=timezone.now() - WEEK, then=Value("week")),
+        When(superseded_at__isnull=False, then=Value("before")),
+        default=Value("no"),
+    )
     return (
         Facet("kind", gettext_lazy("Type"), "type", lambda value: types.get(value, value)),
         Facet("category", gettext_lazy("Category"), "category"),
         Facet("weight", gettext_lazy("Importance"), weight, lambda value: _IMPORTANCE.get(value, value), in_order=True),
+        Facet("replaced", gettext_lazy("Replaced"), replaced, lambda value: _REPLACED.get(value, value)),
         Facet("noted", gettext_lazy("Noted"), _month("created_at"), month_words, in_order=True),
     )
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.db.models import Case, Count, Exists, F, Func, JSONField, OuterRef, Q, TextField, Value, When
 from django.db.models.functions import Cast, TruncMonth
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
+from memoryapp.browsing.foreign import topics_with_foreign_summary
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import parse_topic_id
@@ -26,6 +30,8 @@ COLUMNS = {
     "edited_by_hand": "locked_by_hand",
     "live": "is_live",
 }
+# The column says whether a topic is live today.
+COLUMNS_THEN = {title: column for title, column in COLUMNS.items() if title != "live"}
 _MAKERS = {
     "model": pgettext_lazy("maker", "chat model"),
     "segmenter": pgettext_lazy("maker", "segmenter"),
@@ -44,16 +50,27 @@ _SIZES = {
 }
 
 
-def facets_of(owner: ChatUser) -> tuple[Facet, ...]:
+def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tuple[Facet, ...]:
+    """The facets of the topics of today; of an earlier moment those that do not depend on what came later.
+
+    That of foreign summaries reads all passages, so it is only there where the address chooses it, as the page of
+    quality does.
+    """
     facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
-    return (
+    lasting = (
         Facet("month", gettext_lazy("Month"), _month(), month_words, in_order=True),
         Facet("maker", gettext_lazy("Made by"), _maker(), lambda value: _MAKERS.get(value, value)),
         Facet("script", gettext_lazy("Letters"), _script(), lambda value: _SCRIPTS.get(value, value)),
         Facet("size", gettext_lazy("Length"), _size(), lambda value: _SIZES.get(value, value), in_order=True),
+    )
+    if is_past:
+        return lasting
+    return (
+        *lasting,
         Facet("recalled", gettext_lazy("Recalled"), _yes_no(_recalled(owner)), _recalled_words),
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
+        *_of_letters(owner, query),
     )
 
 
@@ -103,6 +120,15 @@ def _equal(owner: ChatUser) -> Q:
     return Q(summary__in=summaries.annotate(n=Count("pk")).filter(n__gt=1).values("summary"))
 
 
+def _of_letters(owner: ChatUser, query: QueryDict) -> Iterator[Facet]:
+    if "written" in query:
+        yield Facet("written", gettext_lazy("Summary’s letters"), _written(owner), _written_words)
+
+
+def _written(owner: ChatUser) -> Case:
+    return Case(When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign")), default=Value("same"))
+
+
 def _recalled(owner: ChatUser) -> Q:
     """Whether it was shown to a model in one of the last runs."""
     runs = Run.objects.of(owner).by_hand().order_by("-created_at").values("pk")[:RUNS_LOOKED_AT]
@@ -122,6 +148,10 @@ def _recalled_words(value: str) -> str:
 
 def _facts_words(value: str) -> str:
     return _("with facts") if value == "yes" else _("without facts")
+
+
+def _written_words(value: str) -> str:
+    return _("other than its messages’") if value == "foreign" else _("as its messages’")
 
 
 def _equal_words(value: str) -> str:

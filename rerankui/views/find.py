@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from memoryapp import past
 from memoryapp.browsing.summary_search import topics_by_words
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.models import Artifact, ChatUser, Person, Run, Topic
+from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Person, Run, Topic
 from rerankui import palette
 from rerankui.access import visible_owners
 from rerankui.filters import LONGEST_SEARCH
 from rerankui.frame import PageFrame
 from rerankui.pages import show
+from rerankui.past.lists import with_words
+from rerankui.web.moment import moment_of
 
 FEW = 8
 # Queries have no index of words; older runs are found in their list.
@@ -31,7 +35,8 @@ def find(request: HttpRequest) -> HttpResponse:
         "actions": palette.actions(request, frame, words),
     }
     if words:
-        context |= _results(seen, words)
+        moment = moment_of(request)
+        context |= _results_then(frame, words, moment) if moment else _results(seen, words)
     context["is_empty"] = not any(context.values())
     context |= {"words": words, "question": palette.question(frame, words), "asks": palette.asks(words)}
     context["has_topics_here"] = any(topic.owner == frame.owner for topic in context.get("topics", ()))
@@ -61,6 +66,26 @@ def _results(seen: QuerySet[ChatUser], words: str) -> dict[str, Any]:
         "artifacts": artifacts.select_related("owner")[:FEW],
         "runs": runs.order_by("-created_at", "-id")[:FEW],
     }
+
+
+def _results_then(frame: PageFrame, words: str, moment: datetime) -> dict[str, Any]:
+    """What was called so at the moment in the memory that is looked at."""
+    owner = frame.owner
+    if owner is None:
+        return {}
+    topics = topics_by_words(past.topics_at(moment).filter(owner=owner), words, parse_topic_id(words))
+    runs = Run.objects.of(owner).by_hand().filter(_run_condition(words), created_at__lte=moment)
+    people = past.known_at(owner.pk, KnowledgeEdit.Noun.PERSON, moment)
+    artifacts = past.known_at(owner.pk, KnowledgeEdit.Noun.ARTIFACT, moment)
+    found: dict[str, Any] = {
+        "topics": topics.select_related("owner").order_by("-ended_at", "-id")[:FEW],
+        "runs": runs.select_related("owner").order_by("-created_at", "-id")[:FEW],
+        "people": with_words(people, words, lambda row: (row.display_name, row.username, *row.aliases))[:FEW],
+        "artifacts": with_words(artifacts, words, lambda row: (row.name,))[:FEW],
+    }
+    for row in (*found["people"], *found["artifacts"]):
+        row.owner = owner
+    return found
 
 
 def _nearness(words: str) -> Case:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
+from memoryapp import past
 from memoryapp.browsing.months import MOST_MONTHS, messages_by_month
 from memoryapp.models import ChatUser, Message, Role
 from rerankui.access import Request, message_or_404, operator_of, owner_or_404
@@ -23,6 +24,7 @@ from rerankui.lists import of_items
 from rerankui.lists.downloads import download
 from rerankui.pages import Page, is_partial, page_around, page_of, show
 from rerankui.text.talk import talk_of
+from rerankui.web.moment import moment_of
 
 SHOWN = 80
 MOST_COUNTED = 1_000
@@ -32,15 +34,23 @@ Month = tuple[date, int]
 
 @require_safe
 def messages(request: Request, owner: int) -> HttpResponseBase:
-    of = owner_or_404(request, owner)
+    of, moment = owner_or_404(request, owner), moment_of(request)
     filters = MessageFilter(request.GET)
     at = _pointed_at(request, of)
-    found = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn)).select_related("topic")
-    if file := download(request, found, of_items.MESSAGES, filters.order, f"messages-{of.pk}"):
+    if moment:
+        listed = _filtered_then(of, filters, moment)
+        at = at if at and listed.filter(pk=at.pk).exists() else None
+    else:
+        listed = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn))
+    found = listed.select_related("topic")
+    columns = of_items.MESSAGES_THEN if moment else of_items.MESSAGES
+    if file := download(request, found, columns, filters.order, f"messages-{of.pk}"):
         return file
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
-    months = messages_by_month(of) if _wants_months(request, filters) else []
+    if moment:
+        _shelve(of, rows, moment)
+    months = messages_by_month(of) if not moment and _wants_months(request, filters) else []
     total = 0 if at else _total(found, page, filters, months)
     context: dict[str, Any] = {
         "owner": of,
@@ -50,6 +60,7 @@ def messages(request: Request, owner: int) -> HttpResponseBase:
         "total": total,
         "more": "+" if filters.chosen["q"] and total >= MOST_COUNTED else "",
         "at": at,
+        "is_past": moment is not None,
         "may_erase": operator_of(request).may(Role.ADMIN),
         "months": months,
         "is_swapped": is_partial(request),
@@ -95,15 +106,35 @@ def _filtered(owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool) 
         found = found.filter(is_withdrawn=True)
     elif not with_withdrawn:
         found = found.present()
+    return _worded(found.active() if chosen["place"] == "active" else found, filters)
+
+
+def _worded(found: QuerySet[Message], filters: MessageFilter) -> QuerySet[Message]:
+    chosen = filters.chosen
     if chosen["q"]:
         found = found.filter(text__icontains=chosen["q"])
     if chosen["role"]:
         found = found.filter(role=chosen["role"])
-    if chosen["place"] == "active":
-        found = found.active()
     if chosen["place"] == "forwarded":
         found = found.exclude(forwarded_from="")
     return found
+
+
+def _filtered_then(owner: ChatUser, filters: MessageFilter, moment: datetime) -> QuerySet[Message]:
+    """Messages that were in by the moment; nothing was withdrawn of them then."""
+    chosen = filters.chosen
+    is_active = chosen["place"] == "active"
+    found = past.in_no_topic_at(owner.pk, moment) if is_active else past.messages_at(owner.pk, moment)
+    if chosen["place"] == "withdrawn":
+        return found.none()
+    return _worded(found, filters)
+
+
+def _shelve(owner: ChatUser, rows: Sequence[Message], moment: datetime) -> None:
+    """Gives the messages the topics in which they were at the moment. They are not to be saved."""
+    topics = past.topics_of([row.pk for row in rows], owner.pk, moment)
+    for row in rows:
+        row.topic, row.is_withdrawn = topics.get(row.pk), False
 
 
 def _pointed_at(request: HttpRequest, owner: ChatUser) -> Message | None:

@@ -27,10 +27,12 @@ from rerankui.access import Request, operator_of, owner_or_404, visible_owners
 from rerankui.filters import OwnerFilter
 from rerankui.frame import PageFrame
 from rerankui.pages import page_of, show
+from rerankui.past.glance import memory_then
 from rerankui.run.playing import played_run
 from rerankui.text.embedding_words import undecided_words
 from rerankui.views.ask.question import usual_strategy
 from rerankui.views.work import panel_for, panel_of, sessions_of
+from rerankui.web.moment import moment_of
 
 RECENT = 8
 FEW = 6
@@ -163,19 +165,27 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
 @require_safe
 def memory(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
+    shown = memory_then(of, moment) if (moment := moment_of(request)) else _memory_now(request, of)
     context = {
         "owner": of,
-        "counts": holdings([of])[of.pk],
-        "months": messages_by_month(of),
-        "topics": Topic.objects.of(of).live().order_by("-ended_at", "-id")[:RECENT],
-        "runs": Run.objects.of(of).by_hand().select_related("owner", "operator").order_by("-created_at", "-id")[:FEW],
-        "people": Person.objects.filter(owner=of).order_by("-mention_count", "-id")[:FEW],
-        "artifacts": Artifact.objects.filter(owner=of).order_by("-created_at", "-id")[:FEW],
-        "facts": Fact.objects.current().filter(owner=of).order_by("-importance", "-id")[:FEW],
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_curate": operator_of(request).may(Role.CURATOR),
-        **panel_for(of),
-        **sessions_of(request, of),
+        **shown,
     }
     return render(request, "pages/overview/memory.html", context)
+
+
+def _memory_now(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
+    runs = Run.objects.of(owner).by_hand().select_related("owner", "operator")
+    return {
+        "counts": holdings([owner])[owner.pk],
+        "months": messages_by_month(owner),
+        "topics": Topic.objects.of(owner).live().order_by("-ended_at", "-id")[:RECENT],
+        "runs": runs.order_by("-created_at", "-id")[:FEW],
+        "people": Person.objects.filter(owner=owner).order_by("-mention_count", "-id")[:FEW],
+        "artifacts": Artifact.objects.filter(owner=owner).order_by("-created_at", "-id")[:FEW],
+        "facts": Fact.objects.current().filter(owner=owner).order_by("-importance", "-id")[:FEW],
+        **panel_for(owner),
+        **sessions_of(request, owner),
+    }

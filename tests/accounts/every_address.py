@@ -60,6 +60,8 @@ from memoryapp.models import (
     Topic,
     TopicVector,
     UnreadTopic,
+    Webhook,
+    WebhookDelivery,
     Work,
 )
 from rerankui.web import uploads
@@ -158,6 +160,8 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Grade.objects.create(**owned, run=run, message=topic.message_set.all()[0], value=2),
         GoldenQuestion.objects.create(**owned, collection=WORD, question=f"{WORD} {SECRET}?", made_by=WORD),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
+        (hook := Webhook.objects.create(name=WORD, address=WORD, nonce=WORD, made_by=WORD)),
+        WebhookDelivery.objects.create(webhook=hook, kind="run.finished", subject=str(run.pk), body=WORD, owner=anna),
     ]
     named = {row._meta.model_name or "": row for row in rows}
     rest = {model.__name__.lower(): model._default_manager.first() for model in apps.get_models()}
@@ -231,6 +235,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("embedding", "embeddingprofile"): lambda: memory["embeddingprofile"].pk,
         ("tokens", "pk"): lambda: memory["apitoken"].pk,
         ("operators", "pk"): lambda: 1,
+        ("webhooks", "pk"): lambda: memory["webhook"].pk,
         ("erasures", "pk"): lambda: 1,
         ("golden", "collection"): lambda: WORD,
         ("golden", "pk"): lambda: memory["goldenquestion"].pk,

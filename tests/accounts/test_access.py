@@ -62,7 +62,9 @@ ERASING = "eras"
 EXPORTING = "export"
 # embedding profiles belong to nobody, and are for admins; tests/browsing/test_embedding_page.py
 OF_PROFILES = "embedding_"
-OTHER_RIGHTS = (ADMIN_ONLY, *API, OF_TOKENS, OF_OPERATORS, ERASING, EXPORTING, OF_PROFILES)
+# and so are receivers of messages; tests/webhooks/test_webhook_pages.py
+OF_WEBHOOKS = "webhook"
+OTHER_RIGHTS = (ADMIN_ONLY, *API, OF_TOKENS, OF_OPERATORS, ERASING, EXPORTING, OF_PROFILES, OF_WEBHOOKS)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 

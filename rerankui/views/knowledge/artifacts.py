@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+from datetime import datetime
 
 from django.conf import settings
 from django.contrib import messages
@@ -15,8 +16,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 
+from memoryapp import past
 from memoryapp.artifacts import arrival, processing
-from memoryapp.models import Artifact, ChatUser, Role
+from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Role
 from memoryapp.operations.storage import NoSpace
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.addresses import next_address
@@ -24,7 +26,9 @@ from rerankui.filters import ArtifactFilter
 from rerankui.lists import of_items
 from rerankui.lists.downloads import download
 from rerankui.pages import page_of, show
+from rerankui.past.lists import file_of_rows, page_of_rows, with_words
 from rerankui.web import uploads
+from rerankui.web.moment import moment_of
 from rerankui.web.uploads import Received
 
 READS = ("GET", "HEAD", "POST")
@@ -34,6 +38,8 @@ READS = ("GET", "HEAD", "POST")
 def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = ArtifactFilter(request.GET)
+    if moment := moment_of(request):
+        return _artifacts_then(request, of, filters, moment)
     found = Artifact.objects.filter(owner=of).select_related("message")
     words = filters.chosen["q"]
     if words:
@@ -57,6 +63,23 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
         "ticket": uploads.ticket(of.pk, int(request.user.pk or 0)),
         "most": _most(),
     }
+    return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
+
+
+def _artifacts_then(
+    request: HttpRequest, owner: ChatUser, filters: ArtifactFilter, moment: datetime
+) -> HttpResponseBase:
+    """The files that had come by the moment."""
+    rows: list[Artifact] = past.known_at(owner.pk, KnowledgeEdit.Noun.ARTIFACT, moment)
+    found = with_words(
+        rows, filters.chosen["q"], lambda row: (row.name, row.summary, *row.keywords, *map(str, row.entities))
+    )
+    if state := filters.chosen["state"]:
+        found = [row for row in found if row.state == state]
+    if file := file_of_rows(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{owner.pk}"):
+        return file
+    page = page_of_rows(request, found, filters.order)
+    context = {"owner": owner, "filters": filters, "page": page, "total": len(found), "is_past": True}
     return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
 
 

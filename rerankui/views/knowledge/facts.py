@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from memoryapp import curation
-from memoryapp.models import Fact, Role
+from memoryapp import curation, past
+from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import FactFilter
 from rerankui.lists import of_items
 from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, narrowed
 from rerankui.pages import is_partial, page_of, show
+from rerankui.past.lists import file_of_rows, page_of_rows, with_words
 from rerankui.views.knowledge.extraction import extraction_context
+from rerankui.web.moment import moment_of
 
 
 @require_safe
 def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
     of = owner_or_404(request, owner)
     filters = FactFilter(request.GET)
+    if moment := moment_of(request):
+        return _facts_then(request, of, filters, moment)
     listed = Fact.objects.filter(owner=of)
     words = filters.chosen["q"]
     if words:
@@ -46,4 +52,21 @@ def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
         "may_change": operator_of(request).may(Role.CURATOR),
         **extraction_context(of),
     }
+    return show(request, "pages/knowledge/facts.html", "partials/knowledge/facts.html", context)
+
+
+def _facts_then(request: HttpRequest, owner: ChatUser, filters: FactFilter, moment: datetime) -> HttpResponseBase:
+    """The facts of the moment, as they were noted then."""
+    rows: list[Fact] = past.known_at(owner.pk, KnowledgeEdit.Noun.FACT, moment)
+    found = with_words(rows, filters.chosen["q"], lambda row: (row.content, row.relation, row.category))
+    if filters.chosen["time"] != "all":
+        found = [row for row in found if bool(row.superseded_at) == (filters.chosen["time"] == "past")]
+    if kind := filters.chosen["type"]:
+        found = [row for row in found if row.type == kind]
+    if file := file_of_rows(request, found, of_items.FACTS, filters.order, f"facts-{owner.pk}"):
+        return file
+    page = page_of_rows(request, found, filters.order)
+    holders = past.holders_at(owner.pk, [fact.topic_id for fact in page if fact.topic_id], moment)
+    context = {"owner": owner, "filters": filters, "page": page, "holders": holders, "total": len(found)}
+    context |= {"is_past": True, "is_partial": is_partial(request)}
     return show(request, "pages/knowledge/facts.html", "partials/knowledge/facts.html", context)

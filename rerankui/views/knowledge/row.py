@@ -5,6 +5,7 @@ The three nouns differ in their fields and in nothing else, so they share their 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, cast
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import curation, extraction, history, knowledge
+from memoryapp import curation, extraction, history, knowledge, past
 from memoryapp.browsing.mentions import mentions
 from memoryapp.curation import CurationError, Stale
 from memoryapp.history import Narrowing
@@ -23,7 +24,10 @@ from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.addresses import undo_address
 from rerankui.curation.entry_views import entry_views, field_rewordings
+from rerankui.past.absence import absent
+from rerankui.past.changes import changes_then
 from rerankui.rows import FORMS, RowForm, list_address, page_address, row_id, seen_json, values_of
+from rerankui.web.moment import moment_of
 
 READS = ("GET", "HEAD", "POST")
 HISTORY_SHOWN = 12
@@ -38,6 +42,8 @@ def row_or_404(owner: ChatUser, noun: str, pk: int) -> Row:
 def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
     """``number`` is the row's, by its noun: ``person=5``."""
     of = owner_or_404(request, owner)
+    if moment := moment_of(request):
+        return _page_then(request, of, noun, number[noun], moment)
     row = row_or_404(of, noun, number[noun])
     context = {**_context(request, of, noun, row), "row": row}
     if isinstance(row, Person):
@@ -47,6 +53,18 @@ def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResp
         context |= extraction.succession(row)
     if not isinstance(row, Artifact):
         context["sources"] = extraction.sources(of, noun, row.pk)
+    return render(request, f"pages/knowledge/{noun}.html", context)
+
+
+def _page_then(request: HttpRequest, owner: ChatUser, noun: str, pk: int, moment: datetime) -> HttpResponse:
+    """The row as it was at the moment, also one that was deleted since; what is found for it today is left out."""
+    row = next((row for row in past.known_at(owner.pk, noun, moment) if row.pk == pk), None)
+    if row is None:
+        return absent(request, row_id(noun, pk), owner)
+    changes = changes_then(owner, Narrowing(noun=noun, number=pk), moment, HISTORY_SHOWN)
+    context: dict[str, Any] = {**_context(request, owner, noun, row), **changes, "row": row, "is_past": True}
+    if isinstance(row, Fact):
+        context["holders"] = past.holders_at(owner.pk, [row.topic_id] if row.topic_id else [], moment)
     return render(request, f"pages/knowledge/{noun}.html", context)
 
 

@@ -21,9 +21,11 @@ from memoryapp.search.profiles import serving_profile
 from rerankui.access import Request, operator_of, topic_or_404
 from rerankui.curation.entry_views import entry_views
 from rerankui.pages import Page, page_around, page_of, show
+from rerankui.past.topic import not_then, topic_then
 from rerankui.text.minimap import marks
 from rerankui.text.prose import headline, says_more
 from rerankui.text.talk import talk_of
+from rerankui.web.moment import moment_of
 
 MESSAGES_SHOWN = 150
 MESSAGES_PREVIEWED = 12
@@ -36,20 +38,13 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     shown = topic_or_404(request, pk)
     if cast(Request, request).htmx.target == "vector-state":
         return _vector_state(request, shown)
-    here = _number(request.GET.get("at", ""))
-    page = _page(request, shown, here)
-    former, title = curation.former(shown), headline(shown.summary)
+    if moment := moment_of(request):
+        return topic_then(request, shown, moment, _talk_context(request, shown))
+    former = curation.former(shown)
     context: dict[str, Any] = {
-        "owner": shown.owner,
-        "topic": shown,
-        "title": title,
-        "has_more": says_more(shown.summary, title),
-        "page": page,
-        "place": _place(shown, page.rows),
+        **_talk_context(request, shown),
         "may_curate": _may_curate(request, shown),
         "may_erase": operator_of(request).may(Role.ADMIN),
-        "talk": talk_of(page.rows, here=here),
-        "minimap": marks(shown, page.rows),
         **_history(request, shown),
         "lineage": curation.lineage(shown),
         "successors": [] if shown.is_live else curation.successor_topics(shown),
@@ -62,6 +57,22 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     made_by = _maker(context["lineage"])
     context |= {"made_by": made_by, "made_again": made_by is not None and curation.is_again(made_by)}
     return render(request, "pages/topics/topic.html", context)
+
+
+def _talk_context(request: HttpRequest, topic: Topic) -> dict[str, Any]:
+    """What the topic says: its summary and a page of its messages, which are the same at every moment."""
+    here, title = _number(request.GET.get("at", "")), headline(topic.summary)
+    page = _page(request, topic, here)
+    return {
+        "owner": topic.owner,
+        "topic": topic,
+        "title": title,
+        "has_more": says_more(topic.summary, title),
+        "page": page,
+        "place": _place(topic, page.rows),
+        "talk": talk_of(page.rows, here=here),
+        "minimap": marks(topic, page.rows),
+    }
 
 
 def _may_curate(request: HttpRequest, topic: Topic) -> bool:
@@ -130,6 +141,8 @@ def _maker(lineage: curation.Lineage) -> TopicEdit | None:
 def topic_peek(request: HttpRequest, pk: int) -> HttpResponse:
     """A preview beside a list; opened as a page of its own where there is no JavaScript."""
     shown = topic_or_404(request, pk)
+    if (moment := moment_of(request)) and (missing := not_then(request, shown, moment)):
+        return missing
     rows = list(_messages(shown).order_by("sent_at", "id")[:MESSAGES_PREVIEWED])
     context = {
         "owner": shown.owner,
@@ -137,7 +150,7 @@ def topic_peek(request: HttpRequest, pk: int) -> HttpResponse:
         "talk": talk_of(rows),
         "unshown": shown.message_count - len(rows),
         "successors": [] if shown.is_live else curation.successor_topics(shown),
-        "seen": topic_runs(shown, curation.former(shown)),
+        "seen": topic_runs(shown, curation.former(shown), until=moment),
     }
     return show(request, "pages/topics/topic_peek.html", "partials/topics/topic_peek.html", context)
 

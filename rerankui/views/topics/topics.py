@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.views.decorators.http import require_safe
 
+from memoryapp import past
 from memoryapp.browsing.comparison import MOST_TOPICS
 from memoryapp.browsing.summary_search import topics_by_words
 from memoryapp.engine.memory import parse_topic_id
@@ -18,6 +20,7 @@ from rerankui.lists import of_topics
 from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
+from rerankui.web.moment import moment_of
 
 STATES = {
     "retired": {"is_live": False},
@@ -28,29 +31,40 @@ STATES = {
 
 @require_safe
 def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
-    of = owner_or_404(request, owner)
+    of, moment = owner_or_404(request, owner), moment_of(request)
     filters = TopicFilter(request.GET)
-    facets, listed = of_topics.facets_of(of), filtered_topics(of, filters)
+    facets = of_topics.facets_of(of, request.GET, is_past=moment is not None)
+    listed = filtered_topics(of, filters, moment)
     found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_topics.COLUMNS, filters.order, f"topics-{of.pk}"):
+    columns = of_topics.COLUMNS_THEN if moment else of_topics.COLUMNS
+    if file := download(request, found, columns, filters.order, f"topics-{of.pk}"):
         return file
     page = page_of(request, found, filters.order)
+    if moment:
+        past.as_then(of.pk, page.rows, moment, is_live=filters.chosen["state"] != "retired")
     context: dict[str, Any] = {"owner": of, "filters": filters, "page": page, "total": found.count()}
     context |= {"facets": counted(request, listed, facets), "is_partial": is_partial(request)}
     context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
+    context["is_past"] = moment is not None
     context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
     return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
 
 
 def matching_topics(owner: ChatUser, query: QueryDict) -> QuerySet[Topic]:
     """The owner's topics that the list with this address shows, on all of its pages."""
-    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner), query)
+    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner, query), query)
 
 
-def filtered_topics(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
-    """The owner's topics that pass the filters, whatever facet is chosen."""
-    found = Topic.objects.of(owner).filter(**STATES.get(filters.chosen["state"] or "", {"is_live": True}))
+def filtered_topics(owner: ChatUser, filters: TopicFilter, moment: datetime | None = None) -> QuerySet[Topic]:
+    """The owner's topics, or those of the moment, that pass the filters, whatever facet is chosen."""
+    state = filters.chosen["state"] or ""
+    conditions = STATES.get(state, {"is_live": True})
+    if moment is None:
+        found = Topic.objects.of(owner).filter(**conditions)
+    else:
+        rows = past.retired_by(moment) if state == "retired" else past.topics_at(moment)
+        found = rows.filter(owner=owner, **{name: value for name, value in conditions.items() if name != "is_live"})
     if filters.chosen["topics"]:
         found = found.filter(pk__in=filters.chosen["topics"])
     words = filters.chosen["q"]

@@ -1,31 +1,19 @@
-"""The memory as it was at a moment: which topics were live, and what was known of people and facts.
-
-Topics never change, so their edits tell which were live. People and facts are followed back from what they are now,
-through the changes since. What was erased in between is gone from every past, too.
-"""
+"""What a run takes from the memory of a moment beside its search: facts, people of the inner circle, recent topics."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime, time
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.utils import timezone
 
 from memoryapp.models import Fact, KnowledgeEdit, Person, RecallMode, Topic, TopicMessage
+from memoryapp.past.known import rows_at
+from memoryapp.past.topics import LIVE_AT
 from memoryapp.reading import IMPORTANT, INNER_CIRCLE, MOST_FACTS, MOST_OF_CIRCLE, RECENT_TOPICS, SUMMARY_CHARS
 
 Noun = KnowledgeEdit.Noun
-# The last edit before the moment that concerns a topic put it in.
-LIVE_AT = """
-SELECT topic_id FROM (
-    SELECT DISTINCT ON (side.topic_id) side.topic_id, side.side
-    FROM memoryapp_editedtopic side JOIN memoryapp_topicedit edit ON edit.id = side.edit_id
-    WHERE side.owner_id = %(owner)s AND edit.at <= %(as_of)s::timestamptz
-    ORDER BY side.topic_id, edit.id DESC
-) AS last WHERE side = 'in'
-"""
 RECENT = f"""
 SELECT ended_at, left(summary, %(chars)s), message_count, size_chars FROM memoryapp_topic
 WHERE owner_id = %(owner)s AND id IN ({LIVE_AT}) AND id NOT IN (
@@ -35,13 +23,6 @@ WHERE owner_id = %(owner)s AND id IN ({LIVE_AT}) AND id NOT IN (
 )
 ORDER BY ended_at DESC, id DESC LIMIT %(most)s
 """
-
-
-def moment_of(text: str) -> datetime:
-    """The moment that a text in ISO 8601 names, at most now; a day means its end. Raises ValueError for other texts."""
-    named = datetime.fromisoformat(text)
-    named = datetime.combine(named, time.max) if len(text) == len("2026-03-02") else named
-    return min(named if named.tzinfo else timezone.make_aware(named), timezone.now()).astimezone(UTC)
 
 
 def background_at(owner_id: int, moment: datetime) -> dict[str, Any]:
@@ -72,28 +53,6 @@ def _recallable(owner_id: int, noun: str, moment: datetime) -> list[dict[str, An
     model: Any = Fact if noun == Noun.FACT else Person
     hidden = set(map(str, model.objects.filter(owner=owner_id, recall=RecallMode.NEVER).values_list("pk", flat=True)))
     return [row for number, row in rows_at(owner_id, noun, moment).items() if number not in hidden]
-
-
-def rows_at(owner_id: int, noun: str, moment: datetime) -> dict[str, dict[str, Any]]:
-    """The values of the people or facts of that moment, by number: those of today without the changes since."""
-    model: Any = Fact if noun == Noun.FACT else Person
-    found: dict[str, dict[str, Any]] = {str(row["id"]): row for row in model.objects.filter(owner=owner_id).values()}
-    created = KnowledgeEdit.objects.filter(owner=owner_id, noun=noun)
-    known = {number for before in created.values_list("before", flat=True).iterator() for number in before}
-    since = created.filter(at__gt=moment).order_by("-at", "-pk")
-    for before in since.values_list("before", flat=True).iterator():
-        for number, values in before.items():
-            if values is None:
-                found.pop(number, None)
-            else:
-                found[number] = {**found.get(number, {}), **values}
-    return {number: row for number, row in found.items() if number in known or _existed(row, moment)}
-
-
-def _existed(row: dict[str, Any], moment: datetime) -> bool:
-    """Whether a row of which no change tells when it came was known then."""
-    at = row.get("created_at") or row.get("first_seen")
-    return not isinstance(at, datetime) or at <= moment
 
 
 def _is_important(fact: dict[str, Any]) -> bool:

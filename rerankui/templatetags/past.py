@@ -1,0 +1,24 @@
+"""Moments in links: the memory as it was at a run, and before and after a change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django import template
+
+from memoryapp.past import just_before
+from rerankui.web.moment import written
+
+register = template.Library()
+
+
+@register.filter
+def moment(at: datetime) -> str:
+    """How an address names the moment."""
+    return written(at)
+
+
+@register.filter
+def moment_before(at: datetime) -> str:
+    """The moment before a change that was made then."""
+    return written(just_before(at))

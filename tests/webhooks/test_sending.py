@@ -1,0 +1,278 @@
+"""Messages to webhooks: signed as the library at the receiver expects, and repeated until they arrive.
+
+The headers, the schedule and what each status means are those of the specification Standard Webhooks 1.0
+(``spec/standard-webhooks.md`` of its repository); that each attempt has a time of its own is what receivers of Svix ask
+for (svix-webhooks, issue 93).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import override_settings
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+from standardwebhooks.webhooks import WebhookVerificationError
+
+from memoryapp import tasks
+from memoryapp.models import Webhook, WebhookDelivery
+from memoryapp.webhooks import addresses, log, receivers, sending, signing
+from memoryapp.webhooks.addresses import AddressError
+from memoryapp.webhooks.announcing import KINDS
+from tests.support.stack import free_port
+from tests.webhooks.receiver import Receiver, answer, endless, hang_up, hooked, receiving
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+def sent() -> int:
+    """Sends what is due, as the worker does."""
+    return async_to_sync(sending.send_due)()
+
+
+def due_again() -> None:
+    """Lets the time pass until everything that waits is due."""
+    WebhookDelivery.objects.filter(state="waiting").update(next_at=timezone.now())
+    Webhook.objects.update(rests_until=None)
+
+
+def test_the_library_of_the_specification_verifies_what_is_sent(receiver: Receiver) -> None:
+    hook, secret = hooked(receiver.url)
+    row = receivers.test(hook)
+    tasks.send_webhooks()
+    read = receiver.verified(secret)
+    row.refresh_from_db()
+    assert (read["type"], read["data"]) == ("webhook.test", {"url": f"/webhooks/{hook.pk}/"})
+    assert read["timestamp"].endswith("Z")
+    assert (row.state, row.status, row.response, len(row.tries)) == ("delivered", 200, "thank you", 1)
+    assert receiver.ids == [row.message_id]
+    headers = receiver.received[0][0]
+    assert headers["host"].startswith("localhost:")
+    assert headers["content-type"] == "application/json"
+    receiver.received[0] = (headers, receiver.received[0][1].replace(b"test", b"best"))
+    with pytest.raises(WebhookVerificationError):
+        receiver.verified(secret)
+
+
+def test_a_new_secret_and_the_former_one_are_both_good_for_a_day(receiver: Receiver) -> None:
+    hook, former = hooked(receiver.url)
+    secret = receivers.rotate(hook, nonce=signing.new_nonce(), by=hook_maker())
+    receivers.test(hook)
+    sent()
+    assert receiver.verified(former) == receiver.verified(secret)
+    Webhook.objects.update(former_until=timezone.now())
+    receivers.test(hook)
+    sent()
+    assert receiver.verified(secret)
+    with pytest.raises(WebhookVerificationError):
+        receiver.verified(former)
+
+
+def hook_maker() -> User:
+    return User.objects.get(username="ada")
+
+
+@pytest.mark.parametrize(
+    ("play", "status", "fault"),
+    [
+        (answer(500), 500, "status"),
+        (answer(302, Location="http://127.0.0.1/elsewhere"), 302, "redirect"),
+        (endless, 500, "status"),
+        (hang_up, None, "broken"),
+    ],
+    ids=["failed", "redirected", "endless", "hung up"],
+)
+def test_a_failure_is_repeated_with_the_same_id_and_the_next_message_arrives(
+    receiver: Receiver, play: Any, status: int | None, fault: str
+) -> None:
+    hook, secret = hooked(receiver.url)
+    receiver.play = play
+    row = receivers.test(hook)
+    sent()
+    row.refresh_from_db()
+    assert (row.state, row.status, row.fault) == ("waiting", status, fault)
+    assert len(row.response) <= 1_000
+    assert timedelta(seconds=3) < row.next_at - timezone.now() < timedelta(seconds=6)
+    assert sent() == 0
+    receiver.play = answer(204, b"")
+    due_again()
+    sent()
+    row.refresh_from_db()
+    assert (row.state, [each["fault"] for each in row.tries]) == ("delivered", [fault, ""])
+    assert len(receiver.ids) == 2
+    assert len({*receiver.ids}) == 1
+    assert receiver.verified(secret)["type"] == "webhook.test"
+    hook.refresh_from_db()
+    assert (hook.failures, hook.failing_since) == (0, None)
+
+
+@override_settings(WEBHOOK_TIMEOUT=2)
+def test_one_dead_receiver_holds_up_no_other(receiver: Receiver) -> None:
+    dead, _secret = hooked(f"http://127.0.0.1:{free_port()}/", name="dead")
+    with receiving() as slow:
+        slow.play = slow.wait
+        hung, _secret = hooked(slow.url, name="slow")
+        live, _secret = hooked(receiver.url)
+        for hook in (dead, hung, live):
+            WebhookDelivery.objects.bulk_create(WebhookDelivery(webhook=hook, kind="webhook.test") for _ in range(20))
+        sent()
+        states = {
+            hook.name: WebhookDelivery.objects.filter(webhook=hook, state="delivered").count()
+            for hook in (dead, hung, live)
+        }
+        assert states == {"bot": 20, "dead": 0, "slow": 0}
+        faults = {row.webhook_id: row.fault for row in WebhookDelivery.objects.exclude(fault="")}
+        assert faults == {dead.pk: "refused", hung.pk: "timeout"}
+        # A receiver that fails is asked with one message at a time, and the others keep their attempts.
+        due_again()
+        before = len(slow.received)
+        sent()
+        assert len(slow.received) == before + 1
+        slow.gate.set()
+        WebhookDelivery.objects.filter(webhook=dead).delete()
+        while WebhookDelivery.objects.filter(state="waiting").exists():
+            due_again()
+            assert sent()
+        assert {*WebhookDelivery.objects.values_list("state", flat=True)} == {"delivered"}
+
+
+def test_a_message_is_given_up_after_three_days_and_a_silent_receiver_is_switched_off(receiver: Receiver) -> None:
+    hook, _secret = hooked(receiver.url)
+    receiver.play = answer(503, Retry_After="7200")
+    row = receivers.test(hook)
+    sent()
+    row.refresh_from_db()
+    hook.refresh_from_db()
+    assert row.next_at - timezone.now() > timedelta(hours=1.9)
+    assert hook.rests_until
+    assert hook.rests_until - timezone.now() > timedelta(hours=1.9)
+    receiver.play = answer(500)
+    delays = []
+    while row.state == "waiting":
+        due_again()
+        Webhook.objects.update(failing_since=timezone.now() - timedelta(days=6))
+        assert sent() == 1
+        row.refresh_from_db()
+        delays.append(row.next_at - timezone.now())
+    assert (row.state, len(receiver.received)) == ("failed", 10)
+    assert sum(delays, timedelta()) > timedelta(days=3)
+    hook.refresh_from_db()
+    assert (hook.state, hook.off_reason) == ("off", "failing")
+    receiver.play = answer(200)
+    receivers.resume(hook, by=hook_maker())
+    assert log.resend(WebhookDelivery.objects.all(), hook) == 1
+    sent()
+    row.refresh_from_db()
+    assert row.state == "delivered"
+    assert len({*receiver.ids}) == 1
+
+
+def test_a_receiver_that_is_gone_gets_nothing_more(receiver: Receiver) -> None:
+    hook, _secret = hooked(receiver.url)
+    receiver.play = answer(410)
+    row = receivers.test(hook)
+    sent()
+    row.refresh_from_db()
+    hook.refresh_from_db()
+    assert (row.state, hook.state, hook.off_reason) == ("failed", "off", "gone")
+    receivers.test(hook)
+    assert not sending.is_due()
+
+
+def test_what_a_killed_process_was_sending_is_sent_by_the_next(receiver: Receiver) -> None:
+    hook, _secret = hooked(receiver.url)
+    row = receivers.test(hook)
+    assert sending._claimed(()) == [[row]]
+    assert sent() == 0
+    WebhookDelivery.objects.update(next_at=timezone.now())
+    assert sent() == 1
+    assert receiver.ids == [row.message_id]
+
+
+def test_a_paused_webhook_collects_and_another_key_sends_nothing(receiver: Receiver) -> None:
+    hook, _secret = hooked(receiver.url)
+    receivers.pause(hook, by=hook_maker())
+    receivers.test(hook)
+    assert sent() == 0
+    receivers.resume(hook, by=hook_maker())
+    with override_settings(SECRET_KEY="the key of a copy of the database, somewhere else"):
+        assert sent() == 0
+        hook.refresh_from_db()
+        assert (hook.state, hook.off_reason, receiver.received) == ("off", "key", [])
+        with pytest.raises(receivers.WebhookError):
+            receivers.resume(hook, by=hook_maker())
+        secret = receivers.rotate(hook, nonce=signing.new_nonce(), by=hook_maker())
+        hook.refresh_from_db()
+        receivers.resume(hook, by=hook_maker())
+        assert sent() == 1
+        assert receiver.verified(secret)
+
+
+def test_messages_go_to_no_place_that_is_not_permitted(receiver: Receiver) -> None:
+    for never in ("169.254.169.254", "[fe80::1]", "0.0.0.0", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"):
+        with pytest.raises(AddressError):
+            addresses.checked(f"http://{never}/latest/meta-data")
+    for odd in (
+        "ftp://a.example",
+        "http://",
+        "/hook",
+        "https://user:word@a.example/",
+        "http://a.example:0/",
+        "http://a.example:70000/",
+        "http://[",
+    ):
+        with pytest.raises(AddressError):
+            addresses.checked(odd)
+    assert addresses.checked(" https://bücher.example/a?b=1#c ") == "https://xn--bcher-kva.example/a?b=1"
+    # The name leads to this machine, which is found when it is looked up for the attempt.
+    hook, _secret = hooked(receiver.url)
+    row = receivers.test(hook)
+    with override_settings(WEBHOOK_PRIVATE_ADDRESSES=False):
+        with pytest.raises(AddressError):
+            addresses.checked("http://127.0.0.1/")
+        sent()
+    row.refresh_from_db()
+    assert (row.fault, row.state, receiver.received) == ("address", "waiting", [])
+    due_again()
+    sent()
+    assert receiver.ids == [row.message_id]
+
+
+def test_old_messages_are_removed_and_nothing_is_looked_up_when_nothing_is_due(
+    receiver: Receiver, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    hook, _secret = hooked(receiver.url)
+    receivers.test(hook)
+    old = receivers.test(hook)
+    WebhookDelivery.objects.filter(pk=old.pk).update(at=timezone.now() - timedelta(days=31))
+    tasks.clear_webhooks()
+    assert WebhookDelivery.objects.count() == 1
+    sent()
+    with django_assert_num_queries(3):
+        tasks.send_webhooks()
+    receivers.remove(hook, by=hook_maker())
+    assert not WebhookDelivery.objects.exists()
+
+
+def test_the_claim_uses_the_index_of_what_waits(receiver: Receiver) -> None:
+    hook, _secret = hooked(receiver.url)
+    WebhookDelivery.objects.bulk_create(
+        WebhookDelivery(webhook=hook, kind=KINDS[0], state="delivered") for _ in range(3_000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE memoryapp_webhookdelivery")
+        cursor.execute(f"EXPLAIN {sending._CLAIM}", {"lease": sending.LEASE, "busy": [], "most": 8, "receivers": 50})
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "webhookdelivery_due" in plan
