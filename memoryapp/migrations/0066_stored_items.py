@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0064_requests_to_forget'),
+        ('memoryapp', '0065_webhooks'),
     ]
 
     operations = [
