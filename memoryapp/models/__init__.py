@@ -22,10 +22,10 @@ from memoryapp.models.knowledge import (
 )
 from memoryapp.models.media import Media
 from memoryapp.models.message import ImportBatch, ImportFile, Message
-from memoryapp.models.operator import Access, Operator, Role
+from memoryapp.models.operator import Access, Operator, Role, SavedView
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
-from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress
+from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
 from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
@@ -79,11 +79,14 @@ __all__ = [
     "RunProgress",
     "StagePause",
     "StoredItem",
+    "SavedView",
     "Suggestion",
     "Topic",
     "TopicEdit",
     "TopicMessage",
     "TopicVector",
+    "Trace",
+    "TraceSpan",
     "UnreadTopic",
     "Webhook",
     "WebhookDelivery",

@@ -41,9 +41,12 @@ from memoryapp.models import (
     Run,
     RunEvent,
     RunProgress,
+    SavedView,
     Suggestion,
     Topic,
     TopicVector,
+    Trace,
+    TraceSpan,
     Work,
 )
 from memoryapp.models.user import Owned
@@ -55,7 +58,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, Work, ImportFile, RefusedText),
+        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan),
     )
 )
 _OWN = ("id", "owner")

@@ -62,6 +62,7 @@ STOREYS = (
         "invariants",
         "judgements",
         "proposals",
+        "traces",
     },
     {"transfer"},
     {"import_files"},

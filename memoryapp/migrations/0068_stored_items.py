@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0065_webhooks'),
+        ('memoryapp', '0067_saved_views'),
     ]
 
     operations = [
