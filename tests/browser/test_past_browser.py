@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.curation import plan_merge, put_in, swap
+from memoryapp.engine.events import Event
 from memoryapp.models import ChatUser, Operator, Topic, TopicEdit
 from tests.browser.conftest import Browse
 from tests.compare.test_compare_pages import events, stored
@@ -61,10 +62,8 @@ def test_blame_is_a_key_away_and_leads_back(party: Topic, page: Page) -> None:
     page.wait_for_url(f"**/topics/{party.pk}/")
 
 
-def test_the_table_of_causes_fits_a_desk_and_a_phone(
-    anna: ChatUser, page: Page, request: pytest.FixtureRequest
-) -> None:
-    run = stored(anna, request.getfixturevalue("events"))
+def test_the_table_of_causes_fits_a_desk_and_a_phone(anna: ChatUser, events: list[Event], page: Page) -> None:
+    run = stored(anna, events)
     page.goto(f"/runs/{run.pk}/causes/")
     settle(page)
     assert accessibility_faults(page) == []
