@@ -127,8 +127,10 @@ def test_nothing_is_changed_from_the_past(anna: ChatUser, merged: tuple[Topic, T
         answer = as_admin.post(f"{address}?{moment}", {"op": "edit", "topics": party.pk, "summary": "x"})
         assert answer.status_code == 403, address
         assert "Go back to now" in answer.content.decode()
+        assert "Not while you look at the past" in answer.content.decode()
     refused = as_admin.get(f"/memory/{anna.pk}/people/add/?{moment}")
     assert refused.status_code == 403
+    assert "Not while you look at the past" in refused.content.decode()
     assert "Go back to now" in refused.content.decode()
     assert "This page cannot show the past" in get(as_admin, f"/memory/{anna.pk}/inbox/?{moment}")
     plain = as_admin.post(f"/memory/{anna.pk}/change/", {"op": "edit", "topics": party.pk, "summary": "x", "commit": 1})
