@@ -160,6 +160,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/stop/", run.run_stop, name="run_stop"),
     path("runs/<uuid:pk>/topics/<int:topic>/", run_parts.run_topic, name="run_topic"),
     path("runs/<uuid:pk>/sessions/<int:session>/", run_parts.run_session, name="run_session"),
+    path("runs/<uuid:pk>/documents/<str:document>/", run_parts.run_document, name="run_document"),
     path("runs/<uuid:pk>/items/<str:item>/", run_parts.run_item, name="run_item"),
     path("runs/<uuid:pk>/context/<str:part>/", run_parts.run_part, name="run_part"),
     path("runs/<uuid:pk>/media/<str:sha256>/", run_parts.run_media, name="run_media"),

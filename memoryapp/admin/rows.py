@@ -227,6 +227,25 @@ class RunProgressAdmin(ReadOnlyAdmin):
     raw_id_fields = ("owner", "run")
 
 
+@admin.register(models.Trace)
+class TraceAdmin(ReadOnlyAdmin):
+    list_display = ("number", "owner", "run_id", "has_root")
+    list_select_related = ("owner",)
+    search_fields = ("=number", "=run__id")
+    raw_id_fields = ("owner", "run")
+
+
+@admin.register(models.TraceSpan)
+class TraceSpanAdmin(ReadOnlyAdmin):
+    list_display = ("span", "owner", "trace_id")
+    list_select_related = ("owner",)
+    search_fields = ("=span",)
+    raw_id_fields = ("owner", "trace")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("body")
+
+
 @admin.register(models.QueryVector)
 class QueryVectorAdmin(VectorAdmin):
     list_display = ("run_id", "owner", "profile")

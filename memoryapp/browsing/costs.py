@@ -52,7 +52,7 @@ def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
     for agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
         if agent in STAGE_OF:
             found[STAGE_OF[agent]] += cost
-    runs = Run.objects.filter(owner__in=owners, created_at__gte=since)
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
     found[RUNS] += runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]
     return dict(found)
 
@@ -64,7 +64,7 @@ def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
     for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
         found[day, STAGE_OF.get(agent, agent)] += cost
-    runs = Run.objects.filter(owner__in=owners, created_at__gte=since)
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
     dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
     for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by():
         found[day, RUNS] += cost
@@ -80,7 +80,7 @@ def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: i
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
     for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
         found[owner, STAGE_OF.get(agent, agent)] += cost
-    runs = Run.objects.filter(owner__in=owners, created_at__gte=since).values_list("owner")
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).values_list("owner")
     for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by():
         found[owner, RUNS] += cost
     numbers = {owner for owner, _stage in found}

@@ -25,7 +25,7 @@ from memoryapp.models.message import ImportBatch, ImportFile, Message
 from memoryapp.models.operator import Access, Operator, Role
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
-from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress
+from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
 from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
@@ -82,6 +82,8 @@ __all__ = [
     "TopicEdit",
     "TopicMessage",
     "TopicVector",
+    "Trace",
+    "TraceSpan",
     "UnreadTopic",
     "Webhook",
     "WebhookDelivery",

@@ -43,6 +43,8 @@ from memoryapp.models import (
     Suggestion,
     Topic,
     TopicVector,
+    Trace,
+    TraceSpan,
     Work,
 )
 from memoryapp.models.user import Owned
@@ -54,7 +56,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, Work, ImportFile, RefusedText),
+        *(Access, Work, ImportFile, RefusedText, Trace, TraceSpan),
     )
 )
 _OWN = ("id", "owner")

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from memoryapp.api.urls import api
 from tests.support.api_client import Program
+from tests.traces.sent import request, search
 
 SECRET = "кларнет"
 MESSAGE = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
@@ -39,6 +40,7 @@ def endpoints(
         ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),
         ("post", "/v1/agent/stream"): ("/v1/agent/stream", {"user": owner, "query": SECRET}),
         ("post", "/v1/chat/completions"): ("/v1/chat/completions", {"user": owner, "messages": [QUESTION]}),
+        ("post", "/v1/otlp/v1/traces"): ("/v1/otlp/v1/traces", request(search(2, 1, SECRET, SECRET, user__id=owner))),
         ("get", "/v1/models"): ("/v1/models", None),
         ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
         ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),

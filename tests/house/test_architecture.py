@@ -61,6 +61,7 @@ STOREYS = (
         "invariants",
         "judgements",
         "proposals",
+        "traces",
     },
     {"transfer"},
     {"import_files"},

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memoryapp", "0065_webhooks"),
+        ("memoryapp", "0066_foreign_runs"),
     ]
 
     operations = [
