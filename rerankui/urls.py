@@ -19,6 +19,7 @@ from rerankui.views import (
     pipeline,
     quality,
     review,
+    saved_views,
     tokens,
     work,
 )
@@ -73,6 +74,9 @@ urlpatterns = [
     # what is missing, doubtful or never used
     path("quality/", quality.quality_of_all, name="quality_all"),
     path("memory/<int:owner>/quality/", quality.quality, name="quality"),
+    # views of lists that people keep
+    path("memory/<int:owner>/views/", saved_views.view_save, name="view_save"),
+    path("memory/<int:owner>/views/<int:savedview>/", saved_views.saved_view, name="saved_view"),
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),

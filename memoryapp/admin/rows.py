@@ -271,6 +271,13 @@ class FindingAdmin(ReadOnlyAdmin):
     raw_id_fields = ("owner", "topic", "call", "follows", "edit")
 
 
+@admin.register(models.SavedView)
+class SavedViewAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "list", "name", "user", "is_shared", "at")
+    list_filter = ("list", "is_shared")
+    raw_id_fields = ("owner", "user")
+
+
 @admin.register(models.Webhook)
 class WebhookAdmin(OwnerlessAdmin):
     """Webhooks are made and changed on their own page."""

@@ -22,7 +22,7 @@ from memoryapp.models.knowledge import (
 )
 from memoryapp.models.media import Media
 from memoryapp.models.message import ImportBatch, ImportFile, Message
-from memoryapp.models.operator import Access, Operator, Role
+from memoryapp.models.operator import Access, Operator, Role, SavedView
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
@@ -77,6 +77,7 @@ __all__ = [
     "RunEvent",
     "RunProgress",
     "StagePause",
+    "SavedView",
     "Suggestion",
     "Topic",
     "TopicEdit",

@@ -40,6 +40,7 @@ from memoryapp.models import (
     Run,
     RunEvent,
     RunProgress,
+    SavedView,
     Suggestion,
     Topic,
     TopicVector,
@@ -56,7 +57,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, Work, ImportFile, RefusedText, Trace, TraceSpan),
+        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan),
     )
 )
 _OWN = ("id", "owner")
