@@ -88,7 +88,7 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_paraphrases(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Lets the model word the question otherwise, and leads back to the form, where its lines stand below those that
     were typed and can be edited before anything is asked."""
-    run = run_or_404(request, pk)
+    run = own_run_or_404(request, pk)
     typed = request.POST.copy()
     lines = [line.strip() for line in typed.get("paraphrases", "").splitlines() if line.strip()]
     try:
