@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memoryapp", "0066_foreign_runs"),
+        ("memoryapp", "0067_saved_views"),
     ]
 
     operations = [
