@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memoryapp", "0067_saved_views"),
+        ("memoryapp", "0068_stored_items"),
     ]
 
     operations = [
