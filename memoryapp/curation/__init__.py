@@ -7,8 +7,18 @@ database, so an undo needs no model and a finished run still shows what the mode
 metrics and the engine; it builds no client.
 """
 
+from memoryapp.curation.blame import Blame, SummaryVersion, TopicStep, blame
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
-from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved_counts, successor_topics, successors
+from memoryapp.curation.lineage import (
+    Lineage,
+    former,
+    former_of_each,
+    heirs,
+    lineage,
+    moved_counts,
+    successor_topics,
+    successors,
+)
 from memoryapp.curation.plans import (
     extracted,
     extractive,
@@ -36,6 +46,10 @@ from memoryapp.curation.withdrawing import plan_withdraw, withdraw
 
 __all__ = [
     "MERGER",
+    "Blame",
+    "SummaryVersion",
+    "TopicStep",
+    "blame",
     "ByHand",
     "Change",
     "CurationError",
@@ -48,6 +62,7 @@ __all__ = [
     "opening",
     "first_taken_out",
     "former",
+    "former_of_each",
     "heirs",
     "in_effect",
     "is_again",
