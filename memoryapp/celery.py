@@ -156,6 +156,7 @@ app.conf.update(
     beat_schedule={
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
+        "watch-nights": _every(10.0, "watch_nights"),
         "evaluate-asked": _every(3.0, "evaluate_asked"),
         "embed-pending": _every(10.0, "embed_pending"),
         "index-talk": _every(2.0, "index_talk"),

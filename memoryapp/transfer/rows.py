@@ -25,6 +25,7 @@ from memoryapp.models import (
     ChatUser,
     Finding,
     ForgetRequest,
+    GoldenAlarm,
     GoldenQuestion,
     Grade,
     ImportFile,
@@ -54,7 +55,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, Work, ImportFile, RefusedText),
+        *(Access, Work, ImportFile, RefusedText, GoldenAlarm),
     )
 )
 _OWN = ("id", "owner")
