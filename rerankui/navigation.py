@@ -149,6 +149,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "nightly",
         "nightly_make",
         "nightly_edit",
+        "nightly_remove",
     ),
     "topics": ("topic", "topic_pick", "resplit", "change", "change_effect", "topic_map", "merge"),
     "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),

@@ -174,6 +174,7 @@ urlpatterns = [
     path("nights/new/", nights.nightly_make, name="nightly_make"),
     path("nights/<int:pk>/", nights.nightly, name="nightly"),
     path("nights/<int:pk>/edit/", nights.nightly_edit, name="nightly_edit"),
+    path("nights/<int:pk>/remove/", nights.nightly_remove, name="nightly_remove"),
     path("nights/<int:pk>/act/", nights.nightly_act, name="nightly_act"),
     # what agents asked the models
     path("agents/", agents.agents, name="agents"),

@@ -49,7 +49,8 @@ def test_a_set_is_scheduled_asked_paused_and_removed(as_admin: Client, as_debugg
         answer = as_admin.post(f"{page}act/", {"do": "test"})
     assert "No mail can be sent: EMAIL_URL is not set." in [str(each) for each in get_messages(answer.wsgi_request)]
     assert "mine" in as_admin.get("/nights/").content.decode()
-    as_admin.post(f"{page}act/", {"do": "remove"})
+    assert as_admin.get(f"{page}remove/").status_code == 200
+    as_admin.post(f"{page}remove/")
     assert not NightlyRun.objects.exists()
     assert Evaluation.objects.exists()
 

@@ -125,12 +125,9 @@ def _zone(request: HttpRequest) -> str:
 @require_POST
 @requires(Role.ADMIN)
 def nightly_act(request: HttpRequest, pk: int) -> HttpResponse:
-    """``do`` says what: ask it now, pause, resume, try the alarm, another baseline, remove it."""
+    """``do`` says what: ask it now, pause, resume, try the alarm, another baseline."""
     row = get_object_or_404(NightlyRun, pk=pk)
     do = request.POST.get("do", "")
-    if do == "remove":
-        row.delete()
-        return redirect("nights")
     if do == "now" and not schedule.begin_now(row):
         messages.info(request, _("It is being asked already."))
     elif do == "test":
@@ -141,6 +138,18 @@ def nightly_act(request: HttpRequest, pk: int) -> HttpResponse:
     elif do == "baseline":
         _set_baseline(row, request.POST.get("night", ""))
     return redirect("nightly", pk=pk)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.ADMIN)
+def nightly_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks first. The evaluations of its nights stay."""
+    row = get_object_or_404(NightlyRun, pk=pk)
+    if request.method == "POST":
+        row.delete()
+        messages.success(request, _("“%(name)s” was removed.") % {"name": row.collection})
+        return redirect("nights")
+    return render(request, "pages/evaluations/nightly_remove.html", {"nightly": row, "count": row.nights.count()})
 
 
 def _switch(request: HttpRequest, row: NightlyRun, is_on: bool) -> None:
