@@ -155,6 +155,7 @@ app.conf.update(
     beat_scheduler="memoryapp.celery:Sweeps",
     beat_schedule={
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
+        "end-quiet-traces": _every(10.0, "end_quiet_traces"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
         "watch-nights": _every(10.0, "watch_nights"),
         "evaluate-asked": _every(3.0, "evaluate_asked"),

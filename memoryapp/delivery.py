@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import CandidatesFound, RunFinished
+from memoryapp.engine.memory import parse_document_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
@@ -104,9 +105,13 @@ def _compared(run: Run, finished: RunFinished, found: CandidatesFound | None, an
 
 def _texts_of(run: Run, finished: RunFinished, found: CandidatesFound | None) -> Mapping[str, list[str]]:
     """What the context says of each chosen topic or active session: its summary, then its messages, oldest first."""
-    summaries = {each.id: each.summary for each in found.ranked()} if found else {}
+    ranked = found.ranked() if found else ()
+    summaries = {each.id: each.summary for each in ranked}
+    texts_of_documents = {each.id: each.line for each in ranked if parse_document_id(each.id)}
     ids = [each.id for each in finished.selected]
     texts = {id: [summaries[id]] if id in summaries else [] for id in ids}
+    for id in texts_of_documents.keys() & texts.keys():
+        texts[id].append(texts_of_documents[id])
     for id, messages in messages_of(run, finished, found).items():
         texts[id] += [message.text for message in messages]
     return texts

@@ -226,7 +226,7 @@ def _without_vector(scope: _Scope) -> int:
 
 
 def _running(scope: _Scope) -> int:
-    return _counted(scope.of(Run.objects.filter(state=Run.State.RUNNING)))
+    return _counted(scope.of(Run.objects.made_here().filter(state=Run.State.RUNNING)))
 
 
 _WAITING: Mapping[str, Callable[[_Scope], int]] = {
@@ -261,7 +261,9 @@ def _hours(scope: _Scope, name: str) -> list[int]:
     if name == "artifacts":
         return _by_hour(scope, scope.of(Artifact.objects.filter(read_at__gte=since)), "read_at", Count("pk"))
     if name == costs.RUNS:
-        return _by_hour(scope, scope.of(Run.objects.filter(created_at__gte=since)), "created_at", Count("pk"))
+        return _by_hour(
+            scope, scope.of(Run.objects.made_here().filter(created_at__gte=since)), "created_at", Count("pk")
+        )
     if name == "erase":
         return _by_hour(scope, Erasure.objects.filter(ended_at__gte=since), "ended_at", Count("pk"))
     return []
@@ -315,6 +317,6 @@ def _unreadable(scope: _Scope) -> list[StageFault]:
 
 def _fallen_back(scope: _Scope) -> list[StageFault]:
     """Runs of the day that fell back, by reason."""
-    runs = scope.of(Run.objects.filter(created_at__gte=scope.day_ago).exclude(fallback__in=_MEANT))
+    runs = scope.of(Run.objects.made_here().filter(created_at__gte=scope.day_ago).exclude(fallback__in=_MEANT))
     counted = runs.order_by().values_list("fallback").annotate(n=Count("pk")).order_by("-n")
     return [StageFault(None, None, code=fallback, count=n) for fallback, n in counted[:MOST_FAULTS]]

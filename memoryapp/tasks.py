@@ -43,6 +43,7 @@ from memoryapp.runs.clients import open_clients
 from memoryapp.search import missing, profiles, vectors
 from memoryapp.sessions import passages
 from memoryapp.sessions.active import limits
+from memoryapp.traces import ending
 from memoryapp.webhooks import log, sending
 
 FAILURES_KEPT = timedelta(days=90)
@@ -58,6 +59,12 @@ logger = logging.getLogger(__name__)
 @app.task
 def close_abandoned_runs() -> None:
     closing.close_abandoned()
+
+
+@app.task
+def end_quiet_traces() -> None:
+    ending.end_quiet()
+    ending.drop_spans()
 
 
 @app.task

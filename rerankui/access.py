@@ -16,7 +16,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django_htmx.middleware import HtmxDetails
@@ -124,6 +124,14 @@ def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
     seen = Run.objects.filter(owner__in=visible_owners(request))
     run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
     _remember(request, run.owner)
+    return run
+
+
+def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
+    """``run_or_404`` for what needs the memory that the run searched: not for runs of other programs."""
+    run = run_or_404(request, pk)
+    if run.is_foreign:
+        raise Http404
     return run
 
 

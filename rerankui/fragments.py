@@ -29,6 +29,7 @@ from memoryapp.runs.recall_document import handed_over
 from memoryapp.runs.recording import totals_of
 from rerankui.run.context_parts import context_parts
 from rerankui.run.delivered import delivered_view
+from rerankui.run.foreign import missing
 from rerankui.run.fork import NO_FORKS, forks_of
 from rerankui.run.outcomes import outcome
 from rerankui.run.result import result_of
@@ -198,6 +199,7 @@ def run_context(
         "context_parts": context_parts(finished, handed_over(run)),
         "delivered": delivered_view(run, finished) if talk is None else None,
         "progress": progress if progress and _is_going_on(progress, events) else None,
+        "missing": missing(run, events),
         "forks": forks_of(run) if talk is None else NO_FORKS,
         "totals": totals,
         "has_asked": totals.input_tokens > 0 or any(isinstance(event, TurnStarted | ModelReplied) for event in events),
@@ -247,7 +249,9 @@ def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> Soc
             return SocketFrame(render_to_string("partials/runs/run_speaking.html", spoken), newest.seen, finished=False)
         run = Run.objects.select_related("owner").get(pk=run_id)
         context = run_context(run, following.stored(run_id), progress=newest.progress)
-        html = run_section(context, swapped=True) if seen.last < 0 else _appended(context, seen.last)
+        # Late spans of another program change the events before them, too.
+        is_whole = seen.last < 0 or run.is_foreign
+        html = run_section(context, swapped=True) if is_whole else _appended(context, seen.last)
     return SocketFrame(html, Seen(context["last"], newest.seen.spoken_at), not context["is_live"])
 
 

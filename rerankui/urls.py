@@ -19,6 +19,7 @@ from rerankui.views import (
     pipeline,
     quality,
     review,
+    saved_views,
     tokens,
     work,
 )
@@ -73,6 +74,9 @@ urlpatterns = [
     # what is missing, doubtful or never used
     path("quality/", quality.quality_of_all, name="quality_all"),
     path("memory/<int:owner>/quality/", quality.quality, name="quality"),
+    # views of lists that people keep
+    path("memory/<int:owner>/views/", saved_views.view_save, name="view_save"),
+    path("memory/<int:owner>/views/<int:savedview>/", saved_views.saved_view, name="saved_view"),
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
@@ -159,6 +163,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/stop/", run.run_stop, name="run_stop"),
     path("runs/<uuid:pk>/topics/<int:topic>/", run_parts.run_topic, name="run_topic"),
     path("runs/<uuid:pk>/sessions/<int:session>/", run_parts.run_session, name="run_session"),
+    path("runs/<uuid:pk>/documents/<str:document>/", run_parts.run_document, name="run_document"),
     path("runs/<uuid:pk>/items/<str:item>/", run_parts.run_item, name="run_item"),
     path("runs/<uuid:pk>/context/<str:part>/", run_parts.run_part, name="run_part"),
     path("runs/<uuid:pk>/media/<str:sha256>/", run_parts.run_media, name="run_media"),

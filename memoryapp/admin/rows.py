@@ -240,11 +240,43 @@ class CardVectorAdmin(VectorAdmin):
     raw_id_fields = ("owner", "card")
 
 
+@admin.register(models.StoredItem)
+class StoredItemAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "namespace", "key", "updated_at")
+    raw_id_fields = ("owner",)
+    search_fields = ("=key", "text")
+
+
+@admin.register(models.ItemVector)
+class ItemVectorAdmin(VectorAdmin):
+    list_display = ("id", "owner", "item_id", "profile")
+    raw_id_fields = ("owner", "item")
+
+
 @admin.register(models.RunProgress)
 class RunProgressAdmin(ReadOnlyAdmin):
     list_display = ("run_id", "owner", "turn", "at")
     search_fields = ("=run__id",)
     raw_id_fields = ("owner", "run")
+
+
+@admin.register(models.Trace)
+class TraceAdmin(ReadOnlyAdmin):
+    list_display = ("number", "owner", "run_id", "has_root")
+    list_select_related = ("owner",)
+    search_fields = ("=number", "=run__id")
+    raw_id_fields = ("owner", "run")
+
+
+@admin.register(models.TraceSpan)
+class TraceSpanAdmin(ReadOnlyAdmin):
+    list_display = ("span", "owner", "trace_id")
+    list_select_related = ("owner",)
+    search_fields = ("=span",)
+    raw_id_fields = ("owner", "trace")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("body")
 
 
 @admin.register(models.QueryVector)
@@ -270,6 +302,13 @@ class FindingAdmin(ReadOnlyAdmin):
     list_filter = ("noun", "state", *OwnedAdmin.list_filter)
     search_fields = ("decided_by",)
     raw_id_fields = ("owner", "topic", "call", "follows", "edit")
+
+
+@admin.register(models.SavedView)
+class SavedViewAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "list", "name", "user", "is_shared", "at")
+    list_filter = ("list", "is_shared")
+    raw_id_fields = ("owner", "user")
 
 
 @admin.register(models.Webhook)

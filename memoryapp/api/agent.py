@@ -18,7 +18,7 @@ from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.asking import start_run, wait_for_end
+from memoryapp.api.asking import caller_span, start_run, wait_for_end
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
@@ -61,7 +61,8 @@ router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 @router.post("/qa", operation_id="answerQuestion", response=described(WordsAnswer, 400, 404, 409, 413, 422))
 async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
     """Ask a memory a question, and get an answer that quotes its messages: one search, one question to a model."""
-    run = await in_thread(start_run, grant_of(request), body.recall(PLAIN.name))
+    asked = body.recall(PLAIN.name)
+    run = await in_thread(start_run, grant_of(request), asked, caller_span(request.headers))
     await wait_for_end(run)
     return document(request, await in_thread(answer_document.document, run))
 
@@ -79,7 +80,7 @@ async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHtt
     without the client.
     """
     grant = grant_of(request)
-    run = await in_thread(start_run, grant, _in_force(body))
+    run = await in_thread(start_run, grant, _in_force(body), caller_span(request.headers))
     runner.launch(run.pk)
     response = unbuffered(_stream(request, run, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run.pk}"

@@ -24,10 +24,20 @@ from memoryapp.runs.replaying import ForkError
 from memoryapp.runs.runner import runner
 
 RUNS_WAIT = 2
+# A later version may have more parts, which only it understands.
+_TRACEPARENT = re.compile(r"00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
 
-def start_run(grant: Grant, body: RecallBody) -> Run:
+def caller_span(headers: Mapping[str, str]) -> str:
+    """Returns the span that a request belongs to, by the header ``traceparent`` (https://www.w3.org/TR/trace-context/);
+    empty without a valid one, which must not break a request."""
+    named = headers.get("traceparent", "").strip().lower()
+    found = _TRACEPARENT.fullmatch(named)
+    return named if found and found["trace"].strip("0") and found["span"].strip("0") else ""
+
+
+def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
     owner = owner_or_404(grant, body.user)
     validate(_numbers(body.parameters), strategy_for_new_run(body.strategy))
@@ -42,6 +52,7 @@ def start_run(grant: Grant, body: RecallBody) -> Run:
             parameters=body.parameters,
             messages=messages,
             media=sent,
+            traceparent=traceparent,
         )
     except TooManyRuns as error:
         raise _busy(error) from None

@@ -29,7 +29,7 @@ from memoryapp import chat_users, delivery, environment
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import TOKEN_HEADER, Scope, Token, grant_of, owner_named, owner_or_404
 from memoryapp.api.answers import described
-from memoryapp.api.asking import start_run, wait_for_end
+from memoryapp.api.asking import caller_span, start_run, wait_for_end
 from memoryapp.api.shapes.chat import ChatAnswer, ChatBody, ModelsAnswer, ProviderErrorAnswer
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.recall import RecallBody
@@ -90,6 +90,7 @@ class Call:
     recalls: bool
     wishes: keeping.Wishes
     account: Payer
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,7 @@ def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
             session=_text(headers, "X-Mnemoscope-Session")[:200],
         ),
         account=_account(headers),
+        traceparent=caller_span(headers),
     )
 
 
@@ -246,7 +248,7 @@ def _run(call: Call, owner: ChatUser) -> Run:
     if call.asked.is_continued and (known := _known_run(call, owner, query)):
         return known
     body = RecallBody(user=owner.name, query=query, messages=list(call.asked.before), strategy=call.strategy)
-    return start_run(call.grant, body)
+    return start_run(call.grant, body, call.traceparent)
 
 
 def _known_run(call: Call, owner: ChatUser, query: str) -> Run | None:

@@ -13,7 +13,7 @@ from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document, message_fields
-from memoryapp.api.asking import start_run, wait_for_end
+from memoryapp.api.asking import caller_span, start_run, wait_for_end
 from memoryapp.api.shapes.recall import RecallAnswer, RecallBody
 from memoryapp.api.streams import STREAM, event_stream
 from memoryapp.models import Run
@@ -32,7 +32,7 @@ router = Router(tags=["recall"])
 )
 async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
     """Ask a memory a question, and wait for what is chosen."""
-    run = await in_thread(start_run, grant_of(request), body)
+    run = await in_thread(start_run, grant_of(request), body, caller_span(request.headers))
     return document(request, await _document_at_end(run, body.include))
 
 
@@ -60,6 +60,6 @@ async def recall_stream(request: HttpRequest, body: RecallBody) -> StreamingHttp
     The header ``Content-Location`` names the run. If the connection breaks, continue at ``GET /v1/runs/<id>/stream``.
     """
     grant = grant_of(request)
-    run = await in_thread(start_run, grant, body)
+    run = await in_thread(start_run, grant, body, caller_span(request.headers))
     runner.launch(run.pk)
     return event_stream(run.pk, grant, after=0)

@@ -1,18 +1,24 @@
 """Refusals: one shape for every error, with a status that says what the program can do.
 
-4xx: the request must change; 429 and 503: the same request may be sent again after ``Retry-After`` seconds.
+4xx: the request must change; 429 and 503: the same request may be sent again after ``Retry-After`` seconds. Every
+answer under ``/v1/`` is English, whatever the headers say, and a refusal is JSON whichever part of the framework makes
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
+from inspect import iscoroutinefunction
 from typing import Any
 
 import psycopg
 from django.core.exceptions import RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.utils import translation
+from django.utils.decorators import sync_and_async_middleware
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -31,6 +37,8 @@ SENTENCES = {
     500: "A fault in the program; the server's log has the details.",
     503: "The database is out of reach; try again.",
 }
+PREFIX = "/v1/"
+MEDIA_TYPES = ("application/json", "application/jsonl", "application/x-protobuf", "text/event-stream")
 AWAY_SECONDS = 2
 # How many characters of a field's name are repeated; the name may be as long as a body.
 MOST_OF_A_NAME = 100
@@ -110,3 +118,42 @@ def _field(place: Sequence[Any]) -> str:
     source, *inside = place
     names = inside[1:] if source == "body" else inside
     return ".".join(str(name)[:MOST_OF_A_NAME] for name in names) or str(source)
+
+
+@sync_and_async_middleware
+def english_json(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Makes answers under the prefix English, and errors JSON."""
+    return _asynchronous(get_response) if iscoroutinefunction(get_response) else _synchronous(get_response)
+
+
+def _synchronous(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith(PREFIX):
+            return get_response(request)
+        with translation.override("en"):
+            return _in_json(get_response(request))
+
+    return answer
+
+
+def _asynchronous(
+    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
+) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
+    async def answer(request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith(PREFIX):
+            return await get_response(request)
+        with translation.override("en"):
+            return _in_json(await get_response(request))
+
+    return answer
+
+
+def _in_json(response: HttpResponseBase) -> HttpResponseBase:
+    response["Content-Language"] = "en"
+    if response.status_code < 400 or response.get("Content-Type", "").startswith(MEDIA_TYPES):
+        return response
+    refused = refusal(response.status_code)
+    for name in ("Allow", "Content-Language", "Retry-After"):
+        if name in response:
+            refused[name] = response[name]
+    return refused

@@ -19,18 +19,20 @@ from memoryapp.api import (
     agent,
     chat,
     curation,
-    decisions,
     edits,
     erasure,
     facts,
+    items,
     lists,
     messages,
     recall,
     runs,
     sessions,
     topics,
+    traces,
 )
 from memoryapp.api.refusals import add_handlers, refusal
+from memoryapp.api.shapes.otlp import TracesBody
 
 _SENTENCE = re.compile(r"[.;]\s|\.$")
 RETRY_AFTER = {
@@ -57,6 +59,8 @@ def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
     The summary of an endpoint is the first sentence of its docstring, instead of the name of its function.
     """
     schema = get_schema(api=api, path_prefix=path_prefix)
+    # The one body that its endpoint reads itself, in two encodings.
+    schema["components"]["schemas"]["TracesBody"] = TracesBody.model_json_schema()
     for shape in schema["components"]["schemas"].values():
         _forget_defaults_of_objects(shape.get("properties", {}).values())
     for endpoints in schema["paths"].values():
@@ -101,12 +105,13 @@ for module in (
     chat,
     runs,
     curation,
-    decisions,
     edits,
     topics,
     facts,
+    items,
     lists,
     erasure,
+    traces,
 ):
     api.add_router("", module.router)
 

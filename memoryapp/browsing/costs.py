@@ -47,7 +47,7 @@ def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
     """Dollars of each stage since then."""
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("agent")
     found = {STAGE_OF[agent]: cost for agent, cost in asked.annotate(cost=Sum("cost_usd")) if agent in STAGE_OF}
-    runs = Run.objects.filter(owner__in=owners, created_at__gte=since)
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
     return {**found, RUNS: runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]}
 
 
@@ -58,7 +58,7 @@ def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
     for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
         found[day, STAGE_OF.get(agent, agent)] = cost
-    runs = Run.objects.filter(owner__in=owners, created_at__gte=since)
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
     dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
     found |= {(day, RUNS): cost for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by()}
     listed = sorted({day for day, _stage in found}, reverse=True)
@@ -73,7 +73,7 @@ def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: i
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
     for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
         found[owner, STAGE_OF.get(agent, agent)] = cost
-    runs = Run.objects.filter(owner__in=owners, created_at__gte=since).values_list("owner")
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).values_list("owner")
     found |= {(owner, RUNS): cost for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by()}
     numbers = {owner for owner, _stage in found}
     rows = {

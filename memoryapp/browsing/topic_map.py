@@ -153,7 +153,14 @@ def _sample(points: Sequence[MapPoint]) -> tuple[list[str], list[int]]:
 
 def last_run(owner: ChatUser) -> LastRun | None:
     """The last finished run's topics, under the numbers they have today; three queries."""
-    run = Run.objects.of(owner).by_hand().filter(state=Run.State.FINISHED).order_by("-created_at", "-pk").first()
+    run = (
+        Run.objects.of(owner)
+        .by_hand()
+        .made_here()
+        .filter(state=Run.State.FINISHED)
+        .order_by("-created_at", "-pk")
+        .first()
+    )
     end = (
         RunEvent.objects.filter(run=run, kind="run_finished").values_list("payload", flat=True).first() if run else None
     )

@@ -84,7 +84,9 @@ def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days:
 
 def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> QuerySet[Run]:
     midnight = timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)
-    return Run.objects.by_hand().filter(owner__in=owners, created_at__gte=midnight - timedelta(days=days - 1))
+    return (
+        Run.objects.by_hand().made_here().filter(owner__in=owners, created_at__gte=midnight - timedelta(days=days - 1))
+    )
 
 
 def _as_meant() -> Q:

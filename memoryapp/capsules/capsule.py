@@ -77,7 +77,7 @@ def _talks(run: Run, events: Sequence[StoredEvent]) -> dict[str, list[CapsuleMes
     outline = Outline.of([item.event for item in events])
     ids = [read.id for item in events if isinstance(item.event, TopicsRead) for read in item.event.read]
     ids += [selected.id for selected in outline.finished.selected] if outline.finished else []
-    found: dict[str, list[CapsuleMessage]] = {id: [] for id in dict.fromkeys(ids)}
+    found: dict[str, list[CapsuleMessage]] = {id: [] for id in dict.fromkeys(ids) if parse_topic_id(id)}
     numbers = [number for id in found if (number := parse_topic_id(id)) and number > 0]
     rows = TopicMessage.objects.filter(owner=run.owner_id, topic__in=numbers).select_related("message")
     for row in rows.order_by("message__sent_at", "message_id")[:MOST_MESSAGES]:

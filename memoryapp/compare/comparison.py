@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -88,7 +88,9 @@ def compare(runs: Sequence[Run]) -> RunComparison:
     known = states_of_runs(owner, [run.pk for run in runs])
     ids = dict.fromkeys(id for each in known.values() for id in each.states)
     sessions = {id: listed for each in known.values() for id, listed in each.sessions.items() if id in ids}
-    groups = lineages(owner, ids, sessions)
+    titles = {id: title for each in known.values() for id, title in each.titles.items()}
+    found = lineages(owner, ids, sessions)
+    groups = [replace(group, summary=titles.get(group.id, group.summary)) for group in found]
     compared = [_compared(group, known) for group in groups]
     topics = [topic for topic in compared if any(map(is_listed, topic.states.values()))]
     ordered = _in_order(topics, runs)

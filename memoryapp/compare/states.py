@@ -12,7 +12,7 @@ from django.db import connection
 
 from memoryapp.compare.marks import marks
 from memoryapp.engine.events import from_payload
-from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.memory import is_talk
 
 # From the least to the most that can become of a topic; each is a code of the interface for programs.
 ABSENT, BELOW, SHOWN = "absent", "below", "shown"
@@ -40,6 +40,8 @@ SELECT run_id, kind, CASE kind
         'ids', jsonb_path_query_array(payload, '$.candidates[*].id'),
         'ranks', jsonb_path_query_array(payload, '$.candidates[*].rank'),
         'shown', jsonb_path_query_array(payload, '$.candidates[*].shown'),
+        'titles', CASE WHEN payload #>> '{candidates,0,id}' LIKE 'Document:%%'
+                  THEN jsonb_path_query_array(payload, '$.candidates[*].summary') END,
         'below', payload #> '{below,id}', 'below_ranks', payload #> '{below,rank}', 'sessions', payload -> 'sessions'
     )
     WHEN 'model_replied' THEN payload || '{"text": "", "reasoning": ""}'
@@ -52,11 +54,12 @@ ORDER BY run_id, seq
 @dataclass
 class RunStates:
     """The state and the rank of each topic that a run ranked, by id; ``sessions`` are active sessions with the numbers
-    of their messages."""
+    of their messages, ``titles`` those of documents of a foreign memory, which are in no table."""
 
     states: dict[str, str] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     sessions: dict[str, Sequence[int]] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
 
 
 def states_of_runs(owner_id: int, runs: Sequence[UUID]) -> Mapping[UUID, RunStates]:
@@ -74,7 +77,7 @@ def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
         _add_ranked(known, payload)
         return
     marked = marks(from_payload(kind, payload))
-    known.states.update({id: state for id, state in marked.items() if parse_topic_id(id) is not None})
+    known.states.update({id: state for id, state in marked.items() if is_talk(id)})
 
 
 def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:
@@ -83,6 +86,7 @@ def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:
     known.ranks = {id: rank for id, rank, _shown in rows}
     known.states = {id: SHOWN if is_shown else BELOW for id, _rank, is_shown in rows}
     known.sessions = dict(found["sessions"] or {})
+    known.titles = dict(zip(found["ids"], found["titles"] or (), strict=False))
 
 
 def best(states: Iterable[str]) -> str:

@@ -175,6 +175,26 @@ def parse_item_id(value: object, kind: str = "Topic") -> tuple[str, int] | None:
     return ((match["kind"] or kind).capitalize(), int(match["number"])) if match else None
 
 
+# The name of a document of another program's memory begins so; its own id follows.
+_DOCUMENT = "Document:"
+
+
+def document_id(name: str) -> str:
+    """``Document:a7``: what a foreign memory found, which is in no table of this one."""
+    return _DOCUMENT + name
+
+
+def parse_document_id(id: str) -> str:
+    """The document's own id; empty for anything of this memory."""
+    return id.removeprefix(_DOCUMENT) if id.startswith(_DOCUMENT) else ""
+
+
+def is_talk(id: str) -> bool:
+    """Whether the id is that of a topic, of an active session, or of a document of a foreign memory: of what runs rank
+    together."""
+    return bool(parse_document_id(id)) or parse_topic_id(id) is not None
+
+
 def topic_id(number: int) -> str:
     """``Topic:42``; ``Session:17`` for -17, the active session that begins with message 17."""
     return item_id("Topic", number) if number >= 0 else item_id("Session", -number)

@@ -57,6 +57,10 @@ ENGLISH: Mapping[str, str] = {
     "statements_uncited": "{n} of the model's statements cited no message that was found and were left out.",
     "nothing_found": "Nothing in the memory speaks of this.",
     "late_search": "The time for the whole run was over before search had found anything; nothing was chosen.",
+    # How it is known what another program chose.
+    "foreign_reranked": "Chosen is what the program's reranker returned.",
+    "foreign_in_prompt": "Chosen are the documents whose words the model was sent afterwards.",
+    "foreign_all_found": "The trace does not say what was used, so everything found counts as chosen.",
     # How a run was ended from outside.
     "interrupted_run": "The process that worked on this run was stopped; {instead}.",
     "abandoned": "The process that worked on this run was stopped, so nothing was chosen.",

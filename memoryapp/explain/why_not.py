@@ -26,6 +26,7 @@ from memoryapp.explain.counterfactuals import (
     tries_merges,
 )
 from memoryapp.explain.fate import STAGES, Fate, fate
+from memoryapp.explain.foreign import foreign_fate
 from memoryapp.explain.partners import partners
 from memoryapp.explain.research import Research, research
 from memoryapp.explain.sentences import sentence
@@ -74,11 +75,20 @@ def why_not(run: Run, *, topic: str = "", message: str = "", text: str = "") -> 
         raise WhyNotError(_("This must be a text of at most %(most)d characters.") % {"most": LONGEST})
     if not run.is_finished:
         raise WhyNotError(_("This run has not ended; ask when it has."))
+    if run.is_foreign:
+        return _of_foreign(run, given[0].strip(), is_message=bool(message))
     story = _story(run)
     at = searched_at(run, story)
     find = wanted_topic if topic else wanted_message if message else wanted_text
     wanted = find(run.owner_id, given[0].strip(), at)
     return _explained(story, _in_talk(story, wanted))
+
+
+def _of_foreign(run: Run, asked: str, *, is_message: bool) -> Explanation:
+    if is_message:
+        raise WhyNotError(_("%(origin)s made this run without the messages of this memory.") % {"origin": run.origin})
+    found = foreign_fate(run, asked)
+    return Explanation(found.stage, found.id, found.sentence, found.numbers, seq=found.seq)
 
 
 def document_of(explanation: Explanation) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class _Case:
 
 def on_choices(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
     """Compares the cuts with what models selected in the owner's latest runs; returns None if there are none."""
-    runs = Run.objects.of(owner).by_hand().filter(fallback="", selected_count__gt=0)
+    runs = Run.objects.of(owner).by_hand().made_here().filter(fallback="", selected_count__gt=0)
     models = [strategy for strategy in runs.values_list("strategy", flat=True).distinct() if needs_model(strategy)]
     return _compared(_cases(runs.filter(strategy__in=models), profile), before, after)
 

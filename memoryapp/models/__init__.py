@@ -6,7 +6,7 @@ querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.card import Card, CardVector
+from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import (
@@ -30,10 +30,10 @@ from memoryapp.models.knowledge import (
 )
 from memoryapp.models.media import Media
 from memoryapp.models.message import ImportBatch, ImportFile, Message
-from memoryapp.models.operator import Access, Operator, Role
+from memoryapp.models.operator import Access, Operator, Role, SavedView
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
-from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress
+from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
 from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import ForgetRequest, Suggestion
 from memoryapp.models.token import ApiToken
@@ -65,6 +65,7 @@ __all__ = [
     "Heartbeat",
     "ImportBatch",
     "ImportFile",
+    "ItemVector",
     "Judgement",
     "KnowledgeEdit",
     "LoginSession",
@@ -88,11 +89,15 @@ __all__ = [
     "RunEvent",
     "RunProgress",
     "StagePause",
+    "StoredItem",
+    "SavedView",
     "Suggestion",
     "Topic",
     "TopicEdit",
     "TopicMessage",
     "TopicVector",
+    "Trace",
+    "TraceSpan",
     "UnreadTopic",
     "Webhook",
     "WebhookDelivery",

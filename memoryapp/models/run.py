@@ -1,4 +1,7 @@
-"""Runs and their events. The rows are the truth: page, socket and report read nothing else."""
+"""Runs and their events, and the traces of which foreign runs are made.
+
+The rows are the truth: page, socket and report read nothing else.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs that a person or a program asked for, without those of evaluations."""
         return self.filter(evaluation__isnull=True)
 
+    def made_here(self) -> Self:
+        """Runs without those of other programs, which say nothing of this memory."""
+        return self.filter(origin="")
+
 
 class Run(Owned):
     """The totals are those of ``outline.summarise`` over its events, written with the last one.
@@ -39,6 +46,10 @@ class Run(Owned):
     ``changes`` say by name what differs; ``prompt`` is a stored prompt among them. ``delivered`` is what the assistant
     said with the context, and which of the chosen items that uses (``text, at, uses, unused``). ``stopped_by`` is the
     person who asked for its end. ``attempt`` counts how often it was begun again because its process was lost.
+
+    ``traceparent`` names the span of the caller in whose trace the run belongs, as W3C Trace Context writes it.
+    A run with an ``origin`` is foreign: the program of that name made it, and sent it as a trace. No process of this
+    installation executes it.
     """
 
     class State(models.TextChoices):
@@ -48,9 +59,11 @@ class Run(Owned):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     strategy = models.CharField(_("strategy"), max_length=16)
+    origin = models.CharField(_("origin"), max_length=120, blank=True, db_default="")
     query = models.TextField(_("query"))
     parameters = models.JSONField(_("parameters"), default=dict, blank=True)
     prompt_version = models.CharField(_("prompt version"), max_length=40, blank=True)
+    traceparent = models.CharField(_("span of the caller"), max_length=55, blank=True, db_default="")
     operator = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, verbose_name=_("asked by")
     )
@@ -107,6 +120,11 @@ class Run(Owned):
     @property
     def is_finished(self) -> bool:
         return self.state == self.State.FINISHED
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another program made it."""
+        return bool(self.origin)
 
     @property
     def has_chosen(self) -> bool:
@@ -195,3 +213,41 @@ class QueryVector(Owned):
 
     def __str__(self) -> str:
         return f"{self.run_id} in {self.profile_id}"
+
+
+class Trace(Owned):
+    """A trace that a program sent: one run for each chat user. ``number`` is its id, 128 bits.
+
+    ``has_root`` says that the span that encloses all others has ended.
+    """
+
+    run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
+    number = models.UUIDField(_("trace id"))
+    has_root = models.BooleanField(_("has ended"), default=False)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "number"), name="trace_once"),)
+        verbose_name = _("trace")
+        verbose_name_plural = _("traces")
+
+    def __str__(self) -> str:
+        return self.number.hex
+
+
+class TraceSpan(Owned):
+    """A span as it was sent. It is kept while others of its trace may still come, then the run's events suffice.
+
+    ``span`` is its id, 16 hexadecimal digits. Nothing else refers to a span.
+    """
+
+    trace = models.ForeignKey(Trace, models.CASCADE, db_index=False, related_name="spans", verbose_name=_("trace"))
+    span = models.CharField(_("span"), max_length=16)
+    body = models.JSONField(_("body"))
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("trace", "span"), name="tracespan_once"),)
+        verbose_name = _("span of a trace")
+        verbose_name_plural = _("spans of traces")
+
+    def __str__(self) -> str:
+        return self.span

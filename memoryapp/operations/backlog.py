@@ -21,7 +21,7 @@ MOST = 10_000
 
 RUNS = """
 SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
-FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' LIMIT %(most)s) open
+FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' AND origin = '' LIMIT %(most)s) open
 """
 # Vectors are made in the order of passages, so the newest passages lack them.
 PASSAGES = """

@@ -77,9 +77,10 @@ def close_abandoned(lease: timedelta = LEASE) -> int:
 
 
 def _lapsed(lease: timedelta) -> QuerySet[Run]:
-    """The runs whose lease has lapsed. A lease from the future was renewed while the database's clock was ahead."""
+    """The runs whose lease has lapsed; foreign ones have none. A lease from the future was renewed while the
+    database's clock was ahead."""
     is_over = Q(heartbeat_at__lt=Now() - lease) | Q(heartbeat_at__gt=Now() + lease)
-    return Run.objects.filter(is_over, state=Run.State.RUNNING)
+    return Run.objects.filter(is_over, state=Run.State.RUNNING, origin="")
 
 
 def _try_to_close(run_id: UUID, lease: timedelta) -> bool:

@@ -59,6 +59,10 @@ def fork(run: Run, *, turn: int | None = None, changes: Mapping[str, Any], **ask
     Without a turn it begins at the first one, or earlier where a change requires it. ``asked`` says who asks, as for
     ``lifecycle.start``. Raises ForkError, and ParameterError.
     """
+    if run.is_foreign:
+        raise ForkError(
+            _("This run was made by %(origin)s, so only that program can repeat it.") % {"origin": run.origin}
+        )
     events = events_of(run)
     read = read_changes(changes, events)
     at = turn_of_fork(run, events, turn, read)

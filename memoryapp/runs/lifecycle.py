@@ -66,7 +66,7 @@ def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[Media
 
 def check_room(token: ApiToken) -> None:
     """Raises TooManyRuns."""
-    in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
+    in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise TooManyRuns(in_flight)
 
@@ -87,11 +87,13 @@ def start(
     changes: Mapping[str, Any] | None = None,
     prompt: Prompt | None = None,
     evidence: Sequence[int] = (),
+    traceparent: str = "",
 ) -> Run:
     """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter.
 
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
-    stored already. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes them.
+    stored already. ``traceparent`` names the span of the
+    caller. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes them.
     """
     chosen = strategy_for_new_run(strategy)
     return Run.objects.create(
@@ -109,6 +111,7 @@ def start(
         changes=dict(changes or {}),
         prompt=prompt,
         evidence=list(evidence),
+        traceparent=traceparent,
     )
 
 

@@ -25,7 +25,7 @@ from memoryapp.engine.context import (
     topics_text,
 )
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected
-from memoryapp.engine.memory import MessageContent, is_session, parse_topic_id, topic_id
+from memoryapp.engine.memory import MessageContent, is_session, parse_document_id, parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline, read_in
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.operators import typed
@@ -154,7 +154,8 @@ def _heads(
     by_messages = {id: part for id, part in messages.items() if part and (is_session(id) or where_of(run))}
     rows = Topic.objects.filter(owner_id=run.owner_id, pk__in=[] if where_of(run) else _numbers(finished))
     heads = {topic_id(row.pk): _head(row.summary, row.started_at, row.ended_at, row.message_count) for row in rows}
-    return heads | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
+    documents = {id: {"summary": each.summary} for id, each in named.items() if parse_document_id(id)}
+    return heads | documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
 
 
 def _head_of_part(id: str, candidate: Candidate | None, messages: Sequence[Message]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from memoryapp.models import (
     GoldenQuestion,
     Grade,
     ImportFile,
+    ItemVector,
     Judgement,
     KnowledgeEdit,
     Message,
@@ -41,9 +42,12 @@ from memoryapp.models import (
     Run,
     RunEvent,
     RunProgress,
+    SavedView,
     Suggestion,
     Topic,
     TopicVector,
+    Trace,
+    TraceSpan,
     Work,
 )
 from memoryapp.models.user import Owned
@@ -53,9 +57,9 @@ FORMAT = 1
 # Data derived from the rest, questions to models, and data of this installation.
 LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
-        *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
+        *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, Work, ImportFile, RefusedText, GoldenAlarm),
+        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm),
     )
 )
 _OWN = ("id", "owner")

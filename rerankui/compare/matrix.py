@@ -124,7 +124,7 @@ def _key(row: MatrixRow, sort: str) -> Any:
 
 def _name(number: int, run: Run, runs: Sequence[Run]) -> str:
     """What tells the run from the others: its strategy, its prompt, and its changes."""
-    parts = [run.strategy] if len({each.strategy for each in runs}) > 1 else []
+    parts = [run.origin or run.strategy] if len({each.origin or each.strategy for each in runs}) > 1 else []
     parts += changes_in_words(run.changes)
     if not run.changes and len({each.prompt_version for each in runs}) > 1:
         parts.append(run.prompt_version)

@@ -194,7 +194,7 @@ def _asked(a: Run, b: Run, outlines: Sequence[Outline]) -> Sequence[tuple[str | 
     return (
         (_("Query"), [a.query, b.query]),
         (_("Rewritten query"), of_line("enriched")),
-        (_("Strategy"), [a.strategy, b.strategy]),
+        (_("Strategy"), [a.origin or a.strategy, b.origin or b.strategy]),
         (_("Model"), of_start("model")),
         (_("Prompt"), of_start("prompt_version")),
         (_("Embedding"), of_start("profile")),

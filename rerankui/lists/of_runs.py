@@ -19,6 +19,7 @@ COLUMNS = {
     "chat_user": "owner__name",
     "query": "query",
     "strategy": "strategy",
+    "origin": "origin",
     "fallback": "fallback",
     "topics_chosen": "selected_count",
     "candidates": "candidate_count",
@@ -30,6 +31,8 @@ COLUMNS = {
     "seconds": "seconds",
     "asked_at": "created_at",
 }
+# No program has this name: a blank at the beginning is cut off.
+_HERE = " "
 _COSTS = {
     "3": gettext_lazy("over $0.01"),
     "2": gettext_lazy("up to $0.01"),
@@ -39,6 +42,7 @@ _COSTS = {
 
 def facets() -> tuple[Facet, ...]:
     return (
+        Facet("origin", gettext_lazy("Origin"), _origin(), _origin_words),
         Facet("how", gettext_lazy("Strategy"), "strategy"),
         Facet("ended", gettext_lazy("Outcome"), _end(), _end_words),
         Facet("model", gettext_lazy("Model"), _of_start("model")),
@@ -46,6 +50,14 @@ def facets() -> tuple[Facet, ...]:
         Facet("day", gettext_lazy("Day"), _day(), _day_words, in_order=True),
         Facet("cost", gettext_lazy("Cost"), _cost(), lambda value: _COSTS.get(value, value), in_order=True),
     )
+
+
+def _origin() -> Case:
+    return Case(When(origin="", then=Value(_HERE)), default="origin", output_field=TextField())
+
+
+def _origin_words(value: str) -> str:
+    return str(gettext_lazy("this memory")) if value == _HERE else value
 
 
 def _of_start(key: str) -> Subquery:

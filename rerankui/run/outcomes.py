@@ -14,9 +14,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import Event, ModelReplied, RunFinished
+from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.outline import Outline, read_in
+from memoryapp.engine.strategies import STRATEGIES
 from rerankui.run.notes import error_words, remarks
 
 # In a list, where there is room for two words.
@@ -150,13 +151,19 @@ def outcome(events: Sequence[Event]) -> Outcome | None:
             _advice(finished.fallback, events),
             _quote(finished, events),
         )
-    if finished.selected or finished.people or finished.artifacts:
+    if finished.selected or finished.people or finished.artifacts or _is_foreign(events):
         return None
     if any(isinstance(event, Answered) for event in events):
         return Outcome("empty", "empty", remarks(finished), "", str(EXPECTED))
     if finished.notes and finished.notes[0].code in FILTERED_OUT:
         return Outcome("empty", "empty", remarks(finished), "", str(FILTERED_ADVICE))
     return Outcome("empty", "empty", _nothing_relevant(events), "", str(EXPECTED))
+
+
+def _is_foreign(events: Sequence[Event]) -> bool:
+    """Whether another program made the run: what it did not choose says nothing of this memory."""
+    first = events[0]
+    return isinstance(first, RunStarted) and first.strategy not in STRATEGIES
 
 
 def _nothing_relevant(events: Sequence[Event]) -> str:

@@ -33,7 +33,9 @@ class PlayedRun:
 
 def played_run(owner: ChatUser) -> PlayedRun | None:
     """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read."""
-    runs = Run.objects.of(owner).by_hand().filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
+    runs = (
+        Run.objects.of(owner).by_hand().made_here().filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
+    )
     run = runs.select_related("owner").order_by("-created_at", "-id").first()
     if run is None:
         return None

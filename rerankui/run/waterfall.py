@@ -91,7 +91,9 @@ def _bars(stored: Sequence[StoredEvent], began: datetime, whole: int, least: int
         end = milliseconds(began, item.at)
         name, turn, seconds = _stage(item.event, (end - done) / 1000)
         width = max(min(round(seconds * 1000), end), least) if name and (seconds or name == "read") else 0
-        start = max(min(end, whole) - width, 0)
+        # A stage that measured itself longer than there was room does not cover the one before.
+        start = max(min(max(min(end, whole) - width, done), end - least), 0)
+        width = min(width, max(end - start, least)) if width else 0
         if start - done >= whole * GAP and (gap := _gap(item.event, done)):
             yield StageBar(item.seq, gap, 0, done, start - done, (start - done) / 1000, whole, is_gap=True)
             done = end

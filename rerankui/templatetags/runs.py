@@ -30,6 +30,7 @@ from memoryapp.engine.events import (
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.models import Run
 from rerankui.run import legend
+from rerankui.run.foreign import chosen_words
 from rerankui.run.fork import difference
 from rerankui.run.item_words import details
 from rerankui.run.marked_text import marked_text
@@ -319,7 +320,7 @@ def choice_in_short(run: Run) -> str:
 def _kinds_chosen(run: Run) -> list[tuple[int, str]]:
     topics, people, artifacts = run.selected_count, run.selected_people_count, run.selected_artifact_count
     kinds = (
-        (topics, ngettext("%(n)s topic", "%(n)s topics", topics)),
+        (topics, chosen_words(run, topics)),
         (people, ngettext("%(n)s person", "%(n)s people", people)),
         (artifacts, ngettext("%(n)s artifact", "%(n)s artifacts", artifacts)),
     )

@@ -24,7 +24,7 @@ from memoryapp.engine.strategies.filter import similarities
 from memoryapp.filter_lab import effect, presets
 from memoryapp.models import Role, Run
 from memoryapp.runs import following
-from rerankui.access import Request, operator_of, requires, run_or_404
+from rerankui.access import Request, operator_of, own_run_or_404, requires
 from rerankui.run.filter_chart import chart
 from rerankui.run.filter_words import FATE_NAMES, LABELS
 
@@ -153,7 +153,7 @@ def _page(request: HttpRequest, lab: _Lab, status: int = 200, **more: Any) -> Ht
 
 def _lab(request: HttpRequest, pk: UUID, given: Mapping[str, Any]) -> _Lab:
     """Raises Http404 for a run that has no similarities: it found nothing yet, or compared words alone."""
-    run = run_or_404(request, pk)
+    run = own_run_or_404(request, pk)
     outline = Outline.of([stored.event for stored in following.stored(pk)])
     if not outline.found or not outline.started or outline.found.by_words_alone:
         raise Http404(_("This run compared no vectors, so there are no similarities to filter."))

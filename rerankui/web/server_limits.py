@@ -21,8 +21,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from memoryapp.api.middleware import PREFIX
-from memoryapp.api.refusals import refusal
+from memoryapp.api.refusals import PREFIX, refusal
 from memoryapp.operations.storage import NoSpace
 from rerankui.web import uploads
 from rerankui.web.languages import language_of

@@ -180,6 +180,10 @@
   if (!navigator.onLine) lost();
 
   $(".is-here")?.scrollIntoView({ block: "center" });
+  // a talk opens at its newest message, unless the address or the browser's history names a place
+  const [opened] = performance.getEntriesByType("navigation");
+  const isOpened = opened instanceof PerformanceNavigationTiming && opened.type === "navigate";
+  if (isOpened && !location.hash) $("[data-newest]")?.scrollIntoView({ block: "end" });
   // on a phone the sections lie in a row that is wider than the screen
   const section = $(".rail-bar [aria-current]");
   if (section && !isWide()) section.closest("ul").scrollLeft = section.closest("li").offsetLeft - innerWidth / 2;

@@ -57,7 +57,7 @@ def _pair_context(comparison: RunComparison) -> dict[str, Any]:
     return {
         "pair": pair_of(comparison),
         "divergence": comparison.divergence,
-        "meanwhile": meanwhile(a, b),
+        "meanwhile": None if a.is_foreign and b.is_foreign else meanwhile(a, b),
         "left_out": comparison.left_out,
     }
 

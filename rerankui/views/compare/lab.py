@@ -20,7 +20,7 @@ from memoryapp.models import Role, Run
 from memoryapp.runs import forks
 from memoryapp.runs.replaying import ForkError
 from memoryapp.runs.runner import runner
-from rerankui.access import operator_of, requires, run_or_404
+from rerankui.access import operator_of, own_run_or_404, requires
 from rerankui.compare.matrix import SORTS, matrix_of
 from rerankui.compare.state_words import LEGEND, STATE_WORDS
 from rerankui.forms import RecallForm
@@ -41,7 +41,7 @@ KIND_WORDS: Mapping[str, str | Promise] = {
 @requires(Role.VIEWER)
 def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The form with its cost, and the repetitions that there are; a partial answer is one of both."""
-    run = run_or_404(request, pk)
+    run = own_run_or_404(request, pk)
     if not run.is_finished:
         raise Http404
     typed = request.POST if request.method == "POST" else request.GET

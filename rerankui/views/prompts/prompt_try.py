@@ -28,7 +28,7 @@ from memoryapp.runs import following, forks
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replaying import ForkError
 from memoryapp.runs.runner import runner
-from rerankui.access import operator_of, requires, run_or_404
+from rerankui.access import operator_of, own_run_or_404, requires
 from rerankui.forms import PromptForm
 from rerankui.text.differences import difference
 from rerankui.text.prompt_words import PARTS, TITLES, fault_words, variables_of, words_of
@@ -52,7 +52,7 @@ def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
 
     ``name`` in the address says which of its prompts, ``version`` begins with that version instead of the run's own.
     """
-    parent = run_or_404(request, pk)
+    parent = own_run_or_404(request, pk)
     trial = _trial(request, parent, [item.event for item in following.stored(parent.pk)])
     if trial is None:
         status = 409 if request.method == "POST" else 200

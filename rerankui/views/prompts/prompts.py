@@ -221,7 +221,7 @@ def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:
     """Returns recent runs that used a version of this prompt, on which another one can be tried."""
-    seen = Run.objects.by_hand().filter(owner__in=visible_owners(request), state=Run.State.FINISHED)
+    seen = Run.objects.by_hand().made_here().filter(owner__in=visible_owners(request), state=Run.State.FINISHED)
     recent = list(seen.select_related("owner")[:LOOKED_THROUGH])
     name, language = key
     labels = _enriched_by(recent) if name == Prompt.Name.ENRICH else {run.pk: run.prompt_version for run in recent}

@@ -23,7 +23,7 @@ from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replaying import CHANGES, ForkError, is_search_replayed
 from memoryapp.runs.runner import runner
-from rerankui.access import Request, operator_of, requires, run_or_404
+from rerankui.access import Request, operator_of, own_run_or_404, requires
 from rerankui.forms import RecallForm
 from rerankui.pages import show
 
@@ -79,7 +79,7 @@ class ForkEditor:
 @requires(Role.VIEWER)
 def run_fork(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The editor at the ``turn`` that the address names; a fork that it makes goes on live on its own page."""
-    parent = run_or_404(request, pk)
+    parent = own_run_or_404(request, pk)
     events = forks.events_of(parent)
     error = ""
     if request.method == "POST":

@@ -20,7 +20,7 @@ from memoryapp.judgements.golden import GoldenError
 from memoryapp.judgements.grades import GradeError, Opinion, RunGrades
 from memoryapp.models import Role, Run
 from memoryapp.runs import following
-from rerankui.access import operator_of, requires, run_or_404, visible_owners
+from rerankui.access import operator_of, own_run_or_404, requires, visible_owners
 from rerankui.pages import is_partial, show
 
 VALUES = {"0": 0, "1": 1, "2": 2, "": None}
@@ -76,7 +76,7 @@ def run_golden(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _finished(request: HttpRequest, pk: UUID) -> Run:
-    run = run_or_404(request, pk)
+    run = own_run_or_404(request, pk)
     if not run.is_finished:
         raise Http404
     return run

@@ -21,6 +21,7 @@ from memoryapp.curation import former
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
+from memoryapp.engine.memory import document_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from memoryapp.runs import following, recall_document
@@ -131,6 +132,20 @@ def _found_talk(
         ],
     }
     return show(request, "pages/runs/run_topic.html", "partials/runs/run_topic.html", context)
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_document(request: HttpRequest, pk: UUID, document: str) -> HttpResponse:
+    """A document of another program's memory, with its text as far as the program sent it."""
+    run = run_or_404(request, pk)
+    seen, name = _seen(request, pk), document_id(document)
+    candidate = seen.run.topic(name)
+    if candidate is None:
+        raise Http404
+    context = {"run": run, "candidate": candidate, "selected": seen.until.selected(name)}
+    context["state"] = seen.states.get(name, "")
+    return show(request, "pages/runs/run_document.html", "partials/runs/foreign/document.html", context)
 
 
 @require_safe

@@ -1,0 +1,184 @@
+"""Spans arrive: each is stored once, and the runs of their traces are written anew with everything known so far.
+
+A trace is one run of a chat user. It grows until its root has ended, or nothing comes for ``ending.QUIET``. Spans that
+come later still belong to it while its spans are kept (``LATE``); afterwards they change nothing. One transaction takes
+everything that a request has for a chat user, so that it can be sent again after any failure.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from memoryapp import chat_users
+from memoryapp.engine.events import RunFinished, to_json
+from memoryapp.engine.json_values import to_text
+from memoryapp.engine.storable import storable
+from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
+from memoryapp.operations import advisory_locks
+from memoryapp.runs.recording import finished_columns
+from memoryapp.traces.course import STRATEGY, TraceCourse, is_telling, step_of
+from memoryapp.traces.span import SentSpan, of_body
+
+LATE = timedelta(minutes=10)
+MOST_SPANS = 2_000
+LOCK = "traces"
+
+_STORE_SPANS = """
+INSERT INTO memoryapp_tracespan (owner_id, trace_id, span, body)
+SELECT %(owner)s, sent.trace, sent.span, sent.body::jsonb
+FROM unnest(%(traces)s::uuid[], %(spans)s::text[], %(bodies)s::text[]) AS sent (trace, span, body)
+ON CONFLICT (trace_id, span) DO NOTHING RETURNING trace_id
+"""
+_COPY_EVENTS = "COPY memoryapp_runevent (owner_id, run_id, seq, kind, at, payload) FROM STDIN"
+# Every column that a new state of a trace changes, in the order of its values.
+_COLUMNS = (
+    *("query", "origin", "created_at", "heartbeat_at", "state", "finished_at", "fallback", "candidate_count"),
+    *("selected_count", "turns", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"),
+)
+_UPDATE_RUN = f"UPDATE memoryapp_run SET {', '.join(f'{name} = %({name})s' for name in _COLUMNS)} WHERE id = %(run)s"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedSpans:
+    """The runs that changed, and how many spans came too late or were too many for their traces."""
+
+    runs: Sequence[UUID]
+    refused: int = 0
+
+
+def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = None) -> ArrivedSpans:
+    """Stores spans of any traces. Spans that mean nothing here are left out, and so are traces without a search, a
+    rerank, or a call of a model or tool. Raises BeingErased."""
+    of_trace: dict[UUID, list[SentSpan]] = defaultdict(list)
+    for span in spans:
+        if not span.parent or step_of(span):
+            of_trace[UUID(span.trace)].append(span)
+    with transaction.atomic():
+        advisory_locks.acquire_until_commit(LOCK, owner.pk)
+        chat_users.check_kept(owner)
+        known = _known(owner, of_trace)
+        new = {number: sent for number, sent in of_trace.items() if number not in known and _is_telling(sent)}
+        open_now = {number: trace for number, trace in known.items() if _takes(trace)}
+        closed = [number for number in known if number not in open_now]
+        open_now |= _made(owner, new, token)
+        sent = [(trace, span) for number, trace in open_now.items() for span in of_trace[number][:MOST_SPANS]]
+        touched = _stored(owner, sent, _counts(open_now.values()))
+        write(owner, [trace for trace in open_now.values() if trace.pk in touched])
+    return ArrivedSpans([*touched], sum(len(of_trace[number]) for number in closed))
+
+
+def _is_telling(spans: Iterable[SentSpan]) -> bool:
+    return any((step := step_of(span)) and is_telling(step) for span in spans)
+
+
+def _known(owner: ChatUser, numbers: Iterable[UUID]) -> dict[UUID, Trace]:
+    rows = Trace.objects.filter(owner=owner, number__in=list(numbers)).select_related("run")
+    return {row.number: row for row in rows}
+
+
+def _takes(trace: Trace) -> bool:
+    """Whether the trace may still grow."""
+    return not trace.run.is_finished or trace.run.heartbeat_at > timezone.now() - LATE
+
+
+def _made(owner: ChatUser, sent: Mapping[UUID, Sequence[SentSpan]], token: ApiToken | None) -> dict[UUID, Trace]:
+    """New traces, each with a run that ``write`` fills."""
+    runs = {
+        number: Run(
+            pk=uuid.uuid4(),
+            owner=owner,
+            strategy=STRATEGY,
+            query="",
+            origin="-",
+            token=token,
+            state=Run.State.RUNNING,
+        )
+        for number in sent
+    }
+    Run.objects.bulk_create(runs.values())
+    traces = {number: Trace(run=run, owner=owner, number=number) for number, run in runs.items()}
+    Trace.objects.bulk_create(traces.values())
+    return traces
+
+
+def _counts(traces: Iterable[Trace]) -> dict[UUID, int]:
+    """How many spans each trace has."""
+    with connection.cursor() as cursor:
+        statement = "SELECT trace_id, count(*) FROM memoryapp_tracespan WHERE trace_id = ANY(%s) GROUP BY trace_id"
+        cursor.execute(statement, [[trace.pk for trace in traces]])
+        return dict(cursor.fetchall())
+
+
+def _stored(owner: ChatUser, sent: Sequence[tuple[Trace, SentSpan]], counts: Mapping[UUID, int]) -> set[UUID]:
+    """Stores spans that are not known yet; returns the runs of their traces."""
+    room = {trace.pk: MOST_SPANS - counts.get(trace.pk, 0) for trace, _span in sent}
+    fitting = []
+    for trace, span in sent:
+        room[trace.pk] -= 1
+        if room[trace.pk] >= 0:
+            fitting.append((trace, span))
+    for trace, span in fitting:
+        trace.has_root = trace.has_root or not span.parent
+    values: dict[str, Any] = {
+        "owner": owner.pk,
+        "traces": [trace.pk for trace, _span in fitting],
+        "spans": [span.id for _trace, span in fitting],
+        "bodies": [to_text(span) for _trace, span in fitting],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE_SPANS, values)
+        touched = {trace for (trace,) in cursor.fetchall()}
+    roots = {trace.pk for trace, _span in fitting if trace.has_root and trace.pk in touched}
+    Trace.objects.filter(pk__in=roots).update(has_root=True)
+    return touched
+
+
+def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) -> None:
+    """Writes the runs of these traces anew: their events, and the columns that follow from them. ``is_over`` ends those
+    without a root as well. Needs the owner's lock."""
+    if not traces:
+        return
+    now = timezone.now()
+    spans: dict[UUID, list[SentSpan]] = defaultdict(list)
+    for number, body in TraceSpan.objects.filter(trace__in=traces).values_list("trace_id", "body"):
+        spans[number].append(of_body(body))
+    runs = []
+    with connection.cursor() as cursor:
+        RunEvent.objects.filter(run__in=[trace.pk for trace in traces])._raw_delete("default")
+        with cursor.copy(_COPY_EVENTS) as copy:
+            for trace in traces:
+                ends = is_over or trace.has_root or trace.run.is_finished
+                course = TraceCourse(spans[trace.pk], now, ends)
+                timed = course.events()
+                for seq, (at, event) in enumerate(timed, start=1):
+                    copy.write_row((owner.pk, trace.pk, seq, event.kind, at, to_json(event)))
+                runs.append(_columns(trace, course, timed, now))
+        cursor.executemany(_UPDATE_RUN, runs)
+
+
+def _columns(trace: Trace, course: TraceCourse, timed: Sequence[tuple[datetime, Any]], now: datetime) -> dict[str, Any]:
+    """Values of ``_COLUMNS``; the last sign of life is when something came."""
+    last_at, last = timed[-1]
+    events = [event for _at, event in timed]
+    ended = finished_columns(events, last) if isinstance(last, RunFinished) else {}
+    return {
+        **dict.fromkeys(_COLUMNS, 0),
+        "run": trace.pk,
+        "query": storable(course.query),
+        "origin": storable(course.root.service)[:120],
+        "created_at": course.began_at,
+        "heartbeat_at": now,
+        "state": Run.State.RUNNING.value,
+        "fallback": "",
+        **{name: value for name, value in ended.items() if name in _COLUMNS},
+        "finished_at": last_at if ended else None,
+    }
