@@ -74,6 +74,7 @@ def endpoints(
         ("get", "/v1/users/{name}/export"): (f"/v1/users/{quote(owner)}/export", None),
         **{("get", f"/v1/users/{{name}}/{noun}"): (f"/v1/users/{quote(owner)}/{noun}", None) for noun in LISTS},
         ("get", "/v1/topics/{id}"): (f"/v1/topics/{topic}", None),
+        ("get", "/v1/topics/{id}/blame"): (f"/v1/topics/{topic}/blame", None),
         ("patch", "/v1/topics/{id}"): (f"/v1/topics/{topic}", {"summary": "Oboes"}),
         ("post", "/v1/topics/merge"): ("/v1/topics/merge", {"user": owner, "topics": [topic, 2]}),
         ("post", "/v1/topics/{id}/split"): (f"/v1/topics/{topic}/split", {"at": ["m1"]}),
