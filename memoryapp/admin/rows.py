@@ -170,8 +170,8 @@ class NightlyRunAdmin(OwnerlessAdmin):
     list_filter: ClassVar[Any] = ("is_on", "strategy")
 
 
-@admin.register(models.Night)
-class NightAdmin(OwnerlessAdmin):
+@admin.register(models.GoldenNight)
+class GoldenNightAdmin(OwnerlessAdmin):
     list_display = ("nightly", "at", "state", "reason", "is_alarm", "mail")
     list_filter: ClassVar[Any] = ("state", "is_alarm")
     list_select_related: ClassVar[Any] = ("nightly",)

@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='Night',
+            name='GoldenNight',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField(auto_now_add=True, verbose_name='at')),
@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField(auto_now_add=True, verbose_name='at')),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='memoryapp.chatuser', verbose_name='chat user')),
-                ('night', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alarms', to='memoryapp.night', verbose_name='night')),
+                ('night', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alarms', to='memoryapp.goldennight', verbose_name='night')),
             ],
             options={
                 'verbose_name': 'alarm of a golden set',
@@ -76,11 +76,11 @@ class Migration(migrations.Migration):
             index=models.Index(condition=models.Q(('is_on', True)), fields=['next_at'], name='nightlyrun_due'),
         ),
         migrations.AddIndex(
-            model_name='night',
+            model_name='goldennight',
             index=models.Index(fields=['nightly', '-at', '-id'], name='night_log'),
         ),
         migrations.AddIndex(
-            model_name='night',
+            model_name='goldennight',
             index=models.Index(condition=models.Q(('state', 'running'), ('mail', 'waiting'), _connector='OR'), fields=['id'], name='night_open'),
         ),
         migrations.RunSQL(

@@ -12,10 +12,10 @@ from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import (
     Evaluation,
     GoldenAlarm,
+    GoldenNight,
     GoldenQuestion,
     Grade,
     Judgement,
-    Night,
     NightlyRun,
 )
 from memoryapp.models.heartbeat import Heartbeat
@@ -71,7 +71,7 @@ __all__ = [
     "LoginSession",
     "Media",
     "Message",
-    "Night",
+    "GoldenNight",
     "NightlyRun",
     "Operator",
     "Passage",

@@ -150,7 +150,7 @@ class NightlyRun(models.Model):
         return f"{self.collection} ({self.strategy})"
 
 
-class Night(models.Model):
+class GoldenNight(models.Model):
     """One night of a golden set: its evaluation, what it was compared ``against``, and what came of it.
 
     ``regressions`` are the figures that got worse (``figure, mean, low, high, n``). A night that could not be asked has
@@ -206,7 +206,7 @@ class Night(models.Model):
 class GoldenAlarm(Owned):
     """A night that dropped, in the inbox of a memory whose questions it asked, until a person has seen it."""
 
-    night = models.ForeignKey(Night, models.CASCADE, related_name="alarms", verbose_name=_("night"))
+    night = models.ForeignKey(GoldenNight, models.CASCADE, related_name="alarms", verbose_name=_("night"))
     at = models.DateTimeField(_("at"), auto_now_add=True)
 
     class Meta:

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
-from memoryapp.models import GoldenAlarm, GoldenQuestion, Night, NightlyRun, Webhook
+from memoryapp.models import GoldenAlarm, GoldenNight, GoldenQuestion, NightlyRun, Webhook
 from memoryapp.webhooks import receivers
 from memoryapp.webhooks.announcing import GOLDEN_DROPPED, announce
 from memoryapp.webhooks.bodies import address_of
@@ -34,24 +34,24 @@ def has_mail() -> bool:
     return bool(settings.EMAIL_URL)
 
 
-def is_news(night: Night) -> bool:
+def is_news(night: GoldenNight) -> bool:
     """Whether people were not told of this drop yet: since the last good night there was no alarm, or another figure
     has fallen, or one has fallen further."""
-    earlier = Night.objects.filter(nightly=night.nightly_id, pk__lt=night.pk).order_by("-pk")
+    earlier = GoldenNight.objects.filter(nightly=night.nightly_id, pk__lt=night.pk).order_by("-pk")
     last = earlier.filter(is_alarm=True).first()
     if last is None or last.against_id != night.against_id:
         return True
-    if earlier.filter(state=Night.State.PASSED, pk__gt=last.pk).exists():
+    if earlier.filter(state=GoldenNight.State.PASSED, pk__gt=last.pk).exists():
         return True
     before = {each["figure"]: abs(each["mean"]) for each in last.regressions}
     return any(abs(each["mean"]) > before.get(each["figure"], -FURTHER) + FURTHER for each in night.regressions)
 
 
-def raise_alarm(night: Night) -> None:
+def raise_alarm(night: GoldenNight) -> None:
     """Fills the night's columns, and writes what tells people of it; call it in the transaction that stores it."""
     night.is_alarm = True
     if night.nightly.recipients and has_mail():
-        night.mail, night.mail_at = Night.Mail.WAITING, timezone.now()
+        night.mail, night.mail_at = GoldenNight.Mail.WAITING, timezone.now()
     numbers = night.evaluation.questions if night.evaluation else []
     owners = GoldenQuestion.objects.filter(pk__in=numbers).order_by("owner").values_list("owner", flat=True).distinct()
     GoldenAlarm.objects.bulk_create(
@@ -62,7 +62,7 @@ def raise_alarm(night: Night) -> None:
 
 def send_mail_due() -> None:
     """Sends the mail that waits. One that cannot be sent is tried again within hours, then given up."""
-    due = Night.objects.filter(mail=Night.Mail.WAITING, mail_at__lte=timezone.now()).order_by("pk")
+    due = GoldenNight.objects.filter(mail=GoldenNight.Mail.WAITING, mail_at__lte=timezone.now()).order_by("pk")
     for number in list(due.values_list("pk", flat=True)):
         with transaction.atomic():
             night = due.select_for_update(skip_locked=True).filter(pk=number).first()
@@ -73,21 +73,21 @@ def send_mail_due() -> None:
         _mail(night)
 
 
-def _mail(night: Night) -> None:
-    sent = Night.objects.filter(pk=night.pk)
+def _mail(night: GoldenNight) -> None:
+    sent = GoldenNight.objects.filter(pk=night.pk)
     try:
         _message(night.nightly.recipients.split("\n"), *words_of(night)).send()
     except (OSError, smtplib.SMTPException) as error:
         logger.warning("The mail about night %s was not sent: %s", night.pk, type(error).__name__)
         if night.mail_tries > len(_WAITS):
-            sent.update(mail=Night.Mail.FAILED)
+            sent.update(mail=GoldenNight.Mail.FAILED)
         else:
             sent.update(mail_at=timezone.now() + _WAITS[night.mail_tries - 1])
     else:
-        sent.update(mail=Night.Mail.SENT)
+        sent.update(mail=GoldenNight.Mail.SENT)
 
 
-def words_of(night: Night) -> tuple[str, str]:
+def words_of(night: GoldenNight) -> tuple[str, str]:
     """The subject and the text of the mail, in the language of the installation."""
     with translation.override(settings.LANGUAGE_CODE):
         nightly = night.nightly

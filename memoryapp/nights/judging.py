@@ -13,7 +13,7 @@ from django.db import transaction
 
 from memoryapp.evaluation import comparison
 from memoryapp.evaluation.passes import OPEN
-from memoryapp.models import Evaluation, Night, Run
+from memoryapp.models import Evaluation, GoldenNight, Run
 from memoryapp.nights import alarms
 
 # Ends of runs that tell of the endpoint or of this machine, not of the answers.
@@ -21,19 +21,19 @@ OUTAGES = ("llm_error", "timeout", "turn_timeout", "no_vectors", "abandoned", "c
 # From this share of its questions on a night could not be asked.
 TOO_MANY = 0.2
 
-State = Night.State
+State = GoldenNight.State
 
 
-def judge_ended() -> list[Night]:
+def judge_ended() -> list[GoldenNight]:
     """Judges every night whose evaluation has ended."""
-    rows = Night.objects.filter(state=State.RUNNING).exclude(evaluation__state__in=OPEN).order_by("pk")
+    rows = GoldenNight.objects.filter(state=State.RUNNING).exclude(evaluation__state__in=OPEN).order_by("pk")
     return [judged for number in list(rows.values_list("pk", flat=True)) if (judged := _judged(number))]
 
 
 @transaction.atomic
-def _judged(number: int) -> Night | None:
+def _judged(number: int) -> GoldenNight | None:
     """The night with its verdict and, if it needs one, its alarm, in one transaction."""
-    rows = Night.objects.select_for_update(skip_locked=True, of=("self",)).select_related("nightly")
+    rows = GoldenNight.objects.select_for_update(skip_locked=True, of=("self",)).select_related("nightly")
     night = rows.filter(pk=number, state=State.RUNNING).first()
     if night is None:
         return None
@@ -48,7 +48,7 @@ def _judged(number: int) -> Night | None:
     return night
 
 
-def _compare(night: Night, done: Evaluation) -> None:
+def _compare(night: GoldenNight, done: Evaluation) -> None:
     out = _interrupted(done)
     night.failed = len(out)
     if night.failed >= max(1, TOO_MANY * done.report["n"]):
@@ -72,9 +72,9 @@ def _compare(night: Night, done: Evaluation) -> None:
         night.state = State.DROPPED
 
 
-def _last_good(night: Night) -> Evaluation | None:
+def _last_good(night: GoldenNight) -> Evaluation | None:
     """The evaluation of the last night before this one that did not drop, by the same strategy."""
-    good = Night.objects.filter(nightly=night.nightly_id, state=State.PASSED, pk__lt=night.pk)
+    good = GoldenNight.objects.filter(nightly=night.nightly_id, state=State.PASSED, pk__lt=night.pk)
     rows = good.filter(evaluation__isnull=False, evaluation__strategy=night.nightly.strategy)
     last = rows.select_related("evaluation").order_by("-pk").first()
     return last.evaluation if last else None

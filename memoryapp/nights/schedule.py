@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.evaluation import passes
 from memoryapp.evaluation.questions import QuestionsError
-from memoryapp.models import GoldenQuestion, Night, NightlyRun
+from memoryapp.models import GoldenNight, GoldenQuestion, NightlyRun
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
 
 MOST_NIGHTLY = 20
@@ -79,7 +79,7 @@ def save(nightly: NightlyRun) -> NightlyRun:
     return nightly
 
 
-def begin_due() -> list[Night]:
+def begin_due() -> list[GoldenNight]:
     """Begins the nights that are due; one that was missed is made up for once."""
     begun = []
     for number in list(NightlyRun.objects.filter(is_on=True, next_at__lte=timezone.now()).values_list("pk", flat=True)):
@@ -95,20 +95,20 @@ def begin_due() -> list[Night]:
 
 
 @transaction.atomic
-def begin_now(nightly: NightlyRun) -> Sequence[Night]:
+def begin_now(nightly: NightlyRun) -> Sequence[GoldenNight]:
     """Asks at once what else the coming night would; nothing while a night goes on."""
     return _begun(NightlyRun.objects.select_for_update().get(pk=nightly.pk))
 
 
-def _begun(nightly: NightlyRun) -> list[Night]:
-    if nightly.nights.filter(state=Night.State.RUNNING).exists():
+def _begun(nightly: NightlyRun) -> list[GoldenNight]:
+    if nightly.nights.filter(state=GoldenNight.State.RUNNING).exists():
         return []
-    night = Night(nightly=nightly, model=settings.RERANKER_MODEL if settings.LLM_BASE_URL else "")
+    night = GoldenNight(nightly=nightly, model=settings.RERANKER_MODEL if settings.LLM_BASE_URL else "")
     try:
         night.evaluation = passes.begin(
             list(questions_of(nightly)), [nightly.strategy], source=nightly.collection, by=nightly.made_by
         )
     except QuestionsError:
-        night.state, night.reason = Night.State.FAILED, "no_questions"
+        night.state, night.reason = GoldenNight.State.FAILED, "no_questions"
     night.save()
     return [night]

@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
-from memoryapp.models import Erasure, Finding, Night, Run, Suggestion, WebhookDelivery
+from memoryapp.models import Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.webhooks import announcing
 
 # Counts stop here, so that a message costs the same however much is waiting.
@@ -79,7 +79,7 @@ def _erasure(delivery: WebhookDelivery) -> Data | None:
 
 
 def _golden(delivery: WebhookDelivery) -> Data | None:
-    night = Night.objects.select_related("nightly").filter(pk=delivery.subject).first()
+    night = GoldenNight.objects.select_related("nightly").filter(pk=delivery.subject).first()
     if night is None:
         return None
     return {

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.evaluation.bootstrap import Interval
 from memoryapp.evaluation.comparison import MEASURES
-from memoryapp.models import Evaluation, Night
+from memoryapp.models import Evaluation, GoldenNight
 from rerankui.evaluations.interval_chart import picture
 from rerankui.evaluations.side_by_side import NAMES
 
@@ -27,7 +27,7 @@ _SIGNS = {measure.name: measure.sign for measure in MEASURES}
 class NightRow:
     """A night as the table shows it: its two figures, None where it has none, and what got worse, in words."""
 
-    night: Night
+    night: GoldenNight
     recall: float | None
     f1: float | None
     worse: tuple[tuple[str, str], ...]
@@ -35,7 +35,10 @@ class NightRow:
     @property
     def may_be_baseline(self) -> bool:
         """Whether other nights can be compared with it."""
-        return bool(self.night.evaluation_id) and self.night.state in (Night.State.PASSED, Night.State.DROPPED)
+        return bool(self.night.evaluation_id) and self.night.state in (
+            GoldenNight.State.PASSED,
+            GoldenNight.State.DROPPED,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class NightPoint:
     x: float
     y: float
     value: float
-    night: Night
+    night: GoldenNight
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class NightChart:
 
     recall: tuple[NightPoint, ...]
     f1: tuple[NightPoint, ...]
-    marks: tuple[tuple[float, Night], ...]
+    marks: tuple[tuple[float, GoldenNight], ...]
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -71,7 +74,7 @@ class NightChart:
         return _line(self.f1)
 
 
-def rows_of(nights: Sequence[Night]) -> list[NightRow]:
+def rows_of(nights: Sequence[GoldenNight]) -> list[NightRow]:
     """One statement for the figures, without the reports themselves, which are large."""
     numbers = {night.evaluation_id for night in nights if night.evaluation_id}
     found = Evaluation.objects.filter(pk__in=numbers).annotate(
@@ -87,7 +90,7 @@ def rows_of(nights: Sequence[Night]) -> list[NightRow]:
     ]
 
 
-def worse_in(night: Night) -> list[tuple[str, str]]:
+def worse_in(night: GoldenNight) -> list[tuple[str, str]]:
     """What got worse, each with its difference and interval in words."""
     return [_worse(each) for each in night.regressions]
 
@@ -108,7 +111,11 @@ def chart(rows: Sequence[NightRow]) -> NightChart:
     return NightChart(
         tuple(NightPoint(x, _y(row.recall), row.recall, row.night) for x, row in shown if row.recall is not None),
         tuple(NightPoint(x, _y(row.f1), row.f1, row.night) for x, row in shown if row.f1 is not None),
-        tuple((x, row.night) for x, row in shown if row.night.state in (Night.State.FAILED, Night.State.DROPPED)),
+        tuple(
+            (x, row.night)
+            for x, row in shown
+            if row.night.state in (GoldenNight.State.FAILED, GoldenNight.State.DROPPED)
+        ),
     )
 
 

@@ -43,6 +43,7 @@ from memoryapp.models import (
     FindingMessage,
     ForgetRequest,
     GoldenAlarm,
+    GoldenNight,
     GoldenQuestion,
     Grade,
     ImportBatch,
@@ -51,7 +52,6 @@ from memoryapp.models import (
     Judgement,
     KnowledgeEdit,
     LoginSession,
-    Night,
     NightlyRun,
     Passage,
     PassageVector,
@@ -178,7 +178,7 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
                 collection=WORD, strategy="flash", most=9, hour=3, zone="UTC", next_at=timezone.now(), made_by=WORD
             )
         ),
-        (night := Night.objects.create(nightly=nightly, state="dropped")),
+        (night := GoldenNight.objects.create(nightly=nightly, state="dropped")),
         GoldenAlarm.objects.create(**owned, night=night),
         (hook := Webhook.objects.create(name=WORD, address=WORD, nonce=WORD, made_by=WORD)),
         WebhookDelivery.objects.create(webhook=hook, kind="run.finished", subject=str(run.pk), body=WORD, owner=anna),

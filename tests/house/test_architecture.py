@@ -34,7 +34,7 @@ OWNERLESS = {
     "FilterPreset",
     "Evaluation",
     "Heartbeat",
-    "Night",
+    "GoldenNight",
     "NightlyRun",
     "StagePause",
     "Webhook",

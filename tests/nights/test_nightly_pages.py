@@ -7,7 +7,7 @@ from django.contrib.messages import get_messages
 from django.test import Client, override_settings
 
 from memoryapp.judgements import golden
-from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, Night, NightlyRun, Role, Run
+from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, GoldenNight, NightlyRun, Role, Run
 from tests.conftest import operator, signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,10 +34,12 @@ def test_a_set_is_scheduled_asked_paused_and_removed(as_admin: Client, as_debugg
     assert done.questions == [anna.goldenquestion_set.get().pk]
     report = {"n": 1, "candidates": {"recall@5": 0.75}, "selection": {"f1": None}, "questions": []}
     Evaluation.objects.update(state="finished", report=report)
-    Night.objects.update(state="dropped", is_alarm=True, regressions=[WORSE, {**WORSE, "figure": "of a later version"}])
+    GoldenNight.objects.update(
+        state="dropped", is_alarm=True, regressions=[WORSE, {**WORSE, "figure": "of a later version"}]
+    )
     shown = as_admin.get(page).content.decode()
     assert all(words in shown for words in ("0.750", "−0.300 (−0.500 to −0.100)", "dropped", "<polyline"))
-    as_admin.post(f"{page}act/", {"do": "baseline", "night": str(Night.objects.get().pk)})
+    as_admin.post(f"{page}act/", {"do": "baseline", "night": str(GoldenNight.objects.get().pk)})
     assert NightlyRun.objects.get().baseline == done
     as_admin.post(f"{page}act/", {"do": "baseline", "night": "9" * 30})
     assert NightlyRun.objects.get().baseline == done
@@ -62,7 +64,7 @@ def test_an_alarm_waits_in_the_inbox_until_a_curator_has_seen_it(
     nightly = NightlyRun.objects.create(
         collection="mine", strategy="vector", most=9, hour=3, zone="UTC", next_at="2027-01-01T00:00:00Z", made_by="ada"
     )
-    night = Night.objects.create(nightly=nightly, state="dropped", regressions=[WORSE])
+    night = GoldenNight.objects.create(nightly=nightly, state="dropped", regressions=[WORSE])
     alarm = GoldenAlarm.objects.create(owner=anna, night=night)
     inbox = f"/memory/{anna.pk}/inbox/"
     for client in (as_viewer, as_curator):

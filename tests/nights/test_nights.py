@@ -15,7 +15,7 @@ from django.utils import timezone
 from memoryapp import outgoing, tasks
 from memoryapp.inbox import waiting_in
 from memoryapp.judgements import golden
-from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, Night, NightlyRun, Run, WebhookDelivery
+from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, GoldenNight, NightlyRun, Run, WebhookDelivery
 from memoryapp.nights import alarms, judging, schedule
 from memoryapp.nights.schedule import NightlyError
 from tests.nights.mail_server import mail_server
@@ -34,7 +34,7 @@ def nightly(anna: ChatUser, boris: ChatUser) -> NightlyRun:
     )
 
 
-def night(nightly: NightlyRun, values: Sequence[float], *, outages: int = 0) -> Night:
+def night(nightly: NightlyRun, values: Sequence[float], *, outages: int = 0) -> GoldenNight:
     """A night whose questions had these figures; so many of its runs ended by an outage."""
     (begun,) = schedule.begin_now(nightly)
     done = begun.evaluation
@@ -168,7 +168,7 @@ def test_mail_is_tried_again_when_the_server_refused(nightly: NightlyRun, monkey
             server.refuses = False
             alarms.send_mail_due()
             assert server.letters == []
-            Night.objects.update(mail_at=timezone.now())
+            GoldenNight.objects.update(mail_at=timezone.now())
             alarms.send_mail_due()
             alarms.send_mail_due()
     (letter,) = server.letters

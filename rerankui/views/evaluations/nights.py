@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.evaluation import passes
 from memoryapp.judgements import golden
-from memoryapp.models import Night, NightlyRun, Role
+from memoryapp.models import GoldenNight, NightlyRun, Role
 from memoryapp.nights import alarms, schedule
 from memoryapp.nights.schedule import NightlyError
 from rerankui.access import requires, visible_owners
@@ -30,14 +30,14 @@ USUAL, USUAL_HOUR = 50, 3
 @require_safe
 @requires(Role.ADMIN)
 def nightly_list(request: HttpRequest) -> HttpResponse:
-    last = Night.objects.filter(nightly=OuterRef("pk")).order_by("-at", "-id")
+    last = GoldenNight.objects.filter(nightly=OuterRef("pk")).order_by("-at", "-id")
     rows = NightlyRun.objects.annotate(
         last_state=Subquery(last.values("state")[:1]), last_at=Subquery(last.values("at")[:1])
     )
     context = {
         "rows": rows[: schedule.MOST_NIGHTLY],
         "has_mail": alarms.has_mail(),
-        "states": dict(Night.State.choices),
+        "states": dict(GoldenNight.State.choices),
     }
     return render(request, "pages/evaluations/nights.html", context)
 
@@ -58,7 +58,7 @@ def nightly(request: HttpRequest, pk: int) -> HttpResponse:
         "count": count,
         "forecast": passes.forecast(visible_owners(request), count, [row.strategy]),
         "has_mail": alarms.has_mail(),
-        "is_going": any(each.night.state == Night.State.RUNNING for each in shown),
+        "is_going": any(each.night.state == GoldenNight.State.RUNNING for each in shown),
     }
     return render(request, "pages/evaluations/nightly.html", context)
 
