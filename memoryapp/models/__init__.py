@@ -6,7 +6,7 @@ querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.card import Card, CardVector
+from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import Evaluation, GoldenQuestion, Grade, Judgement
@@ -22,7 +22,7 @@ from memoryapp.models.knowledge import (
 )
 from memoryapp.models.media import Media
 from memoryapp.models.message import ImportBatch, ImportFile, Message
-from memoryapp.models.operator import Access, Operator, Role
+from memoryapp.models.operator import Access, Operator, Role, SavedView
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
@@ -56,6 +56,7 @@ __all__ = [
     "Heartbeat",
     "ImportBatch",
     "ImportFile",
+    "ItemVector",
     "Judgement",
     "KnowledgeEdit",
     "LoginSession",
@@ -77,6 +78,8 @@ __all__ = [
     "RunEvent",
     "RunProgress",
     "StagePause",
+    "StoredItem",
+    "SavedView",
     "Suggestion",
     "Topic",
     "TopicEdit",

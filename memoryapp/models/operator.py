@@ -1,10 +1,11 @@
-"""Operators: Django users with a role and the chat users they may see."""
+"""Operators: Django users with a role, the chat users they may see, and the views of lists that they keep."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.user import Owned
 
@@ -57,3 +58,34 @@ class Access(Owned):
 
     def __str__(self) -> str:
         return f"{self.operator} → {self.owner}"
+
+
+class SavedView(Owned):
+    """What narrows and orders a list of this memory, under a name: an address that somebody kept.
+
+    ``query`` are the parameters of the address with their values, not escaped, so that an erasure finds what they
+    quote. A shared one is offered to everybody who may see the memory, another to its ``user`` alone.
+    """
+
+    class List(models.TextChoices):
+        TOPICS = "topics", _("topics")
+        MESSAGES = "messages", _("messages")
+        PEOPLE = "people", _("people")
+        FACTS = "facts", _("facts")
+        ARTIFACTS = "artifacts", _("artifacts")
+        RUNS = "runs", _("runs")
+
+    list = models.CharField(_("list"), max_length=12, choices=List)
+    name = models.CharField(_("name"), max_length=80)
+    query = models.JSONField(_("query"), default=dict)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=pgettext_lazy("view", "saved by"))
+    is_shared = models.BooleanField(_("shared"), default=False)
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "list", "user", "name"), name="savedview_once"),)
+        verbose_name = _("saved view")
+        verbose_name_plural = _("saved views")
+
+    def __str__(self) -> str:
+        return self.name

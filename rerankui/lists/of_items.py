@@ -8,9 +8,10 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from memoryapp.browsing.quality import FEW_MENTIONS, WEEK
-from memoryapp.models import Fact, Person
+from memoryapp.models import Artifact, Fact, Message, Person
 from rerankui.lists.facets import Facet
 from rerankui.lists.of_topics import month_words
+from rerankui.text.file_types import file_type
 
 PEOPLE = {
     "id": "pk",
@@ -103,6 +104,26 @@ def fact_facets() -> tuple[Facet, ...]:
         Facet("weight", gettext_lazy("Importance"), weight, lambda value: _IMPORTANCE.get(value, value), in_order=True),
         Facet("replaced", gettext_lazy("Replaced"), replaced, lambda value: _REPLACED.get(value, value)),
         Facet("noted", gettext_lazy("Noted"), _month("created_at"), month_words, in_order=True),
+    )
+
+
+def message_facets() -> tuple[Facet, ...]:
+    roles = dict(Message.Author.choices)
+    return (
+        Facet("who", gettext_lazy("Author"), "author"),
+        Facet("as", gettext_lazy("Role"), "role", lambda value: roles.get(value, value)),
+        Facet("chat", gettext_lazy("Chat or session"), "session"),
+        Facet("month", gettext_lazy("Month"), _month("sent_at"), month_words, in_order=True),
+        Facet("file", gettext_lazy("Imported from"), "batch__source"),
+    )
+
+
+def artifact_facets() -> tuple[Facet, ...]:
+    states = dict(Artifact.State.choices)
+    return (
+        Facet("kind", gettext_lazy("Type"), "file_type", lambda value: str(file_type(value))),
+        Facet("is", gettext_lazy("State"), "state", lambda value: states.get(value, value)),
+        Facet("month", gettext_lazy("Month"), _month("created_at"), month_words, in_order=True),
     )
 
 

@@ -16,17 +16,17 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
-from django.utils.functional import Promise
 from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, ngettext_lazy, pgettext, pgettext_lazy
+from django.utils.translation import ngettext, ngettext_lazy, pgettext
 
 from memoryapp import work
 from memoryapp.browsing.usage import Day
 from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
 from rerankui.text import counts
+from rerankui.text.file_types import file_type
 from rerankui.text.prose import headline as headline_of
 from rerankui.text.prose import line, shown, unmarked
 from rerankui.text.times import absolute
@@ -169,20 +169,7 @@ def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tu
 
 # words for what is stored as a code
 
-_FILE_TYPES = {
-    "image": pgettext_lazy("file", "picture"),
-    "voice": pgettext_lazy("file", "voice message"),
-    "audio": pgettext_lazy("file", "sound"),
-    "video": pgettext_lazy("file", "video"),
-    "document": pgettext_lazy("file", "document"),
-    "text": pgettext_lazy("file", "text"),
-}
-
-
-@register.filter
-def file_type(code: str) -> str | Promise:
-    """What kind of file it is; a kind nobody foresaw (``pdf``) as it is stored."""
-    return _FILE_TYPES.get(code, code)
+register.filter(file_type)
 
 
 @register.filter

@@ -14,9 +14,10 @@ from memoryapp.browsing.summary_search import topics_by_words
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Person, Run, Topic
 from rerankui import palette
-from rerankui.access import visible_owners
+from rerankui.access import operator_of, visible_owners
 from rerankui.filters import LONGEST_SEARCH
 from rerankui.frame import PageFrame
+from rerankui.lists import saved
 from rerankui.pages import show
 from rerankui.past.lists import with_words
 from rerankui.web.moment import moment_of
@@ -37,6 +38,7 @@ def find(request: HttpRequest) -> HttpResponse:
     if words:
         moment = moment_of(request)
         context |= _results_then(frame, words, moment) if moment else _results(seen, words)
+        context["views"] = saved.called(operator_of(request), words)[:FEW]
     context["is_empty"] = not any(context.values())
     context |= {"words": words, "question": palette.question(frame, words), "asks": palette.asks(words)}
     context["has_topics_here"] = any(topic.owner == frame.owner for topic in context.get("topics", ()))

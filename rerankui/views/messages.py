@@ -22,6 +22,7 @@ from rerankui.access import Request, message_or_404, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
 from rerankui.lists import of_items
 from rerankui.lists.downloads import download
+from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import Page, is_partial, page_around, page_of, show
 from rerankui.text.talk import talk_of
 from rerankui.web.moment import moment_of
@@ -42,7 +43,8 @@ def messages(request: Request, owner: int) -> HttpResponseBase:
         at = at if at and listed.filter(pk=at.pk).exists() else None
     else:
         listed = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn))
-    found = listed.select_related("topic")
+    facets = () if moment else of_items.message_facets()
+    found = narrowed(listed, facets, request.GET).select_related("topic")
     columns = of_items.MESSAGES_THEN if moment else of_items.MESSAGES
     if file := download(request, found, columns, filters.order, f"messages-{of.pk}"):
         return file
@@ -51,7 +53,8 @@ def messages(request: Request, owner: int) -> HttpResponseBase:
     if moment:
         _shelve(of, rows, moment)
     months = messages_by_month(of) if not moment and _wants_months(request, filters) else []
-    total = 0 if at else _total(found, page, filters, months)
+    is_some = filters.is_narrowed or is_narrowed(facets, request.GET)
+    total = 0 if at else _total(found, page, filters, () if is_some else months)
     context: dict[str, Any] = {
         "owner": of,
         "filters": filters,
@@ -60,6 +63,8 @@ def messages(request: Request, owner: int) -> HttpResponseBase:
         "total": total,
         "more": "+" if filters.chosen["q"] and total >= MOST_COUNTED else "",
         "at": at,
+        "facets": counted(request, listed, facets, filters.order),
+        "is_narrowed": is_some,
         "is_past": moment is not None,
         "may_erase": operator_of(request).may(Role.ADMIN),
         "months": months,
@@ -94,7 +99,7 @@ def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter
         return len(page)
     if filters.chosen["q"]:
         return found.order_by().values("pk")[:MOST_COUNTED].count()
-    if months and len(months) < MOST_MONTHS and not filters.is_narrowed:
+    if months and len(months) < MOST_MONTHS:
         return sum(count for _month, count in months)
     return found.count()
 

@@ -100,6 +100,7 @@
     KeyO: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
     KeyN: unlessOwned(() => go("next")),
     KeyP: unlessOwned(() => go("prev")),
+    KeyB: () => { if (!$("dialog[open]")) $("main a[data-view]:not([aria-current])")?.click(); },
     Slash: unlessOwned((event) => { const field = $("[data-search]"); if (field) { event.preventDefault(); field.select(); } }),
     "Shift+?": () => openSheet("keys"),
     Escape: () => {
@@ -180,6 +181,10 @@
   if (!navigator.onLine) lost();
 
   $(".is-here")?.scrollIntoView({ block: "center" });
+  // a talk opens at its newest message, unless the address or the browser's history names a place
+  const [opened] = performance.getEntriesByType("navigation");
+  const isOpened = opened instanceof PerformanceNavigationTiming && opened.type === "navigate";
+  if (isOpened && !location.hash) $("[data-newest]")?.scrollIntoView({ block: "end" });
   // on a phone the sections lie in a row that is wider than the screen
   const section = $(".rail-bar [aria-current]");
   if (section && !isWide()) section.closest("ul").scrollLeft = section.closest("li").offsetLeft - innerWidth / 2;

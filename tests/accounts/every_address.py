@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -45,6 +46,7 @@ from memoryapp.models import (
     Grade,
     ImportBatch,
     ImportFile,
+    ItemVector,
     Judgement,
     KnowledgeEdit,
     LoginSession,
@@ -54,6 +56,8 @@ from memoryapp.models import (
     Person,
     Run,
     RunEvent,
+    SavedView,
+    StoredItem,
     Suggestion,
     Topic,
     TopicVector,
@@ -68,11 +72,12 @@ from tests.conftest import candidate, talk
 # occurs in every row of Anna's memory and nowhere else
 WORD = "мандрагора"
 SECRET = "кларнет"
+ITEM = {"namespace": [WORD], "key": WORD, "value": {"text": SECRET}, "text": SECRET}
 MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
 # Nouns whose rows an address under a memory names by themselves.
-OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion")
+OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview")
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -132,6 +137,8 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         profile,
         PassageVector.objects.create(**owned, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
         TopicVector.objects.create(**owned, topic=topic, profile=profile, vector=[1, 0]),
+        (item := StoredItem.objects.create(**owned, **ITEM, created_at=timezone.now(), updated_at=timezone.now())),
+        ItemVector.objects.create(**owned, item=item, profile=profile, vector=[1, 0]),
         person,
         Fact.objects.create(
             **owned, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
@@ -152,6 +159,14 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Evaluation.objects.create(source=WORD, strategy="flash"),
         Judgement.objects.create(**owned, run=run, is_good=True),
         ForgetRequest.objects.create(**owned, message=topic.message_set.all()[0], asked_by=WORD),
+        SavedView.objects.create(
+            **owned,
+            list="topics",
+            name=WORD,
+            query={"q": [SECRET]},
+            user=User.objects.create_user("mandy"),
+            is_shared=True,
+        ),
         Grade.objects.create(**owned, run=run, message=topic.message_set.all()[0], value=2),
         GoldenQuestion.objects.create(**owned, collection=WORD, question=f"{WORD} {SECRET}?", made_by=WORD),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],

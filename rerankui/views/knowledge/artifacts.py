@@ -25,7 +25,8 @@ from rerankui.addresses import next_address
 from rerankui.filters import ArtifactFilter
 from rerankui.lists import of_items
 from rerankui.lists.downloads import download
-from rerankui.pages import page_of, show
+from rerankui.lists.facets import counted, is_narrowed, narrowed
+from rerankui.pages import is_partial, page_of, show
 from rerankui.past.lists import file_of_rows, page_of_rows, with_words
 from rerankui.web import uploads
 from rerankui.web.moment import moment_of
@@ -40,7 +41,7 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
     filters = ArtifactFilter(request.GET)
     if moment := moment_of(request):
         return _artifacts_then(request, of, filters, moment)
-    found = Artifact.objects.filter(owner=of).select_related("message")
+    listed = Artifact.objects.filter(owner=of).select_related("message")
     words = filters.chosen["q"]
     if words:
         contents = (
@@ -49,9 +50,11 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
             | Q(keywords__icontains=words)
             | Q(entities__icontains=words)
         )
-        found = found.filter(Q(name__icontains=words) | contents)
+        listed = listed.filter(Q(name__icontains=words) | contents)
     if filters.chosen["state"]:
-        found = found.filter(state=filters.chosen["state"])
+        listed = listed.filter(state=filters.chosen["state"])
+    facets = of_items.artifact_facets()
+    found = narrowed(listed, facets, request.GET)
     if file := download(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{of.pk}"):
         return file
     context = {
@@ -59,6 +62,9 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
         "filters": filters,
         "page": page_of(request, found, filters.order),
         "total": found.count(),
+        "facets": counted(request, listed, facets),
+        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
+        "is_partial": is_partial(request),
         "may_change": operator_of(request).may(Role.CURATOR),
         "ticket": uploads.ticket(of.pk, int(request.user.pk or 0)),
         "most": _most(),
@@ -80,6 +86,7 @@ def _artifacts_then(
         return file
     page = page_of_rows(request, found, filters.order)
     context = {"owner": owner, "filters": filters, "page": page, "total": len(found), "is_past": True}
+    context["is_partial"] = is_partial(request)
     return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
 
 

@@ -14,7 +14,7 @@ from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import PersonFilter
 from rerankui.lists import of_items
 from rerankui.lists.downloads import download
-from rerankui.lists.facets import counted, narrowed
+from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
 from rerankui.past.lists import file_of_rows, page_of_rows, with_words
 from rerankui.views.knowledge.extraction import extraction_context
@@ -50,6 +50,7 @@ def people(request: HttpRequest, owner: int) -> HttpResponseBase:
         **extraction_context(of),
         "chosen": request.GET.get("chosen", ""),
         "facets": counted(request, listed, facets),
+        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
         "is_partial": is_partial(request),
     }
     return show(request, "pages/knowledge/people.html", "partials/knowledge/people.html", context)
