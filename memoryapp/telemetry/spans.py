@@ -125,8 +125,8 @@ class RunSpans:
             "mnemoscope.part": "enricher",
         }
         if self.with_texts:
-            attributes["gen_ai.input.messages"] = content.as_json([_said("user", event.query)])
-            attributes["gen_ai.output.messages"] = content.as_json([_said("assistant", event.enriched)])
+            attributes["gen_ai.input.messages"] = content.as_json([_spoken("user", event.query)])
+            attributes["gen_ai.output.messages"] = content.as_json([_spoken("assistant", event.enriched)])
         if event.cause:
             attributes["error.type"] = event.cause
         began = at - timedelta(seconds=event.seconds)
@@ -186,7 +186,7 @@ class RunSpans:
         return OutgoingSpan(f"execute_tool {name}", began, at, attributes, fault)
 
 
-def _said(role: str, text: str) -> dict[str, Any]:
+def _spoken(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 

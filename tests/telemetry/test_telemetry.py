@@ -81,6 +81,7 @@ def test_a_run_continues_the_trace_of_its_caller_without_any_text(
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     environment.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
     environment.setenv("OTEL_SERVICE_NAME", "our-memory")
+    environment.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
     run = executed(memory, traceparent=CALLER)
     sent()
     whole, *parts = sorted(collector.spans, key=lambda span: span.name != "search_memory")
@@ -98,6 +99,7 @@ def test_a_run_continues_the_trace_of_its_caller_without_any_text(
     assert len(chats) == run.turns
     assert [span.name for span in parts if span.name.startswith("execute_tool")]
     assert collector.headers[0]["x-key"] == "secret"
+    assert collector.headers[0]["content-encoding"] == "gzip"
     (resource,) = (each.resource for request in collector.taken for each in request.resource_spans)
     assert {pair.key: pair.value.string_value for pair in resource.attributes}["service.name"] == "our-memory"
     for words in ("vLLM", "memory here", "H100", "honey"):
@@ -110,6 +112,10 @@ def test_spans_of_a_caller_that_is_not_sampled_are_not_sent(
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     executed(memory, traceparent=CALLER[:-1] + "0")
     last = executed(memory)
+    sent()
+    environment.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    ended._sender.cache_clear()
+    executed(memory)
     sent()
     assert {span.trace_id for span in collector.spans} == {last.pk.bytes}
 
