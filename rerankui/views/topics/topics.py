@@ -12,12 +12,12 @@ from django.views.decorators.http import require_safe
 from memoryapp import past
 from memoryapp.browsing.comparison import MOST_TOPICS
 from memoryapp.browsing.summary_search import topics_by_words
+from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import ChatUser, Message, Role, Topic
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import TopicFilter
 from rerankui.lists import of_topics
-from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
 from rerankui.web.moment import moment_of
@@ -36,8 +36,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     facets = of_topics.facets_of(of, request.GET, is_past=moment is not None)
     listed = filtered_topics(of, filters, moment)
     found = narrowed(listed, facets, request.GET)
-    columns = of_topics.COLUMNS_THEN if moment else of_topics.COLUMNS
-    if file := download(request, found, columns, filters.order, f"topics-{of.pk}"):
+    if file := of_topics.file_of_topics(request, of, found.order_by(*filters.order), moment):
         return file
     page = page_of(request, found, filters.order)
     if moment:
@@ -47,6 +46,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
     context["is_past"] = moment is not None
+    context["counts"] = topic_counts(of.pk, [topic.pk for topic in page], moment)
     context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
     return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
 
