@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0068_stored_items'),
+        ('memoryapp', '0069_paraphraser'),
     ]
 
     operations = [
