@@ -95,7 +95,26 @@ class Filter(Choices):
 
     @property
     def order(self) -> tuple[str, str]:
-        return self.SORTS[self.sort]
+        return self.SORTS[self.sort or next(iter(self.SORTS))]
+
+
+class MeaningFilter(Filter):
+    """A list searched by its words, or by meaning as a recall searches; then it has the order of the scores."""
+
+    by = _choice(_("How to search"), _("by words"), [("meaning", _("by meaning"))])
+
+    @property
+    def is_by_meaning(self) -> bool:
+        return self.chosen["by"] == "meaning" and bool(self.chosen["q"])
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(value for name, value in self.chosen.items() if name != "by")
+
+    @property
+    def sort(self) -> str:
+        """Nothing for a search by meaning, which has an order of its own."""
+        return "" if self.is_by_meaning else super().sort
 
 
 class OwnerFilter(Filter):
@@ -103,7 +122,7 @@ class OwnerFilter(Filter):
     SORTS = {"name": ("name", "id")}
 
 
-class TopicFilter(Filter):
+class TopicFilter(MeaningFilter):
     """``topics`` are the numbers of those to list, of all of them when there are none."""
 
     placeholder = _("Search summaries, or Topic:42")
@@ -128,7 +147,7 @@ class TopicFilter(Filter):
     topics = NumbersField(required=False)
 
 
-class MessageFilter(Filter):
+class MessageFilter(MeaningFilter):
     placeholder = _("Search what was said")
     SORTS = {"newest": ("-sent_at", "-id")}
     role = _choice(_("Who"), pgettext_lazy("messages of", "everyone"), list(Message.Author.choices))
@@ -143,7 +162,7 @@ class MessageFilter(Filter):
     )
 
 
-class PersonFilter(Filter):
+class PersonFilter(MeaningFilter):
     placeholder = _("Search names, aliases, notes")
     SORTS = {"mentions": ("-mention_count", "-id"), "name": ("display_name", "id")}
     circle = _choice(_("Circle"), _("all circles"), list(Person.Circle.choices))
@@ -160,7 +179,7 @@ class ArtifactFilter(Filter):
     state = _choice(_("State"), _("any state"), list(Artifact.State.choices))
 
 
-class FactFilter(Filter):
+class FactFilter(MeaningFilter):
     placeholder = _("Search facts")
     SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
     type = _choice(_("Type"), _("all types"), list(Fact.Type.choices))
