@@ -25,7 +25,7 @@ from rerankui.views import (
 )
 from rerankui.views.account import account, session
 from rerankui.views.ask import ask, recall
-from rerankui.views.compare import compare, lab, several
+from rerankui.views.compare import causes, compare, lab, several
 from rerankui.views.curation import change, merge, queue, resplit
 from rerankui.views.evaluations import evaluations, golden, start
 from rerankui.views.history import history, undo
@@ -44,7 +44,7 @@ from rerankui.views.runs import (
     run_why_not,
     runs,
 )
-from rerankui.views.topics import topic, topic_map, topic_pick, topics
+from rerankui.views.topics import topic, topic_blame, topic_map, topic_pick, topics
 from rerankui.views.webhooks import making, webhooks
 
 handler400 = "rerankui.web.malformed.bad_request"
@@ -68,6 +68,7 @@ urlpatterns = [
     path("memory/<int:owner>/facts/", facts.facts, name="facts"),
     path("topics/<int:pk>/", topic.topic, name="topic"),
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
+    path("topics/<int:pk>/blame/", topic_blame.topic_blame, name="topic_blame"),
     path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
     path("memory/<int:owner>/map/", topic_map.topic_map, name="topic_map"),
@@ -150,6 +151,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
     path("runs/<uuid:pk>/charts/", run_charts.run_charts, name="run_charts"),
     path("runs/times/", run_times.run_times, name="run_times"),
+    path("runs/<uuid:pk>/causes/", causes.run_causes, name="run_causes"),
     path("compare/", compare.compared, name="compare"),
     path("memory/<int:owner>/several/", several.several, name="several"),
     path("runs/<uuid:pk>/frame/", run.run_frame, name="run_frame"),

@@ -220,6 +220,19 @@ class CardVectorAdmin(VectorAdmin):
     raw_id_fields = ("owner", "card")
 
 
+@admin.register(models.StoredItem)
+class StoredItemAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "namespace", "key", "updated_at")
+    raw_id_fields = ("owner",)
+    search_fields = ("=key", "text")
+
+
+@admin.register(models.ItemVector)
+class ItemVectorAdmin(VectorAdmin):
+    list_display = ("id", "owner", "item_id", "profile")
+    raw_id_fields = ("owner", "item")
+
+
 @admin.register(models.RunProgress)
 class RunProgressAdmin(ReadOnlyAdmin):
     list_display = ("run_id", "owner", "turn", "at")

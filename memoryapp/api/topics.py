@@ -19,7 +19,7 @@ from memoryapp.api.answers import described, document, message_fields, page_of
 from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
-from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
+from memoryapp.api.shapes.topics import BlameAnswer, TopicAnswer, TopicsAnswer
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id, topic_id
 from memoryapp.engine.text.lines import CURRENT_TALK
 from memoryapp.models import Message, Topic
@@ -28,6 +28,7 @@ from memoryapp.reading import in_topics
 from memoryapp.sessions.active import archived_as, session_with, title
 
 MOST_SUCCESSORS = 50
+MOST_BLAMED = 10_000
 
 AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
 
@@ -52,6 +53,12 @@ async def topic(request: HttpRequest, id: str) -> JsonResponse:
     that its messages are in.
     """
     return document(request, await in_thread(shown, grant_of(request), parse_topic_id(id)))
+
+
+@router.get("/topics/{id}/blame", operation_id="blameTopic", response=described(BlameAnswer, 404))
+async def topic_blame(request: HttpRequest, id: str) -> JsonResponse:
+    """Read which edit put each message into a topic, live or retired, and which one wrote each of its summaries."""
+    return document(request, await in_thread(_blamed, grant_of(request), parse_topic_id(id)))
 
 
 def _after(after: str) -> int:
@@ -116,6 +123,31 @@ def _holding_now(owner_id: int, asked: Sequence[int]) -> list[Topic]:
     numbers = list(dict.fromkeys(live for number in asked for live in found.get(number, ())))[:MOST_SUCCESSORS]
     rows = Topic.objects.of(owner_id).in_bulk(numbers)
     return [rows[number] for number in numbers if number in rows]
+
+
+def _blamed(grant: Grant, number: int | None) -> dict[str, Any]:
+    row = topic_or_404(grant, number)
+    names = dict(
+        Message.objects.of(row.owner_id)
+        .filter(topicmessage__topic=row)
+        .in_order()
+        .values_list("pk", "external_id")[:MOST_BLAMED]
+    )
+    found = curation.blame(row)
+    put_in = found.put_in(names)
+    return {
+        "id": topic_id(row.pk),
+        "messages": [{"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in],
+        "summaries": [{"summary": each.summary, "edit": _blamed_edit(each.step)} for each in found.versions],
+    }
+
+
+def _blamed_edit(step: curation.TopicStep) -> dict[str, Any] | None:
+    if step.edit is None:
+        return None
+    edit = step.edit
+    named = {"id": edit.pk, "kind": edit.kind, "actor": edit.actor, "at": edit.at.isoformat()}
+    return {**named, "reason": edit.reason, "topic": topic_id(step.topic.pk)}
 
 
 def topic_or_404(grant: Grant, number: int | None) -> Topic:

@@ -7,6 +7,7 @@ database, so an undo needs no model and a finished run still shows what the mode
 metrics and the engine; it builds no client.
 """
 
+from memoryapp.curation.blame import Blame, SummaryVersion, TopicStep, blame
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
 from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved_counts, successor_topics, successors
 from memoryapp.curation.plans import (
@@ -36,6 +37,10 @@ from memoryapp.curation.withdrawing import plan_withdraw, withdraw
 
 __all__ = [
     "MERGER",
+    "Blame",
+    "SummaryVersion",
+    "TopicStep",
+    "blame",
     "ByHand",
     "Change",
     "CurationError",

@@ -125,12 +125,15 @@ def searched_at_of(run: Run) -> datetime:
 
 
 def searched_at(run: Run, story: Story) -> datetime:
-    """When the run searched; a fork that replayed its candidates did so when its parent did."""
-    while run.parent_id and story.found is not None and not story.found.seconds:
+    """The moment whose memory the run searched: that which it names, else when it searched; a fork that replayed its
+    candidates did so when its parent did."""
+    while not run.changes.get("as_of") and run.parent_id and story.found is not None and not story.found.seconds:
         parent = Run.objects.of(run.owner_id).filter(pk=run.parent_id).first()
         if parent is None:
             break
         run, story = parent, _story(parent)
+    if moment := run.changes.get("as_of"):
+        return datetime.fromisoformat(moment)
     found = next((item.at for item in story.stored if isinstance(item.event, CandidatesFound)), None)
     return found or run.created_at
 

@@ -6,7 +6,7 @@ querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.card import Card, CardVector
+from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import Evaluation, GoldenQuestion, Grade, Judgement
@@ -56,6 +56,7 @@ __all__ = [
     "Heartbeat",
     "ImportBatch",
     "ImportFile",
+    "ItemVector",
     "Judgement",
     "KnowledgeEdit",
     "LoginSession",
@@ -77,6 +78,7 @@ __all__ = [
     "RunEvent",
     "RunProgress",
     "StagePause",
+    "StoredItem",
     "SavedView",
     "Suggestion",
     "Topic",

@@ -50,14 +50,16 @@ SELECT event.kind, event.payload, raw.message
 FROM memoryapp_runevent AS event LEFT JOIN memoryapp_rawreply AS raw ON raw.event_id = event.id
 WHERE event.owner_id = %s AND event.run_id = %s ORDER BY event.seq
 """
-# When the first run of a line of forks was asked.
+# When the first run of a line of forks was asked, and the earlier moment whose memory the line searches, if any.
 FIRST_ASKED = """
 WITH RECURSIVE line AS (
-    SELECT parent_id, created_at FROM memoryapp_run WHERE owner_id = %(owner)s AND id = %(run)s
+    SELECT parent_id, created_at, changes ->> 'as_of' AS as_of, 0 AS depth
+    FROM memoryapp_run WHERE owner_id = %(owner)s AND id = %(run)s
     UNION ALL
-    SELECT run.parent_id, run.created_at FROM memoryapp_run AS run JOIN line ON run.id = line.parent_id
+    SELECT run.parent_id, run.created_at, run.changes ->> 'as_of', line.depth + 1
+    FROM memoryapp_run AS run JOIN line ON run.id = line.parent_id
 )
-SELECT min(created_at) FROM line
+SELECT min(created_at), (SELECT as_of FROM line WHERE as_of IS NOT NULL ORDER BY depth LIMIT 1) FROM line
 """
 
 
@@ -154,18 +156,22 @@ async def _sources(connection: psycopg.AsyncConnection[Any], claimed: Claim, pro
     messages = await _conversation(connection, claimed)
     stored = await in_thread(Prompt.objects.get, pk=claimed.prompt_id) if claimed.prompt_id else None
     if claimed.parent_id is None:
-        return _Sources(prompt_versions.book_with(prompts, stored) if stored else prompts, messages)
+        book = prompt_versions.book_with(prompts, stored) if stored else prompts
+        moment = claimed.changes.get("as_of", "")
+        today = datetime.fromisoformat(moment).date() if moment else None
+        return _Sources(book, messages, Replayed(as_of=moment), today)
     rows = await (await connection.execute(EVENTS, [claimed.owner_id, claimed.parent_id])).fetchall()
     events = with_messages([(from_payload(kind, payload), raw) for kind, payload, raw in rows])
     labels = [*labels_of(events), claimed.changes.get("prompt") or str(stored or "")]
     named = {"owner": claimed.owner_id, "run": claimed.parent_id}
-    (asked,) = await (await connection.execute(FIRST_ASKED, named)).fetchone() or (None,)
+    asked, moment = await (await connection.execute(FIRST_ASKED, named)).fetchone() or (None, None)
     turn = claimed.turn if claimed.turn is not None else 0 if stored and stored.name == Prompt.Name.ENRICH else 1
     changes = {**claimed.changes, **({"prompt": str(stored)} if stored else {})}
+    replayed = replay(events, turn, changes)
     return _Sources(
         prompts=await in_thread(_as_sent, prompts, labels),
         messages=messages,
-        replayed=replay(events, turn, changes),
+        replayed=replayed if replayed.as_of else replace(replayed, as_of=moment or ""),
         today=asked.astimezone(UTC).date() if asked else None,
         never=next((event.never for event in events if isinstance(event, DecisionsApplied)), ()),
     )

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from memoryapp import media as media_store
 from memoryapp.engine.chat.media import MediaContent
@@ -33,7 +34,7 @@ from memoryapp.runs import closing, stopping
 from memoryapp.runs.claiming import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.notices import Announce, ignore
-from memoryapp.runs.parameters import strategy_for_new_run, to_store
+from memoryapp.runs.parameters import ParameterError, strategy_for_new_run, to_store
 from memoryapp.runs.recall.stages import recall
 from memoryapp.runs.recording import Recorder, RunClosed
 from memoryapp.runs.stopping import Stopped
@@ -87,15 +88,21 @@ def start(
     changes: Mapping[str, Any] | None = None,
     prompt: Prompt | None = None,
     evidence: Sequence[int] = (),
+    as_of: datetime | None = None,
     traceparent: str = "",
 ) -> Run:
     """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter.
 
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
-    stored already. ``traceparent`` names the span of the
-    caller. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes them.
+    stored already. ``traceparent`` names the span of the caller. ``as_of`` is the moment whose memory is searched;
+    nothing that was said later is a conversation then. A fork has a ``parent``, and ``turn``, ``changes`` and
+    ``prompt`` as ``forks.fork`` makes them.
     """
     chosen = strategy_for_new_run(strategy)
+    if as_of is not None:
+        if chosen.answers:
+            raise ParameterError(_("Runs that answer in words search the memory of today only."))
+        messages, changes = [], {**(changes or {}), "as_of": as_of.isoformat()}
     return Run.objects.create(
         owner=owner,
         query=storable(query).strip()[:LONGEST_QUERY],

@@ -38,12 +38,17 @@ class PastHead:
     @property
     def action(self) -> str:
         """The page that the choice of a moment opens: this one if it can show it, else the memory at a glance."""
-        return self._request.path if self.is_shown else reverse("memory", args=[self._owner.pk])
+        return self._request.path if self._stays else reverse("memory", args=[self._owner.pk])
+
+    @property
+    def _stays(self) -> bool:
+        """Whether this page can show other moments; a page that was not found, or may not be seen, cannot."""
+        return self.is_shown and getattr(self._request, "owner", None) is not None
 
     @property
     def fields(self) -> list[tuple[str, str]]:
         """What else the address says, which the choice of another moment keeps."""
-        if not self.is_shown:
+        if not self._stays:
             return []
         query = self._request.GET
         return [(name, value) for name in query if name not in _LEFT for value in query.getlist(name)]

@@ -7,7 +7,7 @@ from datetime import datetime
 from django import template
 
 from memoryapp.past import just_before
-from rerankui.web.moment import written
+from rerankui.web.moment import PastMoment, written
 
 register = template.Library()
 
@@ -22,3 +22,15 @@ def moment(at: datetime) -> str:
 def moment_before(at: datetime) -> str:
     """The moment before a change that was made then."""
     return written(just_before(at))
+
+
+@register.filter
+def named_moment(text: str) -> str:
+    """The same for a moment that a run has stored."""
+    return written(datetime.fromisoformat(text))
+
+
+@register.filter
+def moment_words(text: str) -> str:
+    """A moment that a run has stored, on the reader's clock."""
+    return PastMoment(datetime.fromisoformat(text)).words

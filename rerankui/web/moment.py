@@ -34,9 +34,11 @@ SHOWING = frozenset(
     )
 )
 # Pages of one run, which always show what it found then.
-_OF_RUNS = ("run", "several", "answer", "source", "judge", "filter", "prompt_try", "compare")
+_OF_RUNS = ("run", "answer", "source", "judge", "filter", "prompt_try", "compare")
 # What is sent while a moment is chosen: questions to its memory, and what changes no memory.
-SENDING = frozenset(("ask", "recall", "theme", "language", "logout"))
+_SENDING = frozenset(("ask", "recall", "theme", "language", "logout"))
+# The form of a fork has a field of this name.
+OWN_USE = frozenset(("run_fork",))
 LONGEST = 60
 
 
@@ -79,7 +81,7 @@ def moment_of(request: HttpRequest) -> datetime | None:
 
 
 def refusal() -> str:
-    return _("The memory of an earlier moment cannot be changed. Go back to now first.")
+    return _("Nothing can be changed while you look at an earlier moment. Go back to now first.")
 
 
 def is_shown_by(route: str) -> bool:
@@ -88,6 +90,11 @@ def is_shown_by(route: str) -> bool:
 
 def is_of_runs(route: str) -> bool:
     return route.startswith(_OF_RUNS)
+
+
+def is_sent(route: str) -> bool:
+    """Whether what is sent to this page changes no memory."""
+    return route in _SENDING or is_of_runs(route)
 
 
 def offered() -> list[tuple[str, str]]:

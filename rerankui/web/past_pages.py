@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.urls import resolve
 from django.utils.decorators import sync_and_async_middleware
 
-from rerankui.web.moment import PARAMETER, SENDING, past_of, read, refusal
+from rerankui.web.moment import OWN_USE, PARAMETER, is_sent, past_of, read, refusal
 from rerankui.web.moment_links import kept, kept_in
 
 _NOT_PAGES = ("/v1/", "/mcp", "/admin/")
@@ -46,8 +46,10 @@ def _read(request: HttpRequest) -> HttpResponse | None:
     for what would change something."""
     if PARAMETER not in request.GET or request.path.startswith(_NOT_PAGES):
         return None
-    text, is_read = request.GET[PARAMETER].strip(), request.method in _SAFE
-    if text and not is_read and _route(request) not in SENDING:
+    text, is_read, route = request.GET[PARAMETER].strip(), request.method in _SAFE, _route(request)
+    if route in OWN_USE:
+        return None
+    if text and not is_read and not is_sent(route):
         raise PermissionDenied(refusal())
     moment = None
     if text:

@@ -100,6 +100,7 @@
     KeyO: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
     KeyN: unlessOwned(() => go("next")),
     KeyP: unlessOwned(() => go("prev")),
+    KeyB: () => { if (!$("dialog[open]")) $("main a[data-view]:not([aria-current])")?.click(); },
     Slash: unlessOwned((event) => { const field = $("[data-search]"); if (field) { event.preventDefault(); field.select(); } }),
     "Shift+?": () => openSheet("keys"),
     Escape: () => {

@@ -46,6 +46,7 @@ from memoryapp.models import (
     Grade,
     ImportBatch,
     ImportFile,
+    ItemVector,
     Judgement,
     KnowledgeEdit,
     LoginSession,
@@ -56,6 +57,7 @@ from memoryapp.models import (
     Run,
     RunEvent,
     SavedView,
+    StoredItem,
     Suggestion,
     Topic,
     TopicVector,
@@ -70,6 +72,7 @@ from tests.conftest import candidate, talk
 # occurs in every row of Anna's memory and nowhere else
 WORD = "мандрагора"
 SECRET = "кларнет"
+ITEM = {"namespace": [WORD], "key": WORD, "value": {"text": SECRET}, "text": SECRET}
 MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
@@ -134,6 +137,8 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         profile,
         PassageVector.objects.create(**owned, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
         TopicVector.objects.create(**owned, topic=topic, profile=profile, vector=[1, 0]),
+        (item := StoredItem.objects.create(**owned, **ITEM, created_at=timezone.now(), updated_at=timezone.now())),
+        ItemVector.objects.create(**owned, item=item, profile=profile, vector=[1, 0]),
         person,
         Fact.objects.create(
             **owned, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()

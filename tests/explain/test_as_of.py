@@ -13,6 +13,7 @@ from django.utils import timezone
 from memoryapp import curation, knowledge
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.events import CandidatesFound, TurnStarted
+from memoryapp.explain.why_not import searched_at_of
 from memoryapp.ingestion.archiving import archive
 from memoryapp.models import Fact, Run, Topic, TopicEdit
 from memoryapp.past import moment_of, rows_at
@@ -110,3 +111,22 @@ def test_a_day_means_its_end() -> None:
     assert timezone.localtime(moment_of("2026-03-02")).isoformat().startswith("2026-03-02T23:59:59")
     assert moment_of("2026-03-02T10:00:00+02:00").isoformat() == "2026-03-02T08:00:00+00:00"
     assert moment_of("2999-01-01") <= timezone.now()
+
+
+async def test_a_question_to_an_earlier_day_and_its_forks_search_that_day(clients: Clients) -> None:
+    anna = await memory_of_three()
+    before = {f"Topic:{topic.pk}" async for topic in Topic.objects.of(anna)}
+    moment = timezone.now()
+    numbers = sorted(int(id.partition(":")[2]) for id in before)[:2]
+    merge = await sync_to_async(curation.plan_merge)(anna, numbers)
+    await sync_to_async(curation.swap)(anna, merge, kind=TopicEdit.Kind.MERGE, actor="cora")
+    await speak_now(anna, "The H100 is out of memory again", "Lower it further.")
+    run = await start(anna, as_of=moment)
+    events = await ran(run, clients)
+    assert ids(events) == before
+    assert "again" not in prompts(events)
+    assert await sync_to_async(searched_at_of)(run) == moment
+    again = await sync_to_async(forks.fork)(run, turn=0, changes={})
+    assert ids(await ran(again, clients)) == before, "searched anew, and over the same day"
+    now = await sync_to_async(forks.fork)(run, turn=None, changes={"as_of": timezone.now().isoformat()})
+    assert ids(await ran(now, clients)) != before

@@ -58,6 +58,7 @@ STOREYS = (
         "extraction",
         "filter_lab",
         "ingestion",
+        "items",
         "invariants",
         "judgements",
         "proposals",

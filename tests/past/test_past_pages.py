@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memoryapp import knowledge
 from memoryapp.curation import plan_edit, plan_merge, put_in, swap
-from memoryapp.models import ChatUser, Fact, Person, Topic, TopicEdit
+from memoryapp.models import ChatUser, Fact, Person, Run, Topic, TopicEdit
 from rerankui.web.moment import written
 from tests.support.browsing import cost, flat, get, grow, message_of, rows, topic_of
 
@@ -123,7 +123,7 @@ def test_nothing_is_changed_from_the_past(anna: ChatUser, merged: tuple[Topic, T
     for address in (f"/memory/{anna.pk}/change/", f"/memory/{anna.pk}/facts/add/", f"/memory/{anna.pk}/work/"):
         answer = as_admin.post(f"{address}?{moment}", {"op": "edit", "topics": party.pk, "summary": "x"})
         assert answer.status_code == 403, address
-        assert "cannot be changed. Go back to now" in answer.content.decode()
+        assert "Go back to now" in answer.content.decode()
     refused = as_admin.get(f"/memory/{anna.pk}/people/add/?{moment}")
     assert refused.status_code == 403
     assert "Go back to now" in refused.content.decode()
@@ -205,3 +205,23 @@ def test_a_page_of_the_past_costs_as_many_queries_however_large_the_memory(
     before = cost(as_admin, address)
     grow(anna, 12)
     assert cost(as_admin, f"/memory/{anna.pk}/{page}?as_of={written(ago(0))}") == before
+
+
+def test_a_question_searches_the_memory_of_the_moment(
+    anna: ChatUser, merged: tuple[Topic, Topic, Topic], as_admin: Client
+) -> None:
+    moment = at(ago(20))
+    sent = as_admin.post(f"/memory/{anna.pk}/recall/?{moment}", {"query": "cake?", "strategy": "vector"})
+    run = Run.objects.get()
+    assert sent["Location"] == f"/runs/{run.pk}/?{moment}"
+    assert written(datetime.fromisoformat(run.changes["as_of"])) == moment.removeprefix("as_of=")
+    assert run.messages == [], "nobody had said then what is said now"
+    assert "memory of" in get(as_admin, f"/runs/{run.pk}/")
+    page = get(as_admin, f"/memory/{anna.pk}/ask/?{moment}")
+    assert "2 topics are searched" in page
+    assert "search the memory of today only" in page
+    for address, fields in (("ask", {"strategies": ["vector", "plain"]}), ("recall", {"strategy": "plain"})):
+        refused = as_admin.post(f"/memory/{anna.pk}/{address}/?{moment}", {"query": "cake?", **fields})
+        assert refused.status_code == 422
+        assert "search the memory of today only" in refused.content.decode()
+    assert Run.objects.count() == 1, "none of several is started when one is refused"

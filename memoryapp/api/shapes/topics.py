@@ -45,3 +45,40 @@ class TopicAnswer(BaseModel):
     id: str
     retired: bool
     topics: list[TopicWithMessages]
+
+
+class BlamedEdit(BaseModel):
+    """An edit, and the ``topic`` that it made."""
+
+    id: int
+    kind: str
+    actor: str
+    at: datetime
+    reason: str
+    topic: str
+
+
+class BlamedMessage(BaseModel):
+    """A message, and the edit since which it has been in the topic; null where an erasure deleted the edit."""
+
+    id: str
+    edit: BlamedEdit | None
+
+
+class BlamedSummary(BaseModel):
+    """A summary, and the edit that wrote it; null where an erasure deleted the edit."""
+
+    summary: str
+    edit: BlamedEdit | None
+
+
+class BlameAnswer(BaseModel):
+    """The messages of a topic, oldest first, at most 10,000, and its summaries from the present one back.
+
+    A topic is followed back through the edits that made it, as long as most of its messages came from one earlier topic
+    that gave most of its own.
+    """
+
+    id: str
+    messages: list[BlamedMessage]
+    summaries: list[BlamedSummary]

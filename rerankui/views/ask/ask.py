@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -23,6 +24,7 @@ from memoryapp.judgements import grades
 from memoryapp.models import ChatUser, Message, Role, Run
 from memoryapp.runs import following, lifecycle
 from memoryapp.runs.answer_document import answer_of
+from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.runner import runner
 from memoryapp.sessions.active import session_with
 from rerankui import fragments
@@ -32,6 +34,7 @@ from rerankui.pages import show
 from rerankui.run.answer_view import CitedSource, answer_context, sources
 from rerankui.run.result import segments
 from rerankui.views.ask.question import question_context, usual_strategy
+from rerankui.web.moment import moment_of
 
 # How many earlier questions are listed, and among how many runs they are looked for.
 RECENT, LOOKED_AT = 6, 60
@@ -82,7 +85,10 @@ def ask(request: HttpRequest, owner: int) -> HttpResponse:
     if request.method == "POST" and not may_ask:
         form.add_error(None, AskForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():
-        return redirect(_start_runs(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
+        try:
+            return redirect(_start_runs(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
+        except ParameterError as refused:
+            form.add_error(None, str(refused))
     context = {
         **question_context(request, memory, ask=form),
         "query": runs[0].query if runs else "",
@@ -100,9 +106,11 @@ def _initial(runs: Sequence[Run], query: str) -> dict[str, Any]:
 
 
 def _start_runs(request: HttpRequest, memory: ChatUser, query: str, strategies: Iterable[str]) -> str:
-    """Starts the runs of a question; returns the address of the page that shows them side by side."""
-    operator = operator_of(request).user
-    runs = [lifecycle.start(memory, query, strategy=strategy, operator=operator) for strategy in strategies]
+    """Starts the runs of a question; returns the address of the page that shows them side by side. Raises
+    ParameterError before any is started."""
+    operator, moment = operator_of(request).user, moment_of(request)
+    with transaction.atomic():
+        runs = [lifecycle.start(memory, query, strategy=each, operator=operator, as_of=moment) for each in strategies]
     for run in runs:
         runner.launch(run.pk)
     return _QuestionRuns(runs[0], runs[::-1]).address

@@ -9,11 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 
+from memoryapp import past
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, REACT
 from memoryapp.models import ChatUser, Message, Role, Topic
 from rerankui.access import operator_of
 from rerankui.forms import AskForm, RecallForm
 from rerankui.run.answer_view import DOES, has_writer
+from rerankui.web.moment import moment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def question_context(
     request: HttpRequest, memory: ChatUser, *, ask: AskForm | None = None, recall: RecallForm | None = None
 ) -> Mapping[str, Any]:
     """What the question box shows: both forms, of which one may be the one that was sent."""
-    query = (ask or recall or AskForm())["query"].value() or ""
+    query, moment = (ask or recall or AskForm())["query"].value() or "", moment_of(request)
     ask_form = ask or AskForm(initial={"query": query, "strategies": [usual_strategy()]})
     recall_form = recall or RecallForm(initial={"query": query})
     return {
@@ -55,7 +57,8 @@ def question_context(
         "not_allowed": RecallForm.NOT_ALLOWED,
         "agent_is_off": not settings.ENABLE_AGENT,
         "may_write": has_writer(),
-        "topics": Topic.objects.of(memory).live().count(),
+        "topics": (past.topics_at(moment) if moment else Topic.objects.live()).filter(owner=memory).count(),
+        "is_past": moment is not None,
         "is_begun": Message.objects.of(memory).active().exists(),
         "may_archive": operator_of(request).may(Role.CURATOR),
     }

@@ -8,10 +8,12 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp.models import Role, Run
 from memoryapp.runs import lifecycle
+from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.runner import runner
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.forms import RecallForm
 from rerankui.views.ask.question import question_context
+from rerankui.web.moment import moment_of
 
 RECENT = 8
 
@@ -27,15 +29,20 @@ def recall(request: HttpRequest, owner: int) -> HttpResponse:
     if request.method == "POST" and not may_ask:
         form.add_error(None, RecallForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():
-        run = lifecycle.start(
-            memory,
-            form.cleaned_data["query"],
-            strategy=form.cleaned_data["strategy"],
-            parameters=form.parameters(),
-            operator=operator_of(request).user,
-        )
-        runner.launch(run.pk)
-        return redirect("run", pk=run.pk)
+        try:
+            run = lifecycle.start(
+                memory,
+                form.cleaned_data["query"],
+                strategy=form.cleaned_data["strategy"],
+                parameters=form.parameters(),
+                operator=operator_of(request).user,
+                as_of=moment_of(request),
+            )
+        except ParameterError as refused:
+            form.add_error(None, str(refused))
+        else:
+            runner.launch(run.pk)
+            return redirect("run", pk=run.pk)
     context = {
         **question_context(request, memory, recall=form),
         "memories_first": True,
