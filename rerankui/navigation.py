@@ -135,6 +135,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "run_grades",
         "run_golden",
         "run_lab",
+        "run_paraphrases",
         "run_causes",
         "run_charts",
         "run_times",

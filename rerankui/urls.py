@@ -149,6 +149,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/grades/", run_grades.run_grades, name="run_grades"),
     path("runs/<uuid:pk>/golden/", run_grades.run_golden, name="run_golden"),
     path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
+    path("runs/<uuid:pk>/lab/paraphrases/", lab.run_paraphrases, name="run_paraphrases"),
     path("runs/<uuid:pk>/charts/", run_charts.run_charts, name="run_charts"),
     path("runs/times/", run_times.run_times, name="run_times"),
     path("runs/<uuid:pk>/causes/", causes.run_causes, name="run_causes"),

@@ -9,7 +9,16 @@ metrics and the engine; it builds no client.
 
 from memoryapp.curation.blame import Blame, SummaryVersion, TopicStep, blame
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
-from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved_counts, successor_topics, successors
+from memoryapp.curation.lineage import (
+    Lineage,
+    former,
+    former_of_each,
+    heirs,
+    lineage,
+    moved_counts,
+    successor_topics,
+    successors,
+)
 from memoryapp.curation.plans import (
     extracted,
     extractive,
@@ -53,6 +62,7 @@ __all__ = [
     "opening",
     "first_taken_out",
     "former",
+    "former_of_each",
     "heirs",
     "in_effect",
     "is_again",

@@ -36,6 +36,14 @@ WHERE own.topic_id = %(topic)s AND t.id <> own.topic_id AND (%(is_live)s OR t.id
 GROUP BY t.id HAVING count(*) * %(share)s >= t.message_count
 ORDER BY t.id DESC LIMIT %(most)s
 """
+FORMER_OF_EACH = """
+SELECT own.topic_id, t.id FROM memoryapp_topic shown
+JOIN memoryapp_topicmessage own ON own.topic_id = shown.id
+JOIN memoryapp_topicmessage other ON other.message_id = own.message_id AND other.topic_id <> own.topic_id
+JOIN memoryapp_topic t ON t.id = other.topic_id
+WHERE shown.owner_id = %(owner)s AND shown.id = ANY(%(topics)s) AND (shown.is_live OR t.id < shown.id)
+GROUP BY own.topic_id, t.id, t.message_count HAVING count(*) * %(share)s >= t.message_count
+"""
 
 # A topic that gave away or received messages keeps its summary; by the summary it is recognised among the new ones.
 MOVED = """
@@ -102,6 +110,16 @@ def former(topic: Topic) -> tuple[int, ...]:
     with connection.cursor() as cursor:
         cursor.execute(FORMER, values)
         return tuple(number for (number,) in cursor.fetchall())
+
+
+def former_of_each(owner_id: int, topics: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """``former`` of many topics at once, by number; those without any are left out."""
+    found: dict[int, tuple[int, ...]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(FORMER_OF_EACH, {"owner": owner_id, "topics": list(topics), "share": LEAST_SHARE})
+        for topic, old in cursor.fetchall():
+            found[topic] = (*found.get(topic, ()), old)
+    return found
 
 
 def moved_counts(owner_id: int, edits: Iterable[int]) -> dict[int, int]:

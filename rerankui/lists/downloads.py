@@ -40,6 +40,11 @@ def file_of(
     return answer
 
 
+def is_asked(request: HttpRequest) -> bool:
+    """Whether the address asks for a file."""
+    return _kind(request) is not None
+
+
 def _kind(request: HttpRequest) -> str | None:
     kind = request.GET.get("format", "")
     return kind if kind in ("csv", "json") else None

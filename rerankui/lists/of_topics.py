@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from django.db.models import Case, Count, Exists, F, Func, JSONField, OuterRef, Q, TextField, Value, When
+from django.db.models import Case, Count, Exists, F, Func, JSONField, OuterRef, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import Cast, TruncMonth
-from django.http import QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
@@ -14,10 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.browsing.foreign import topics_with_foreign_summary
+from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import ChatUser, EditedTopic, Fact, Run, RunEvent, Topic, TopicEdit
+from rerankui.lists.downloads import MOST_ROWS, file_of, is_asked
 from rerankui.lists.facets import Facet
 
 COLUMNS = {
@@ -30,6 +33,7 @@ COLUMNS = {
     "edited_by_hand": "locked_by_hand",
     "live": "is_live",
 }
+COUNTED = ("candidate", "read", "chosen", "used")
 # The column says whether a topic is live today.
 COLUMNS_THEN = {title: column for title, column in COLUMNS.items() if title != "live"}
 _MAKERS = {
@@ -72,6 +76,20 @@ def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tu
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
         *_of_letters(owner, query),
     )
+
+
+def file_of_topics(
+    request: HttpRequest, owner: ChatUser, rows: QuerySet[Topic], moment: datetime | None
+) -> HttpResponse | None:
+    """The topics, in their order, as the file that the address asks for, or None; with what recent runs did with
+    them."""
+    if not is_asked(request):
+        return None
+    columns = COLUMNS_THEN if moment else COLUMNS
+    values = list(rows.values_list(*columns.values())[:MOST_ROWS])
+    counts = topic_counts(owner.pk, [row[0] for row in values], moment)
+    whole = [(*row, *(getattr(counts[row[0]], name) for name in COUNTED)) for row in values]
+    return file_of(request, [*columns, *COUNTED], whole, f"topics-{owner.pk}")
 
 
 def month_words(value: str) -> str:

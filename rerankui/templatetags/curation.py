@@ -8,6 +8,7 @@ from django import template
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from memoryapp.browsing.topic_counts import TopicCounts
 from memoryapp.models import Message, TopicEdit
 from rerankui.curation.change_words import actor_words
 
@@ -24,6 +25,12 @@ def deed(edit: TopicEdit, is_again: bool = False) -> str:
     if edit.kind == TopicEdit.Kind.UNDO:
         return _("%(who)s took a change back") % {"who": actor_words(edit.actor)}
     return _("%(who)s %(did)s") % {"who": actor_words(edit.actor), "did": edit.get_kind_display()}
+
+
+@register.filter
+def counted_of(counts: Mapping[int, TopicCounts], topic: int) -> TopicCounts | None:
+    """What recent runs did with this topic, where they did anything."""
+    return counts.get(topic) or None
 
 
 @register.inclusion_tag("partials/curation/origin.html")

@@ -12,13 +12,13 @@ from django.views.decorators.http import require_safe
 from memoryapp import past
 from memoryapp.browsing.comparison import MOST_TOPICS
 from memoryapp.browsing.summary_search import topics_by_words
+from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import ChatUser, Message, Role, Topic
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import TopicFilter
 from rerankui.lists import of_topics
 from rerankui.lists.by_meaning import NearList, near_list
-from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
 from rerankui.web.moment import moment_of
@@ -38,8 +38,8 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     near = None if moment else near_list(of, filters, "topics")
     listed = filtered_topics(of, filters, moment, near)
     found = narrowed(listed, facets, request.GET)
-    columns = of_topics.COLUMNS_THEN if moment else of_topics.COLUMNS
-    if file := download(request, found, columns, near.order if near else filters.order, f"topics-{of.pk}"):
+    ordered = found.order_by(*(near.order if near else filters.order))
+    if file := of_topics.file_of_topics(request, of, ordered, moment):
         return file
     page = near.page(found) if near else page_of(request, found, filters.order)
     if moment:
@@ -50,6 +50,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
     context["near"] = near
     context["is_past"] = moment is not None
+    context["counts"] = topic_counts(of.pk, [topic.pk for topic in page], moment)
     context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
     return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
 
