@@ -223,6 +223,31 @@ class RunFilter(OfOwnersFilter):
     )
 
 
+class ClusterFilter(Choices):
+    """``topics`` are the ticked ones of a cluster, ``least`` is the score from which on all may be accepted at once."""
+
+    USUAL = 0.9
+    SCORES = ("1.00", "0.95", "0.90", "0.85", "0.80", "0.75", "0.70", "0.60", "0.50")
+    topics = NumbersField(required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["from"] = forms.ChoiceField(
+            label=_("Score"), required=False, choices=[(score, f"≥ {score}") for score in self.SCORES]
+        )
+        self.fields["from"].widget.attrs.update({"class": "field", "aria-label": _("Score")})
+        self.initial["from"] = f"{self.least:.2f}"
+
+    @property
+    def least(self) -> float:
+        asked = self.data.get("from", "")
+        known = [float(score) for score in self.SCORES]
+        try:
+            return min(known, key=lambda score: abs(score - float(asked)))
+        except ValueError:
+            return self.USUAL
+
+
 class AgentFilter(OfOwnersFilter):
     placeholder = _("Model, prompt or person, or Topic:42")
     # By number alone, which is the order in time and needs no index of its own.
