@@ -31,7 +31,7 @@ MOST_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class TopicCluster:
     """``topics`` are live ones, the oldest first, ``rows`` the open suggestions among them, the best first."""
 
     topics: tuple[Topic, ...]
@@ -67,13 +67,13 @@ class AcceptedClusters:
     left: int
 
 
-def clusters(owner: ChatUser, least: float = 0.0) -> list[Cluster]:
+def clusters(owner: ChatUser, least: float = 0.0) -> list[TopicCluster]:
     """The clusters of open merges with at least this score, the best first. Two queries."""
     rows = opened(owner).filter(kind=Suggestion.Kind.MERGE, score__gte=least)[:MOST_CLUSTERED]
     return _clusters(owner, list(rows))
 
 
-def _clusters(owner: ChatUser, rows: Sequence[Suggestion]) -> list[Cluster]:
+def _clusters(owner: ChatUser, rows: Sequence[Suggestion]) -> list[TopicCluster]:
     leader = _joined(tuple(row.topics) for row in rows)
     of: dict[int, list[Suggestion]] = {}
     for row in rows:
@@ -83,9 +83,9 @@ def _clusters(owner: ChatUser, rows: Sequence[Suggestion]) -> list[Cluster]:
     return [cluster for cluster in found if len(cluster.topics) > 1]
 
 
-def _cluster(rows: Sequence[Suggestion], topics: Mapping[int, Topic]) -> Cluster:
+def _cluster(rows: Sequence[Suggestion], topics: Mapping[int, Topic]) -> TopicCluster:
     members = {number: topics[number] for row in rows for number in row.topics if number in topics}
-    return Cluster(tuple(sorted(members.values(), key=lambda topic: (topic.started_at, topic.pk))), tuple(rows))
+    return TopicCluster(tuple(sorted(members.values(), key=lambda topic: (topic.started_at, topic.pk))), tuple(rows))
 
 
 def _joined(groups: Iterable[tuple[int, ...]]) -> dict[int, int]:
@@ -151,7 +151,7 @@ def accept_from(owner: ChatUser, least: float, user: User) -> AcceptedClusters:
     return AcceptedClusters(edits, len(found) - len(edits))
 
 
-def _merges(owner: ChatUser, found: Iterable[Cluster], user: User) -> Iterator[TopicEdit]:
+def _merges(owner: ChatUser, found: Iterable[TopicCluster], user: User) -> Iterator[TopicEdit]:
     for cluster in found:
         try:
             yield merge_cluster(owner, [topic.pk for topic in cluster.topics], user)
