@@ -236,7 +236,10 @@ class ClusterFilter(Choices):
             label=_("Score"), required=False, choices=[(score, f"≥ {score}") for score in self.SCORES]
         )
         self.fields["from"].widget.attrs.update({"class": "field", "aria-label": _("Score")})
-        self.initial["from"] = f"{self.least:.2f}"
+        # What is not in the address is shown as chosen, too.
+        shown = self.data.copy()
+        shown["from"] = f"{self.least:.2f}"
+        self.data = shown
 
     @property
     def least(self) -> float:

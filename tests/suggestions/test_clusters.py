@@ -110,6 +110,7 @@ def test_all_from_a_score_on_need_ten_samples_and_one_undo_reverts_them(anna: Ch
     page = get(as_cora, f"{address(anna)}?from=0.90")
     assert "12 suggestions have at least this score, which makes 12 merges." in page
     assert "You have looked at 0 of 10" in page
+    assert '<option value="0.90" selected>' in get(as_cora, address(anna)), "the usual score is shown as chosen"
     assert "at or above" not in page
     as_cora.post(address(anna), {"from": "0.90"})
     assert "Open 10 of them first; nothing was merged." in get(as_cora, address(anna))
