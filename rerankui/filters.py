@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import Q, QuerySet
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
@@ -237,7 +238,7 @@ class ClusterFilter(Choices):
         )
         self.fields["from"].widget.attrs.update({"class": "field", "aria-label": _("Score")})
         # What is not in the address is shown as chosen, too.
-        shown = self.data.copy()
+        shown = cast(QueryDict, self.data).copy()
         shown["from"] = f"{self.least:.2f}"
         self.data = shown
 
