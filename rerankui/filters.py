@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import Q, QuerySet
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
@@ -221,6 +222,34 @@ class RunFilter(OfOwnersFilter):
         _("all outcomes"),
         [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
     )
+
+
+class ClusterFilter(Choices):
+    """``topics`` are the ticked ones of a cluster, ``least`` is the score from which on all may be accepted at once."""
+
+    USUAL = 0.9
+    SCORES = ("1.00", "0.95", "0.90", "0.85", "0.80", "0.75", "0.70", "0.60", "0.50")
+    topics = NumbersField(required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["from"] = forms.ChoiceField(
+            label=_("Score"), required=False, choices=[(score, f"≥ {score}") for score in self.SCORES]
+        )
+        self.fields["from"].widget.attrs.update({"class": "field", "aria-label": _("Score")})
+        # What is not in the address is shown as chosen, too.
+        shown = cast(QueryDict, self.data).copy()
+        shown["from"] = f"{self.least:.2f}"
+        self.data = shown
+
+    @property
+    def least(self) -> float:
+        asked = self.data.get("from", "")
+        known = [float(score) for score in self.SCORES]
+        try:
+            return min(known, key=lambda score: abs(score - float(asked)))
+        except ValueError:
+            return self.USUAL
 
 
 class AgentFilter(OfOwnersFilter):
