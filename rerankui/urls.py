@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 
 from rerankui.views import (
     agents,
+    clusters,
     embedding,
     erasure,
     filter_lab,
@@ -81,6 +82,8 @@ urlpatterns = [
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
+    path("memory/<int:owner>/inbox/clusters/", clusters.clusters, name="clusters"),
+    path("memory/<int:owner>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner>/queue/", queue.queue, name="queue"),
