@@ -24,6 +24,7 @@ from memoryapp.embedded import watchdog
 from memoryapp.operations import heartbeats, startup
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.operations.pauses import StagePaused
+from memoryapp.telemetry import ended
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 # Django's checks examine the code and import every page, of which a worker shows none.
@@ -157,6 +158,7 @@ app.conf.update(
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
         "end-quiet-traces": _every(10.0, "end_quiet_traces"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
+        "watch-nights": _every(10.0, "watch_nights"),
         "evaluate-asked": _every(3.0, "evaluate_asked"),
         "embed-pending": _every(10.0, "embed_pending"),
         "index-talk": _every(2.0, "index_talk"),
@@ -183,5 +185,10 @@ def _refuse_unusable_database(**_: Any) -> None:
         sys.exit(refusal)
 
 
+def _begin_telemetry(**_: Any) -> None:
+    ended.begin()
+
+
 signals.worker_init.connect(_refuse_unusable_database)
+signals.worker_init.connect(_begin_telemetry)
 signals.beat_init.connect(_refuse_unusable_database)

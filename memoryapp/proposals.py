@@ -1,4 +1,4 @@
-"""Proposals of models for a curator: the parts of a topic, a summary, similar topics.
+"""Proposals of models for a curator: the parts of a topic, a summary, similar topics; and other wordings of a question.
 
 A connected chat model is asked only when a person presses a button, outside of any transaction; each question is stored
 with its events as an ``AgentCall``. A proposal does not change the memory: the person edits it and commits it like a
@@ -15,13 +15,16 @@ from typing import TypeVar
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import clients, curation, prompt_versions, reading
 from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
+from memoryapp.browsing.meaning import NearestRows, nearest_rows
 from memoryapp.browsing.neighbours import Neighbour, nearest
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.merger import MergeVerdict, judge_merge, propose_summary
+from memoryapp.engine.agents.paraphraser import paraphrase
 from memoryapp.engine.agents.splitter import fitted, propose_topics
 from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
@@ -38,6 +41,8 @@ __all__ = [
     "is_model_connected",
     "merge_judged",
     "merge_judged_by",
+    "paraphrases_proposed",
+    "rows_alike",
     "summariser",
     "summary_extracted",
     "summary_proposed",
@@ -105,6 +110,20 @@ def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) ->
     return summary or _extract_of(merged)
 
 
+def paraphrases_proposed(owner: ChatUser, question: str, asked_by: str) -> list[str]:
+    """Other wordings of ``question`` by the model, each one line, at least one.
+
+    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
+    """
+    _check_connected()
+    prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
+    agent = Agent(owner, AgentCall.Agent.PARAPHRASER, settings.ENRICHER_MODEL, clients.open_chat, asked_by)
+    today = timezone.localdate()
+    return _answer(
+        agent, [], lambda chat: paraphrase(question, chat=chat, today=today, seconds=seconds, prompts=prompts)
+    )
+
+
 def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> AnsweredCall[MergeVerdict]:
     """Whether the model judges that ``topics`` are one; it is asked again each time.
 
@@ -164,6 +183,13 @@ def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
     except EmbeddingError:
         return []
     return nearest(owner, vector.tolist(), embedder.profile, most)
+
+
+def rows_alike(owner: ChatUser, words: str) -> NearestRows:
+    """Returns the owner's topics, messages, people and facts nearest to ``words``, as a recall would find them; do not
+    call it in an event loop."""
+    row = profiles.serving()
+    return nearest_rows(owner, words, clients.embedder_of(profiles.profile_of(row)), row.pk)
 
 
 def _embedder() -> Embedder:

@@ -75,7 +75,7 @@ class AsyncMnemoscope:
         self, messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]], *, user: str | None = None
     ) -> Remembered:
         """Stores up to 1,000 messages, each once. A text alone is said by the user, now."""
-        return await self._send(calls.remember(self._named(user), messages))
+        return await self.send(calls.remember(self._named(user), messages))
 
     async def recall(
         self,
@@ -91,7 +91,7 @@ class AsyncMnemoscope:
         """Asks the memory, and waits for what it chooses. ``messages`` are the end of the running conversation;
         ``include`` adds the ``messages`` of each chosen topic, or the ``passages`` that answer."""
         body = calls.recall_body(self._named(user), query, messages, media, strategy, parameters, include)
-        return await self._send(calls.recall(body))
+        return await self.send(calls.recall(body))
 
     def recall_events(
         self,
@@ -119,11 +119,11 @@ class AsyncMnemoscope:
     ) -> Answered:
         """Answers in words, with citations: by one search, or in several steps with ``agent``."""
         body = calls.question_body(self._named(user), question, messages, parameters)
-        return await (self._answer(calls.ask_agent(body)) if agent else self._send(calls.ask(body)))
+        return await (self._answer(calls.ask_agent(body)) if agent else self.send(calls.ask(body)))
 
     async def answered(self, run: UUID | str, text: str) -> UsedMemory:
         """Says what the assistant answered with what a finished run handed over; returns what of it was used."""
-        return await self._send(calls.answered(run, text))
+        return await self.send(calls.answered(run, text))
 
     def watch(self, run: UUID | str, *, after: int = 0) -> AsyncGenerator[RunEvent, None]:
         """Yields the events of a run after number ``after`` as they happen, until ``run_finished``. A connection that
@@ -132,21 +132,21 @@ class AsyncMnemoscope:
 
     async def run(self, run: UUID | str) -> StoredRun:
         """Returns a run, with what it chose once it has finished."""
-        return await self._send(calls.run(run))
+        return await self.send(calls.run(run))
 
     async def why_not(self, run: UUID | str, *, topic: str = "", message: str = "", text: str = "") -> Reason:
         """Says why a finished run did not choose a topic, a message, or what some words say; give one of the three."""
-        return await self._send(calls.why_not(run, topic=topic, message=message, text=text))
+        return await self.send(calls.why_not(run, topic=topic, message=message, text=text))
 
     async def topic(self, id: str) -> FoundTopics:
         """Returns a topic with its messages; if it is retired, the topics that contain them now."""
-        return await self._send(calls.topic(id))
+        return await self.send(calls.topic(id))
 
     async def topics(self, *, user: str | None = None) -> AsyncIterator[TopicHead]:
         """Yields all topics of a chat user, page after page."""
         name, after = self._named(user), ""
         while True:
-            page = await self._send(calls.topics(name, after))
+            page = await self.send(calls.topics(name, after))
             for head in page.topics:
                 yield head
             if not page.next:
@@ -155,20 +155,18 @@ class AsyncMnemoscope:
 
     async def close_sessions(self, session: str | None = None, *, user: str | None = None) -> tuple[TopicHead, ...]:
         """Ends the active sessions, or the one with that label; returns the topics that they became."""
-        return (await self._send(calls.close_sessions(self._named(user), session))).topics
+        return (await self.send(calls.close_sessions(self._named(user), session))).topics
 
     async def decide(self, id: str, recall: str, *, reason: str = "", user: str | None = None) -> MadeDecision:
         """Decides how a topic, a person or a fact is recalled: ``pinned``, ``never`` or ``usual``."""
-        return await self._send(calls.decide(self._named(user), id, recall, reason))
+        return await self.send(calls.decide(self._named(user), id, recall, reason))
 
     async def forget(self, message: str, *, user: str | None = None) -> Receipt:
         """Erases a message everywhere. This cannot be undone."""
-        return await self._send(calls.forget(self._named(user), message))
+        return await self.send(calls.forget(self._named(user), message))
 
-    def _named(self, user: str | None) -> str:
-        return named(user, self.user)
-
-    async def _send(self, call: Call[Answer]) -> Answer:
+    async def send(self, call: Call[Answer]) -> Answer:
+        """Sends a request of ``mnemoscope_client.calls``, such as those of items, which have no method of their own."""
         attempts = self._connecting.attempts(is_repeatable=call.is_repeatable)
         while True:
             try:
@@ -179,6 +177,9 @@ class AsyncMnemoscope:
             if response.is_success:
                 return answer_in(response, call.shape)
             await asyncio.sleep(attempts.after(response))
+
+    def _named(self, user: str | None) -> str:
+        return named(user, self.user)
 
     async def _events(self, call: StreamCall, run: str = "", after: int = 0) -> AsyncGenerator[RunEvent, None]:
         stream = RunStream(call, self._connecting.attempts(is_repeatable=bool(run)), run, after)

@@ -14,6 +14,8 @@ from uuid import UUID, uuid4
 from mnemoscope_client.shapes import (
     Answered,
     ClosedSessions,
+    FoundItems,
+    FoundNamespaces,
     FoundTopics,
     MadeDecision,
     Reason,
@@ -24,11 +26,14 @@ from mnemoscope_client.shapes import (
     StoredRun,
     TopicPage,
     UsedMemory,
+    WrittenItems,
 )
 
 Answer = TypeVar("Answer", bound=Shape)
 Sent = Mapping[str, Any]
 Run = UUID | str
+# The operation that keeps items.
+WRITING = "writeItems"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,36 @@ def decide(user: str, id: str, recall: str, reason: str) -> Call[MadeDecision]:
 
 def forget(user: str, message: str) -> Call[Receipt]:
     return Call("eraseMessage", "DELETE", f"/v1/messages/{_part(message)}", Receipt, query={"user": user})
+
+
+def write_items(user: str, items: Sequence[Sent]) -> Call[WrittenItems]:
+    """Each item has ``namespace``, ``key``, ``value`` (None deletes it), and perhaps the ``text`` that is searched."""
+    return Call(WRITING, "PUT", "/v1/items", WrittenItems, {"user": user, "items": [*items]}, is_repeatable=True)
+
+
+def read_items(user: str, names: Sequence[tuple[Sequence[str], str]]) -> Call[FoundItems]:
+    items = [{"namespace": [*namespace], "key": key} for namespace, key in names]
+    return Call("readItems", "POST", "/v1/items/read", FoundItems, {"user": user, "items": items}, is_repeatable=True)
+
+
+def search_items(
+    user: str, prefix: Sequence[str], query: str | None, filter: Sent | None, limit: int, offset: int
+) -> Call[FoundItems]:
+    """The nearest to the query first; without one, the last changed."""
+    body: dict[str, Any] = {"user": user, "prefix": [*prefix], "limit": limit, "offset": offset}
+    asked = {"query": query or None, "filter": dict(filter or {}) or None}
+    body |= {name: value for name, value in asked.items() if value is not None}
+    return Call("searchItems", "POST", "/v1/items/search", FoundItems, body, is_repeatable=True)
+
+
+def namespaces(
+    user: str, conditions: Sequence[tuple[str, Sequence[str]]], depth: int | None, limit: int, offset: int
+) -> Call[FoundNamespaces]:
+    """A condition is ``prefix`` or ``suffix`` with a path, in which ``*`` is any label."""
+    listed = [{"at": at, "path": [*path]} for at, path in conditions]
+    body: dict[str, Any] = {"user": user, "conditions": listed, "limit": limit, "offset": offset}
+    body |= {} if depth is None else {"depth": depth}
+    return Call("listNamespaces", "POST", "/v1/items/namespaces", FoundNamespaces, body, is_repeatable=True)
 
 
 def _run(run: Run) -> str:

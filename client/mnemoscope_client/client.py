@@ -74,7 +74,7 @@ class Mnemoscope:
         self, messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]], *, user: str | None = None
     ) -> Remembered:
         """Stores up to 1,000 messages, each once. A text alone is said by the user, now."""
-        return self._send(calls.remember(self._named(user), messages))
+        return self.send(calls.remember(self._named(user), messages))
 
     def recall(
         self,
@@ -90,7 +90,7 @@ class Mnemoscope:
         """Asks the memory, and waits for what it chooses. ``messages`` are the end of the running conversation;
         ``include`` adds the ``messages`` of each chosen topic, or the ``passages`` that answer."""
         body = calls.recall_body(self._named(user), query, messages, media, strategy, parameters, include)
-        return self._send(calls.recall(body))
+        return self.send(calls.recall(body))
 
     def recall_events(
         self,
@@ -118,11 +118,11 @@ class Mnemoscope:
     ) -> Answered:
         """Answers in words, with citations: by one search, or in several steps with ``agent``."""
         body = calls.question_body(self._named(user), question, messages, parameters)
-        return self._answer(calls.ask_agent(body)) if agent else self._send(calls.ask(body))
+        return self._answer(calls.ask_agent(body)) if agent else self.send(calls.ask(body))
 
     def answered(self, run: UUID | str, text: str) -> UsedMemory:
         """Says what the assistant answered with what a finished run handed over; returns what of it was used."""
-        return self._send(calls.answered(run, text))
+        return self.send(calls.answered(run, text))
 
     def watch(self, run: UUID | str, *, after: int = 0) -> Iterator[RunEvent]:
         """Yields the events of a run after number ``after`` as they happen, until ``run_finished``. A connection that
@@ -131,21 +131,21 @@ class Mnemoscope:
 
     def run(self, run: UUID | str) -> StoredRun:
         """Returns a run, with what it chose once it has finished."""
-        return self._send(calls.run(run))
+        return self.send(calls.run(run))
 
     def why_not(self, run: UUID | str, *, topic: str = "", message: str = "", text: str = "") -> Reason:
         """Says why a finished run did not choose a topic, a message, or what some words say; give one of the three."""
-        return self._send(calls.why_not(run, topic=topic, message=message, text=text))
+        return self.send(calls.why_not(run, topic=topic, message=message, text=text))
 
     def topic(self, id: str) -> FoundTopics:
         """Returns a topic with its messages; if it is retired, the topics that contain them now."""
-        return self._send(calls.topic(id))
+        return self.send(calls.topic(id))
 
     def topics(self, *, user: str | None = None) -> Iterator[TopicHead]:
         """Yields all topics of a chat user, page after page."""
         name, after = self._named(user), ""
         while True:
-            page = self._send(calls.topics(name, after))
+            page = self.send(calls.topics(name, after))
             yield from page.topics
             if not page.next:
                 return
@@ -153,20 +153,18 @@ class Mnemoscope:
 
     def close_sessions(self, session: str | None = None, *, user: str | None = None) -> tuple[TopicHead, ...]:
         """Ends the active sessions, or the one with that label; returns the topics that they became."""
-        return self._send(calls.close_sessions(self._named(user), session)).topics
+        return self.send(calls.close_sessions(self._named(user), session)).topics
 
     def decide(self, id: str, recall: str, *, reason: str = "", user: str | None = None) -> MadeDecision:
         """Decides how a topic, a person or a fact is recalled: ``pinned``, ``never`` or ``usual``."""
-        return self._send(calls.decide(self._named(user), id, recall, reason))
+        return self.send(calls.decide(self._named(user), id, recall, reason))
 
     def forget(self, message: str, *, user: str | None = None) -> Receipt:
         """Erases a message everywhere. This cannot be undone."""
-        return self._send(calls.forget(self._named(user), message))
+        return self.send(calls.forget(self._named(user), message))
 
-    def _named(self, user: str | None) -> str:
-        return named(user, self.user)
-
-    def _send(self, call: Call[Answer]) -> Answer:
+    def send(self, call: Call[Answer]) -> Answer:
+        """Sends a request of ``mnemoscope_client.calls``, such as those of items, which have no method of their own."""
         attempts = self._connecting.attempts(is_repeatable=call.is_repeatable)
         while True:
             try:
@@ -177,6 +175,9 @@ class Mnemoscope:
             if response.is_success:
                 return answer_in(response, call.shape)
             time.sleep(attempts.after(response))
+
+    def _named(self, user: str | None) -> str:
+        return named(user, self.user)
 
     def _events(self, call: StreamCall, run: str = "", after: int = 0) -> Iterator[RunEvent]:
         stream = RunStream(call, self._connecting.attempts(is_repeatable=bool(run)), run, after)

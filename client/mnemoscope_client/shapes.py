@@ -248,6 +248,36 @@ class Receipt(Shape):
     redacted: dict[str, int]
 
 
+class MemoryItem(Shape):
+    """A value that a program keeps. ``score`` is the cosine of its text and the query, None without a query."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    score: float | None = None
+
+
+class WrittenItems(Shape):
+    """How many items are kept, and how many were named to be deleted."""
+
+    written: int
+    deleted: int
+
+
+class FoundItems(Shape):
+    """Items that exist."""
+
+    items: tuple[MemoryItem, ...]
+
+
+class FoundNamespaces(Shape):
+    """Namespaces in the order of their labels."""
+
+    namespaces: tuple[tuple[str, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class RunEvent:
     """One event of a run: the id of the run, the event's number from 1, its kind, and its payload as the API describes

@@ -55,7 +55,7 @@ def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
     read = _read(body, _with_ids_and_times(spoken, _times_of(grant, body.user, spoken)))
     records = [item for item in read if isinstance(item, MessageRecord)]
     rejected = [item for item in read if isinstance(item, Rejected)]
-    owner = _owner(grant, body.user, is_wanted=bool(records))
+    owner = owner_to_fill(grant, body.user, is_wanted=bool(records))
     added = add_messages(owner, records) if owner else None
     refused = sorted([*rejected, *(added.rejected if added else ())], key=lambda item: int(item.line))
     answer = {
@@ -71,9 +71,9 @@ def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
     return answer
 
 
-def _owner(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
-    """Returns the chat user. A token that opens every memory creates a missing one; without a message to store, it gets
-    None."""
+def owner_to_fill(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
+    """Returns the chat user. A token that opens every memory creates a missing one; where nothing is to be stored, it
+    gets None."""
     if not grant.opens_all:
         return owner_or_404(grant, name)
     if not name.isprintable():

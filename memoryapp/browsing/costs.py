@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
@@ -14,15 +15,16 @@ from memoryapp.models import AgentCall, ChatUser, Run
 
 DAYS = 14
 MOST_OWNERS = 20
-# The stage that an agent works for; recalls are the stage of runs.
+RUNS = "runs"
+# The stage that an agent works for; recalls are the stage of runs, and so is what is asked to repeat them.
 STAGE_OF: Mapping[str, str] = {
     "splitter": "archive",
     "merger": "consolidate",
     "archivist": "extract",
     "describer": "artifacts",
+    "paraphraser": RUNS,
 }
-RUNS = "runs"
-STAGES = (*STAGE_OF.values(), RUNS)
+STAGES = tuple(dict.fromkeys((*STAGE_OF.values(), RUNS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +48,26 @@ class Cost:
 def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
     """Dollars of each stage since then."""
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("agent")
-    found = {STAGE_OF[agent]: cost for agent, cost in asked.annotate(cost=Sum("cost_usd")) if agent in STAGE_OF}
+    found: defaultdict[str, float] = defaultdict(float)
+    for agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
+        if agent in STAGE_OF:
+            found[STAGE_OF[agent]] += cost
     runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
-    return {**found, RUNS: runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]}
+    found[RUNS] += runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]
+    return dict(found)
 
 
 def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> Sequence[Cost]:
     """The last ``days`` of ``zone`` that cost anything, today first. Two queries."""
     since = _midnight(now, zone) - timedelta(days=days - 1)
-    found: dict[tuple[date, str], float] = {}
+    found: defaultdict[tuple[date, str], float] = defaultdict(float)
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
     for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
-        found[day, STAGE_OF.get(agent, agent)] = cost
+        found[day, STAGE_OF.get(agent, agent)] += cost
     runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
     dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
-    found |= {(day, RUNS): cost for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by()}
+    for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by():
+        found[day, RUNS] += cost
     listed = sorted({day for day, _stage in found}, reverse=True)
     costs = (Cost(tuple(found.get((day, stage), 0.0) for stage in STAGES), day=day) for day in listed)
     return [cost for cost in costs if cost.total]
@@ -69,12 +76,13 @@ def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int
 def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> Sequence[Cost]:
     """The chat users of the same days, the most expensive first. Three queries."""
     since = _midnight(now, zone) - timedelta(days=days - 1)
-    found: dict[tuple[int, str], float] = {}
+    found: defaultdict[tuple[int, str], float] = defaultdict(float)
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
     for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
-        found[owner, STAGE_OF.get(agent, agent)] = cost
+        found[owner, STAGE_OF.get(agent, agent)] += cost
     runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).values_list("owner")
-    found |= {(owner, RUNS): cost for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by()}
+    for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by():
+        found[owner, RUNS] += cost
     numbers = {owner for owner, _stage in found}
     rows = {
         number: Cost(tuple(found.get((number, stage), 0.0) for stage in STAGES), owner=owner)

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import prompt_versions
-from memoryapp.compare.comparison import ComparedTopic, CompareError, compare
+from memoryapp.compare.comparison import ComparedTopic, CompareError, lined_up
 from memoryapp.compare.states import USED, RunStates, states_of_runs
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import Event, TurnStarted
@@ -115,9 +115,9 @@ def causes(run: Run, events: Sequence[Event]) -> Causes:
     cells = _cells(run, then, models)
     found = Causes(run, then, models, cells)
     ended = {cell.run.pk: cell.run for cell in cells if cell.run is not None and cell.run.is_finished}
-    if not ended or set(ended) == {run.pk}:
+    if not ended:
         return found
-    topics = compare([run, *(each for pk, each in ended.items() if pk != run.pk)]).topics
+    topics = lined_up([run, *(each for pk, each in ended.items() if pk != run.pk)]).topics
     own = frozenset(topic.id for topic in topics if topic.states[run.pk] in USED)
     known = states_of_runs(run.owner_id, list(ended))
     filled = [_filled(cell, topics, own, known) for cell in cells]

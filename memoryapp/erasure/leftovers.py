@@ -1,8 +1,8 @@
 """Redacts everything else that quotes erased words: every text and JSON value of the owner's rows, in any table.
 
-Remaining messages are not changed, because their text was not erased. A fact or a change in the history that quotes is
-deleted, an artifact goes with its file, from which its text could be read again, and the summary of a topic is written
-again. In any other row the quoting lines and values are replaced.
+Remaining messages are not changed, because their text was not erased. A fact, an item or a change in the history that
+quotes is deleted, an artifact goes with its file, from which its text could be read again, and the summary of a topic
+is written again. In any other row the quoting lines and values are replaced.
 Reports of evaluations and the administration's log belong to nobody and are searched as well.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
+from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
 
 from memoryapp.erasure.conversations import Changes
@@ -31,11 +32,13 @@ from memoryapp.models import (
     RawReply,
     Run,
     RunEvent,
+    StoredItem,
     Topic,
 )
 from memoryapp.models.user import Owned
 
 _ELSEWHERE = {Message, Run, RunEvent, RawReply, AgentCall}
+_OF_TEXT = (models.CharField, models.TextField, models.JSONField, ArrayField)
 _AT_ONCE = 500
 
 
@@ -66,9 +69,9 @@ def _table(
 
 
 def texts_of(model: type[models.Model]) -> Iterator[str]:
-    """The names of the columns that hold text or JSON."""
+    """The names of the columns that hold text, lists of texts, or JSON."""
     for column in model._meta.concrete_fields:
-        if isinstance(column, models.CharField | models.TextField | models.JSONField) and not column.choices:
+        if isinstance(column, _OF_TEXT) and not column.choices:
             yield column.attname
 
 
@@ -81,8 +84,8 @@ def _redacted(value: Any, words: Redaction) -> Any:
 
 
 def _mended(model: type[models.Model], row: models.Model, names: list[str], words: Redaction, changes: Changes) -> None:
-    if model is Fact:
-        changes.gone += deleted(Fact.objects.filter(pk=row.pk))
+    if model in (Fact, StoredItem):
+        changes.gone += deleted(model._base_manager.filter(pk=row.pk))
     elif model is KnowledgeEdit:
         changes.gone += delete_changes([row.pk])
     elif isinstance(row, Artifact) and words.text(row.text) != row.text:

@@ -32,6 +32,7 @@ from memoryapp.models import (
     Message,
     Person,
     Run,
+    StoredItem,
     Topic,
     TopicEdit,
 )
@@ -47,6 +48,7 @@ _TEXTS: Mapping[type[Owned], tuple[str, ...]] = {
     Artifact: ("text", "summary", "rag_hints"),
     KnowledgeEdit: ("before", "after", "reason"),
     TopicEdit: ("reason",),
+    StoredItem: ("value", "text"),
     Run: ("query", "messages"),
 }
 _NAMES: Mapping[type[Owned], tuple[str, ...]] = {

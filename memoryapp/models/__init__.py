@@ -6,10 +6,18 @@ querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.card import Card, CardVector
+from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
-from memoryapp.models.evaluation import Evaluation, GoldenQuestion, Grade, Judgement
+from memoryapp.models.evaluation import (
+    Evaluation,
+    GoldenAlarm,
+    GoldenNight,
+    GoldenQuestion,
+    Grade,
+    Judgement,
+    NightlyRun,
+)
 from memoryapp.models.heartbeat import Heartbeat
 from memoryapp.models.knowledge import (
     Artifact,
@@ -51,16 +59,20 @@ __all__ = [
     "Finding",
     "FindingMessage",
     "ForgetRequest",
+    "GoldenAlarm",
     "GoldenQuestion",
     "Grade",
     "Heartbeat",
     "ImportBatch",
     "ImportFile",
+    "ItemVector",
     "Judgement",
     "KnowledgeEdit",
     "LoginSession",
     "Media",
     "Message",
+    "GoldenNight",
+    "NightlyRun",
     "Operator",
     "Passage",
     "PassageMessage",
@@ -77,6 +89,7 @@ __all__ = [
     "RunEvent",
     "RunProgress",
     "StagePause",
+    "StoredItem",
     "SavedView",
     "Suggestion",
     "Topic",

@@ -21,6 +21,7 @@ class AgentCall(Owned):
         MERGER = "merger", _("merger")
         ARCHIVIST = "archivist", _("archivist")
         DESCRIBER = "describer", _("describer")
+        PARAPHRASER = "paraphraser", _("paraphraser")
 
     agent = models.CharField(_("agent"), max_length=16, choices=Agent)
     topics = models.JSONField(_("topics"), default=list, blank=True)

@@ -1,4 +1,4 @@
-"""Cards: the texts with which search finds people and artifacts.
+"""Cards: the texts with which search finds people and artifacts; and items, which programs keep and search themselves.
 
 A card is the searchable text of one person or artifact, in the form of a passage, so that one search serves all three
 kinds. It is built again when its row has changed since ``made_from``.
@@ -6,6 +6,7 @@ kinds. It is built again when its row has changed since ``made_from``.
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -65,3 +66,41 @@ class CardVector(Owned):
 
     def __str__(self) -> str:
         return f"{self.card_id} in {self.profile_id}"
+
+
+class StoredItem(Owned):
+    """A value that a program keeps under a namespace, a list of labels, and a key. ``text`` is what its search
+    compares; recalls do not."""
+
+    namespace = ArrayField(models.TextField(), verbose_name=_("namespace"))
+    key = models.TextField(_("key"))
+    value = models.JSONField(_("value"))
+    text = models.TextField(_("text"), blank=True)
+    created_at = models.DateTimeField(_("created"))
+    updated_at = models.DateTimeField(_("changed"))
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "namespace", "key"), name="storeditem_once"),)
+        indexes = (models.Index(fields=("owner", "-updated_at", "-id"), name="storeditem_latest"),)
+        verbose_name = _("stored item")
+        verbose_name_plural = _("stored items")
+
+    def __str__(self) -> str:
+        return f"{' / '.join(self.namespace)}: {self.key}"[:80]
+
+
+class ItemVector(Owned):
+    """A unit vector of an item's text."""
+
+    item = models.ForeignKey(StoredItem, models.CASCADE, db_index=False)
+    profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
+    vector = HalfVectorField(_("vector"))
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("item", "profile"), name="itemvector_once"),)
+        indexes = (models.Index(fields=("owner", "profile"), name="itemvector_owner"),)
+        verbose_name = _("item vector")
+        verbose_name_plural = _("item vectors")
+
+    def __str__(self) -> str:
+        return f"{self.item_id} in {self.profile_id}"

@@ -7,6 +7,8 @@ at most 1,024 dimensions are in the covering index.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any, Self
 
 from django.conf import settings
@@ -143,19 +145,20 @@ class TopicVector(Owned):
 def _exactly_one(*names: str) -> models.Q:
     """Whether one of these columns is filled and the others are null."""
     ways = [models.Q(**{f"{other}__isnull": other != name for other in names}) for name in names]
-    return ways[0] | ways[1] | ways[2]
+    return reduce(or_, ways)
 
 
 class RefusedText(Owned):
     """A text that an embedding model refused. It is sent again from ``retry_at`` on, not with every sweep.
 
-    It belongs to one passage, card or topic; ``reason`` is the sentence of the last refusal.
+    It belongs to one passage, card, topic or item; ``reason`` is the sentence of the last refusal.
     """
 
     profile = models.ForeignKey(EmbeddingProfile, models.CASCADE, db_index=False)
     passage = models.ForeignKey(Passage, models.CASCADE, null=True, blank=True)
     card = models.ForeignKey("Card", models.CASCADE, null=True, blank=True)
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, blank=True)
+    item = models.ForeignKey("StoredItem", models.CASCADE, null=True, blank=True)
     reason = models.CharField(_("reason"), max_length=500)
     tries = models.PositiveIntegerField(_("tries"), default=1)
     retry_at = models.DateTimeField(_("asked for again from"))
@@ -163,9 +166,11 @@ class RefusedText(Owned):
     class Meta:
         constraints = (
             models.UniqueConstraint(
-                fields=("profile", "passage", "card", "topic"), name="refusedtext_once", nulls_distinct=False
+                fields=("profile", "passage", "card", "topic", "item"), name="refusedtext_once", nulls_distinct=False
             ),
-            models.CheckConstraint(condition=_exactly_one("passage", "card", "topic"), name="refusedtext_of_one"),
+            models.CheckConstraint(
+                condition=_exactly_one("passage", "card", "topic", "item"), name="refusedtext_of_one"
+            ),
         )
         verbose_name = _("refused text")
         verbose_name_plural = _("refused texts")

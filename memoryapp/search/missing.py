@@ -1,4 +1,4 @@
-"""What still lacks a vector of a profile: passages, cards and live topics, except texts that the model refused
+"""What still lacks a vector of a profile: passages, cards, live topics and items, except texts that the model refused
 recently.
 """
 
@@ -15,11 +15,13 @@ from memoryapp.models import (
     CardVector,
     ChatUser,
     EmbeddingProfile,
+    ItemVector,
     Message,
     Passage,
     PassageMessage,
     PassageVector,
     RefusedText,
+    StoredItem,
     Topic,
     TopicVector,
 )
@@ -61,9 +63,14 @@ def topics(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Top
     return _missing(Topic.objects.live(), vectors, "topic", row, owner)
 
 
+def items(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[StoredItem]:
+    vectors = ItemVector.objects.filter(item=OuterRef("pk"), profile=row)
+    return _missing(StoredItem.objects.exclude(text=""), vectors, "item", row, owner)
+
+
 def is_complete(row: EmbeddingProfile) -> bool:
     """Whether everything has a vector of the profile, apart from texts that its model refused."""
-    return not (passages(row).exists() or cards(row).exists() or topics(row).exists())
+    return not any(kind(row).exists() for kind in (passages, cards, topics, items))
 
 
 def refused(row: EmbeddingProfile) -> QuerySet[RefusedText]:

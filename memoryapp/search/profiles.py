@@ -21,6 +21,7 @@ from memoryapp.models import (
     Card,
     CardVector,
     EmbeddingProfile,
+    ItemVector,
     Passage,
     PassageVector,
     QueryVector,
@@ -125,7 +126,7 @@ def remove_vectors(row: EmbeddingProfile) -> bool:
     old = EmbeddingProfile.objects.select_for_update().filter(pk=row.pk, is_serving=False)
     if row == configured() or not old.exists():
         return False
-    for model in (PassageVector, CardVector, TopicVector, QueryVector, RefusedText):
+    for model in (PassageVector, CardVector, TopicVector, ItemVector, QueryVector, RefusedText):
         model._default_manager.filter(profile=row).delete()
     return True
 

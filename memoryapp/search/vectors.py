@@ -3,7 +3,7 @@
 What is missing is read from the rows, so when a worker is killed the next one simply continues. Only one worker makes
 vectors at a time, because they cost money. A text that the model refuses does not stop the others. Search compares
 passages and cards; cards are made or renewed here first. The vector of a topic is that of its summary and messages
-together; it serves neighbours, maps and suggestions.
+together; it serves neighbours, maps and suggestions. Items are compared by the searches of programs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from memoryapp.models import (
     CardVector,
     ChatUser,
     EmbeddingProfile,
+    ItemVector,
     Message,
     Passage,
     PassageVector,
     Pause,
+    StoredItem,
     Topic,
     TopicVector,
     Work,
@@ -98,6 +100,7 @@ async def embed_pending(
         if not alone:
             return 0
         made = await _embed_passages(task) + await _embed_cards(task) + await _embed_topics(task)
+        made += await _embed_items(task)
     if task.refused:
         why = cause(task.refused[0])
         logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
@@ -173,6 +176,23 @@ async def _embed_topics(task: _Task) -> int:
             made += await sync_to_async(_store_topics)(task.row, vectors)
         last = topics[-1].pk
     return made
+
+
+async def _embed_items(task: _Task) -> int:
+    made = last = 0
+    while found := await sync_to_async(_page)(task, missing.items(task.row, task.owner), last, "text"):
+        vectors = await _vectors_of(task, "item", {item: [item.text] for item in found})
+        made += await sync_to_async(_store_items)(task.row, vectors)
+        last = found[-1].pk
+    return made
+
+
+async def embed_items(embedder: Embedder, items: Sequence[StoredItem]) -> int:
+    """Makes the vectors of these items, which have a text, in one request. Returns how many were stored. Raises
+    EmbeddingError."""
+    vectors = await _embed(embedder, [item.text for item in items])
+    row = await profile_row(embedder.profile)
+    return await sync_to_async(_store_items)(row, dict(zip(items, vectors, strict=True)))
 
 
 def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, list[str]]:
@@ -296,6 +316,20 @@ def _store_cards(row: EmbeddingProfile, vectors: Mapping[Card, NDArray[np.float3
     ]
     missing.forget_refusals(row, "card", [vector.card_id for vector in made])
     return len(CardVector.objects.bulk_create(made, ignore_conflicts=True))
+
+
+@transaction.atomic
+def _store_items(row: EmbeddingProfile, vectors: Mapping[StoredItem, NDArray[np.float32]]) -> int:
+    kept = StoredItem.objects.filter(pk__in=[item.pk for item in vectors]).order_by("pk").select_for_update(no_key=True)
+    now = dict(kept.values_list("pk", "text"))
+    made = [
+        ItemVector(owner_id=item.owner_id, item=item, profile=row, vector=vector)
+        for item, vector in vectors.items()
+        # An item that was written again while the model was asked gets the vector of its new text later.
+        if now.get(item.pk) == item.text
+    ]
+    missing.forget_refusals(row, "item", [vector.item_id for vector in made])
+    return len(ItemVector.objects.bulk_create(made, ignore_conflicts=True))
 
 
 @transaction.atomic

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Annotated, Any
 from uuid import UUID
 
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext as _
@@ -23,7 +24,18 @@ from memoryapp import chat_users, knowledge
 from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.engine.notes import Note, english
 from memoryapp.importers.record import MOST_TEXT, BadRecord, moment, quote
-from memoryapp.models import Artifact, ChatUser, Finding, ImportBatch, KnowledgeEdit, Person, Suggestion, TopicEdit
+from memoryapp.items import bounds as item_bounds
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Finding,
+    ImportBatch,
+    KnowledgeEdit,
+    Person,
+    StoredItem,
+    Suggestion,
+    TopicEdit,
+)
 from memoryapp.transfer.rows import columns
 
 LARGEST = 2**63 - 1
@@ -77,7 +89,7 @@ class FaultNote(BaseModel):
 
 
 Side = dict[Annotated[str, StringConstraints(pattern="^[0-9]{1,19}$")], dict[str, Any] | None]
-# By model and column. A test looks that every JSON column of an export is here.
+# By model and column. A test looks that every column of JSON or a list in an export is here.
 SHAPES: Mapping[tuple[type[models.Model], str], Any] = {
     (Person, "aliases"): Texts,
     (Artifact, "keywords"): Texts,
@@ -90,6 +102,8 @@ SHAPES: Mapping[tuple[type[models.Model], str], Any] = {
     (Suggestion, "evidence"): dict[str, Any],
     (Finding, "values"): dict[str, Any],
     (Finding, "alike"): list[Whole],
+    (StoredItem, "namespace"): item_bounds.Namespace,
+    (StoredItem, "value"): item_bounds.Whole,
     (KnowledgeEdit, "before"): Side,
     (KnowledgeEdit, "after"): Side,
 }
@@ -121,7 +135,7 @@ def value_of(column: models.Field[Any, Any], value: Any) -> Any:
         if not column.null:
             raise BadRecord(_("%(field)s is missing") % named)
         return None
-    if isinstance(column, models.JSONField):
+    if isinstance(column, models.JSONField | ArrayField):
         return shaped(SHAPES[column.model, column.attname], value, column.attname)
     read = _read(column, value)
     if column.choices and read not in dict(column.flatchoices) and not (column.blank and read == ""):
@@ -189,6 +203,8 @@ def _check_whole(model: type[models.Model], values: Mapping[str, Any]) -> None:
         if not _HASH.fullmatch(values["sha256"]):
             raise BadRecord(_("%(field)s cannot be %(value)s") % {"field": "sha256", "value": quote(values["sha256"])})
         _check_note(values.get("fault_note"))
+    elif model is StoredItem:
+        shaped(item_bounds.Name, (values["namespace"], values["key"]), "key")
     elif model is ChatUser and not chat_users.can_fill(values.get("topic_messages"), values.get("session_messages")):
         raise BadRecord(_("A topic cannot need more messages than a session has."))
 

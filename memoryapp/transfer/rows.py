@@ -25,9 +25,11 @@ from memoryapp.models import (
     ChatUser,
     Finding,
     ForgetRequest,
+    GoldenAlarm,
     GoldenQuestion,
     Grade,
     ImportFile,
+    ItemVector,
     Judgement,
     KnowledgeEdit,
     Message,
@@ -55,9 +57,9 @@ FORMAT = 1
 # Data derived from the rest, questions to models, and data of this installation.
 LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
-        *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
+        *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan),
+        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm),
     )
 )
 _OWN = ("id", "owner")

@@ -76,6 +76,7 @@ AGENTS: dict[str, Promise] = {
     "merger": pgettext_lazy("agent", "Merger"),
     "archivist": pgettext_lazy("agent", "Archivist"),
     "describer": pgettext_lazy("agent", "Describer"),
+    "paraphraser": pgettext_lazy("agent", "Paraphraser"),
 }
 
 

@@ -42,13 +42,17 @@ from memoryapp.models import (
     Finding,
     FindingMessage,
     ForgetRequest,
+    GoldenAlarm,
+    GoldenNight,
     GoldenQuestion,
     Grade,
     ImportBatch,
     ImportFile,
+    ItemVector,
     Judgement,
     KnowledgeEdit,
     LoginSession,
+    NightlyRun,
     Passage,
     PassageVector,
     Pause,
@@ -56,6 +60,7 @@ from memoryapp.models import (
     Run,
     RunEvent,
     SavedView,
+    StoredItem,
     Suggestion,
     Topic,
     TopicVector,
@@ -70,6 +75,7 @@ from tests.conftest import candidate, talk
 # occurs in every row of Anna's memory and nowhere else
 WORD = "мандрагора"
 SECRET = "кларнет"
+ITEM = {"namespace": [WORD], "key": WORD, "value": {"text": SECRET}, "text": SECRET}
 MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
@@ -134,6 +140,8 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         profile,
         PassageVector.objects.create(**owned, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
         TopicVector.objects.create(**owned, topic=topic, profile=profile, vector=[1, 0]),
+        (item := StoredItem.objects.create(**owned, **ITEM, created_at=timezone.now(), updated_at=timezone.now())),
+        ItemVector.objects.create(**owned, item=item, profile=profile, vector=[1, 0]),
         person,
         Fact.objects.create(
             **owned, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
@@ -165,6 +173,13 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Grade.objects.create(**owned, run=run, message=topic.message_set.all()[0], value=2),
         GoldenQuestion.objects.create(**owned, collection=WORD, question=f"{WORD} {SECRET}?", made_by=WORD),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
+        (
+            nightly := NightlyRun.objects.create(
+                collection=WORD, strategy="flash", most=9, hour=3, zone="UTC", next_at=timezone.now(), made_by=WORD
+            )
+        ),
+        (night := GoldenNight.objects.create(nightly=nightly, state="dropped")),
+        GoldenAlarm.objects.create(**owned, night=night),
         (hook := Webhook.objects.create(name=WORD, address=WORD, nonce=WORD, made_by=WORD)),
         WebhookDelivery.objects.create(webhook=hook, kind="run.finished", subject=str(run.pk), body=WORD, owner=anna),
     ]
@@ -244,6 +259,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("erasures", "pk"): lambda: 1,
         ("golden", "collection"): lambda: WORD,
         ("golden", "pk"): lambda: memory["goldenquestion"].pk,
+        ("nights", "pk"): lambda: memory["nightlyrun"].pk,
         ("evaluations", "pk"): lambda: memory["evaluation"].pk,
         ("agents", "pk"): lambda: memory["agentcall"].pk,
         ("ws", "pk"): lambda: memory["run"].pk,

@@ -15,6 +15,8 @@ from tests.traces.sent import request, search
 SECRET = "кларнет"
 MESSAGE = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
 
+ITEM = {"namespace": ["notes"], "key": "k1"}
+
 QUESTION = {"role": "user", "content": SECRET}
 
 Endpoint = tuple[str, str, Any]
@@ -60,6 +62,10 @@ def endpoints(
         ("get", "/v1/runs/{pk}/why_not"): (f"/v1/runs/{run or uuid.uuid4()}/why_not?topic={topic}", None),
         ("get", "/v1/compare"): (f"/v1/compare?run={run or uuid.uuid4()}&run={uuid.UUID(int=1)}", None),
         ("post", "/v1/runs/{pk}/answer"): (f"/v1/runs/{run or uuid.uuid4()}/answer", {"text": "So it is."}),
+        ("put", "/v1/items"): ("/v1/items", {"user": owner, "items": [{**ITEM, "value": {"text": SECRET}}]}),
+        ("post", "/v1/items/read"): ("/v1/items/read", {"user": owner, "items": [ITEM]}),
+        ("post", "/v1/items/search"): ("/v1/items/search", {"user": owner, "query": SECRET}),
+        ("post", "/v1/items/namespaces"): ("/v1/items/namespaces", {"user": owner}),
         ("get", "/v1/users"): ("/v1/users", None),
         ("delete", "/v1/users/{name}"): (f"/v1/users/{quote(owner)}", None),
         ("delete", "/v1/users"): (f"/v1/users?user={quote(owner)}", None),

@@ -127,6 +127,8 @@ def test_each_endpoint_requires_its_scope(anna: ChatUser, topic: Topic, run: Run
         ("get", f"/v1/runs/{run.pk}/capsule?format=json"): {"read"},
         ("get", f"/v1/runs/{run.pk}/events"): {"read", "recall"},
         ("get", f"/v1/runs/{run.pk}/stream"): {"read", "recall"},
+        ("put", "/v1/items"): {"ingest"},
+        **{("post", f"/v1/items/{what}"): {"read", "recall"} for what in ("read", "search", "namespaces")},
         ("get", "/v1/users"): {"read"},
         **{("get", f"/v1/users/anna/{noun}"): {"read"} for noun in LISTS},
         ("get", f"/v1/topics/{topic.pk}"): {"read"},

@@ -114,6 +114,7 @@ def test_the_page_says_what_it_costs_and_who_may_ask(
     run = stored(anna, events)
     page = get(as_debugger, f"/runs/{run.pk}/causes/")
     assert "not asked" in page
+    assert "nothing chosen" not in page, "the run itself stands in the corner of then"
     assert "Ask them" in page
     assert as_viewer.post(f"/runs/{run.pk}/causes/").status_code == 403
     assert Run.objects.count() == 1

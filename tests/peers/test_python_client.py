@@ -14,6 +14,11 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompt_values import PromptValue
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, ListNamespacesOp, MatchCondition, PutOp
+from langgraph.store.memory import InMemoryStore
 from mnemoscope_client import (
     AsyncMnemoscope,
     ForbiddenError,
@@ -25,6 +30,7 @@ from mnemoscope_client import (
     UnreachableError,
 )
 from mnemoscope_client.langchain import MnemoscopeRetriever
+from mnemoscope_client.langgraph import MnemoscopeStore
 
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, Stack, free_port
@@ -82,6 +88,8 @@ def test_the_readme_s_examples(stack: Stack, token: str, capsys: pytest.CaptureF
     example(stack, token, 2)
     assert "user (" in (prompt := capsys.readouterr().out)
     assert "Dasha baked a honey cake with walnuts for my birthday.\nassistant (" in prompt
+    example(stack, token, 3)
+    assert capsys.readouterr().out == "Likes honey cake with walnuts\n"
 
 
 def test_what_is_stored_is_recalled_watched_and_forgotten(memory: Mnemoscope) -> None:
@@ -138,6 +146,128 @@ async def test_a_chain_answers_from_what_the_retriever_found(memory: Mnemoscope,
             await awaited.ainvoke(QUERY, user="nobody")
         with pytest.raises(MnemoscopeError, match="no client"):
             awaited.invoke(QUERY)
+
+
+class Compared:
+    """The store and LangGraph's own, given the same operations: both have to answer the same."""
+
+    def __init__(self, store: MnemoscopeStore) -> None:
+        self.stores: tuple[BaseStore, BaseStore] = store, InMemoryStore()
+
+    def __getattr__(self, name: str) -> Any:
+        def both(*arguments: Any, **options: Any) -> Any:
+            mine, theirs = (_plain(getattr(each, name)(*arguments, **options)) for each in self.stores)
+            assert mine == theirs, (name, arguments, options)
+            return mine
+
+        return both
+
+
+def _plain(answer: Any) -> Any:
+    """What both stores have to agree on: not the times, and without a query not the order."""
+    if isinstance(answer, Item):
+        return answer.namespace, answer.key, answer.value
+    if isinstance(answer, list) and answer and isinstance(answer[0], Item):
+        return sorted((_plain(item) for item in answer), key=repr)
+    return answer
+
+
+def test_the_store_does_what_that_of_langgraph_does(memory: Mnemoscope) -> None:
+    store = MnemoscopeStore(memory)
+    assert (store.get(("a",), "k"), store.search(("a",)), store.list_namespaces()) == (None, [], [])
+    both = Compared(store)
+    value = {"text": "Ü \U0001f370", "weight": 3, "deep": {"list": [1, 2.5, None, True, {"x": []}]}, "": ""}
+    places: list[tuple[str, ...]] = [
+        ("a", "b", "c"),
+        ("a", "b", "d", "e"),
+        ("a", "b", "d", "i"),
+        ("a", "b", "f"),
+        ("a", "c", "f"),
+    ]
+    for number, place in enumerate(places):
+        both.put(place, "k", {**value, "weight": number})
+        both.put(place, "other", {"color": "red" if number % 2 else "blue"}, index=["color"])
+    assert both.get(places[0], "k")[2]["deep"] == value["deep"]
+    both.put(places[0], "k", {"replaced": True})
+    assert both.get(places[0], "k")[2] == {"replaced": True}
+    both.get(places[0], "nothing")
+    for prefix in ((), ("a",), ("a", "b", "d"), ("a", "b", "d", "e"), ("b",)):
+        both.search(prefix, limit=100)
+        both.search(prefix, filter={"color": "red"}, limit=100)
+        both.search(prefix, filter={"weight": {"$ne": 2}}, limit=100)
+        both.search(prefix, filter={"deep": {"list": [1, 2.5, None, True, {"x": []}]}}, limit=100)
+    assert len(both.search(("a",), filter={"color": {"$eq": "blue"}}, limit=100)) == 3
+    both.list_namespaces()
+    both.list_namespaces(prefix=("a", "b"), max_depth=3)
+    both.list_namespaces(suffix=("f",))
+    both.list_namespaces(prefix=("*", "b"), suffix=("*", "i"))
+    assert both.list_namespaces(limit=2, offset=1) == [("a", "b", "d", "e"), ("a", "b", "d", "i")]
+    both.delete(places[0], "k")
+    both.delete(places[0], "other")
+    both.get(places[0], "k")
+    assert both.list_namespaces(prefix=("a", "b", "d")) == places[1:3]
+    mixed = [
+        PutOp(("z",), "k", {"n": 1}),
+        GetOp(("z",), "k"),
+        PutOp(("z",), "k", {"n": 2}),
+        # LangGraph's own also lists a namespace that was only asked for.
+        ListNamespacesOp((MatchCondition("prefix", ("a",)),), max_depth=1),
+    ]
+    assert both.batch(mixed) == [None, None, None, [("a",)]]
+    assert both.get(("z",), "k")[2] == {"n": 2}
+    with pytest.raises(InvalidNamespaceError):
+        store.batch([GetOp(("a.b",), "k")])
+    with pytest.raises(NotImplementedError):
+        store.put(("a",), "k", {}, ttl=5)
+    with pytest.raises(InvalidError, match="no database stores"):
+        store.put(("a",), "k", {"text": "x\x00"})
+
+
+async def test_a_graph_remembers_across_threads(memory: Mnemoscope, stack: Stack, token: str) -> None:
+    """As the guide does: https://docs.langchain.com/oss/python/langgraph/add-memory."""
+
+    async def learn(state: MessagesState, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store
+        question = str(state["messages"][-1].content)
+        if question.startswith("Remember: "):
+            await runtime.store.aput(("notes",), str(len(question)), {"text": question.removeprefix("Remember: ")})
+            return {"messages": [AIMessage("Noted.")]}
+        found = await runtime.store.asearch(("notes",), query=question, limit=1)
+        return {"messages": [AIMessage(found[0].value["text"] if found else "I don't know.")]}
+
+    builder = StateGraph(MessagesState).add_node(learn).add_edge(START, "learn")
+
+    async def say(store: BaseStore, text: str, thread: str) -> str:
+        graph = builder.compile(store=store, checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": thread}}
+        return str((await graph.ainvoke({"messages": [("user", text)]}, config))["messages"][-1].content)
+
+    async with AsyncMnemoscope(stack.url, token, user=memory.user, timeout=PATIENCE) as waiting:
+        store = MnemoscopeStore(async_client=waiting)
+        assert await say(store, "Which dessert shall I bring?", "1") == "I don't know."
+        assert await say(store, "Remember: She likes honey cake with walnuts", "1") == "Noted."
+        assert await say(store, "Remember: The spare key lies under the stone", "1") == "Noted."
+        assert await say(store, "Which dessert shall I bring?", "2") == "She likes honey cake with walnuts"
+        with pytest.raises(MnemoscopeError, match="no client"):
+            store.get(("notes",), "k")
+    # Another process, without an event loop of its own, and in a thread of one.
+    again = MnemoscopeStore(memory)
+    assert await say(again, "Where is the key of the house?", "3") == "The spare key lies under the stone"
+    assert len(await again.asearch(("notes",), limit=1_000)) == 2
+    [scored, _other] = again.search(("notes",), query="Where is the key of the house?")
+    assert 0 < (scored.score or 0) <= 1
+
+
+def test_a_label_names_the_chat_user_of_a_store_for_many(memory: Mnemoscope) -> None:
+    store = MnemoscopeStore(memory, user_at=1)
+    store.batch([PutOp(("memories", name), "k", {"of": name}) for name in ("vera", "boris")])
+    items = store.batch([GetOp(("memories", name), "k") for name in ("boris", "vera", "nobody")])
+    assert [item and item.value for item in items] == [{"of": "boris"}, {"of": "vera"}, None]  # type: ignore[union-attr]
+    assert [item.value for item in store.search(("memories", "vera"))] == [{"of": "vera"}]
+    assert store.list_namespaces(prefix=("memories", "boris")) == [("memories", "boris")]
+    for bad in (lambda: store.search(("memories",)), lambda: store.list_namespaces(prefix=("memories", "*"))):
+        with pytest.raises(InvalidNamespaceError, match="names the chat user"):
+            bad()
 
 
 async def test_the_agent_answers_with_quotations(stack: Stack, token: str) -> None:

@@ -141,7 +141,8 @@ def test_who_did_it_is_marked_as_what_the_file_says(
     assert {line["actor"] for line in again if line.get("mnemoscope") == "knowledgeedit"} == {"ada"}
 
 
-def test_every_column_of_json_has_a_shape() -> None:
+def test_every_column_of_json_or_a_list_has_a_shape() -> None:
     every = {(model, column.attname) for model in exported() for column in columns(model)}
-    named = {pair for pair in every if pair[0]._meta.get_field(pair[1]).get_internal_type() == "JSONField"}
+    kinds = ("JSONField", "ArrayField")
+    named = {pair for pair in every if pair[0]._meta.get_field(pair[1]).get_internal_type() in kinds}
     assert set(SHAPES) == named

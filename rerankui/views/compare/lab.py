@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
+from memoryapp import proposals
 from memoryapp.compare import stability
 from memoryapp.compare.comparison import CompareError, compare
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Role, Run
+from memoryapp.proposals import ProposalError
 from memoryapp.runs import forks
 from memoryapp.runs.replaying import ForkError
 from memoryapp.runs.runner import runner
@@ -27,6 +32,8 @@ from rerankui.forms import RecallForm
 from rerankui.pages import is_partial
 
 USUAL = 5
+# Of what the address of the form carries, in characters; servers refuse addresses that are much longer.
+_LONGEST_ADDRESS, _LONGEST_FIELD = 1_000, 60
 KIND_WORDS: Mapping[str, str | Promise] = {
     "same": _("unchanged"),
     "shuffled": _("candidates shuffled"),
@@ -67,12 +74,32 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
         "kinds": [(kind, KIND_WORDS[kind], kind in kinds) for kind in stability.kinds_of(run, events)],
         "times": times,
         "prompts": stability.other_prompts(events),
+        "can_paraphrase": proposals.is_model_connected(),
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "has_filter": outline.found is not None and not outline.found.by_words_alone,
     }
     context |= _results(request, run, made)
     page = "partials/compare/lab_results.html" if is_partial(request) else "pages/compare/lab.html"
     return render(request, page, context, status=422 if error and request.method == "POST" else 200)
+
+
+@require_POST
+@requires(Role.DEBUGGER)
+def run_paraphrases(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Lets the model word the question otherwise, and leads back to the form, where its lines stand below those that
+    were typed and can be edited before anything is asked."""
+    run = own_run_or_404(request, pk)
+    typed = request.POST.copy()
+    lines = [line.strip() for line in typed.get("paraphrases", "").splitlines() if line.strip()]
+    try:
+        lines += proposals.paraphrases_proposed(run.owner, run.query, operator_of(request).user.get_username())
+    except ProposalError as refused:
+        messages.error(request, str(refused))
+    kinds = dict.fromkeys([*typed.getlist("kind"), "paraphrased"])
+    pairs = [("kind", kind) for kind in kinds if kind in stability.KINDS]
+    pairs += [(name, typed.get(name, "")[:_LONGEST_FIELD]) for name in ("times", "prompt") if typed.get(name)]
+    pairs += [("paraphrases", "\n".join(dict.fromkeys(lines))[:_LONGEST_ADDRESS])]
+    return redirect(f"{reverse('run_lab', args=[run.pk])}?{urlencode(pairs)}")
 
 
 def _begun(request: HttpRequest, run: Run, planned: stability.PlannedRepetitions | None) -> HttpResponse:

@@ -25,7 +25,7 @@ def run_times(request: HttpRequest) -> HttpResponse:
     """Narrowed like the list of runs; costs by the chat user alone, because agents' questions have no other filter."""
     owners = visible_owners(request)
     filters = RunFilter(request.GET, owners=owners)
-    listed = filtered(Run.objects.by_hand().filter(owner__in=owners), filters.chosen)
+    listed = filtered(Run.objects.by_hand().made_here().filter(owner__in=owners), filters.chosen)
     runs = stage_times(listed.select_related("owner"))
     now, zone = timezone.now(), timezone.get_current_timezone()
     payers = owners.filter(name=filters.chosen["user"]) if filters.chosen["user"] else owners
