@@ -66,7 +66,7 @@ STOREYS = (
     },
     {"transfer"},
     {"import_files"},
-    {"demo", "erasure", "history", "suggestions"},
+    {"bulk", "demo", "erasure", "history", "suggestions"},
     {"assistant", "consolidation", "explain"},
     {"compare"},
     {"admin", "api", "bench", "inbox", "pipeline", "tasks"},
