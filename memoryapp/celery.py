@@ -24,6 +24,7 @@ from memoryapp.embedded import watchdog
 from memoryapp.operations import heartbeats, startup
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.operations.pauses import StagePaused
+from memoryapp.telemetry import ended
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 # Django's checks examine the code and import every page, of which a worker shows none.
@@ -184,5 +185,10 @@ def _refuse_unusable_database(**_: Any) -> None:
         sys.exit(refusal)
 
 
+def _begin_telemetry(**_: Any) -> None:
+    ended.begin()
+
+
 signals.worker_init.connect(_refuse_unusable_database)
+signals.worker_init.connect(_begin_telemetry)
 signals.beat_init.connect(_refuse_unusable_database)

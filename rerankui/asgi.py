@@ -19,6 +19,7 @@ from memoryapp.embedded import watchdog  # noqa: E402
 from memoryapp.operations import startup  # noqa: E402
 from memoryapp.operations.database import in_thread  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
+from memoryapp.telemetry import ended  # noqa: E402
 from rerankui.routing import sockets  # noqa: E402
 from rerankui.web import server_limits, socket_closes, uploads  # noqa: E402
 from rerankui.web.draining import draining  # noqa: E402
@@ -47,6 +48,7 @@ def _begin(reactor: Any) -> None:
     runner.bind()
     draining.listen(runner, reactor.stop, reactor.callFromThread)
     watchdog.ping_from_loop()
+    ended.begin()
     _beginning.append(asyncio.get_running_loop().create_task(_refuse_unusable_database()))
 
 

@@ -59,6 +59,7 @@ ENGLISH: Mapping[str, str] = {
     "late_search": "The time for the whole run was over before search had found anything; nothing was chosen.",
     # How it is known what another program chose.
     "foreign_reranked": "Chosen is what the program's reranker returned.",
+    "foreign_returned": "Chosen is what the search of the memory returned of what it had found.",
     "foreign_in_prompt": "Chosen are the documents whose words the model was sent afterwards.",
     "foreign_all_found": "The trace does not say what was used, so everything found counts as chosen.",
     # How a run was ended from outside.

@@ -26,6 +26,7 @@ from memoryapp.operations.outages import is_outage
 from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry
 from memoryapp.runs.leases import LEASE
 from memoryapp.runs.recording import finished_columns
+from memoryapp.telemetry import ended
 
 ABANDONED = Note("abandoned")
 CRASHED = Note("crashed")
@@ -104,6 +105,7 @@ def _close(run_id: UUID, lease: timedelta) -> bool:
     if lost:
         logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)
     metrics.run_finished(events, owner=run.owner_id)
+    ended.run_ended(run_id)
     return True
 
 

@@ -35,6 +35,7 @@ from memoryapp.operations import metrics
 from memoryapp.runs.journal import EventRow, EventsLost, Journal, JournalEntry
 from memoryapp.runs.notices import Announce
 from memoryapp.runs.progress import Showing
+from memoryapp.telemetry import ended
 
 # After these events the run waits for a model, or ends.
 _BEFORE_WAITING = (TurnStarted, Retried, SteppedDown, RunFinished)
@@ -109,6 +110,7 @@ class Recorder:
         self.events = events
         if ending:
             metrics.run_finished(events, owner=owner)
+            ended.run_ended(self.run_id)
 
     def show(self, progress: ModelProgress) -> None:
         """Shows progress to people who watch; the turn's event will contain it in full."""

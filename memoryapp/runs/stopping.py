@@ -16,6 +16,7 @@ from django.db import transaction
 from memoryapp.models import Run
 from memoryapp.operations import metrics
 from memoryapp.runs import closing
+from memoryapp.telemetry import ended
 
 
 class Stopped(Exception):
@@ -86,9 +87,10 @@ def stop(run_id: UUID, by: str) -> bool:
             return False
         run.stopped_by = by
         run.save(update_fields=["stopped_by"])
-        ended, _lost = closing.end(run, closing.stopped_event(by)) if run.state == Run.State.PENDING else ([], 0)
-    if ended:
-        metrics.run_finished(ended, owner=run.owner_id)
+        events, _lost = closing.end(run, closing.stopped_event(by)) if run.state == Run.State.PENDING else ([], 0)
+    if events:
+        metrics.run_finished(events, owner=run.owner_id)
+        ended.run_ended(run_id)
     stop_here(run_id, by)
     return True
 

@@ -21,6 +21,7 @@ from memoryapp.engine.events import (
     Event,
     ModelReplied,
     PromptMessage,
+    QueryEnriched,
     RunFinished,
     RunStarted,
     Selected,
@@ -38,6 +39,7 @@ from memoryapp.traces.steps import (
     ForeignDocument,
     ModelCall,
     RerankCall,
+    RewriteCall,
     SearchCall,
     ToolCallRun,
     TraceStep,
@@ -95,6 +97,19 @@ class TraceCourse:
 
     @cached_property
     def searches(self) -> list[tuple[SentSpan, SearchCall]]:
+        """Searches without those that enclose others."""
+        enclosing = {span.id for span, _search in self.enclosing}
+        return [each for each in self._every_search if each[0].id not in enclosing]
+
+    @cached_property
+    def enclosing(self) -> list[tuple[SentSpan, SearchCall]]:
+        """Searches of a memory in which another search ran: what they returned was chosen of what that one found."""
+        parents = {span.id: span.parent for span in self.spans}
+        around = {id for span, _search in self._every_search for id in _ancestors(span.id, parents)}
+        return [each for each in self._every_search if each[0].id in around]
+
+    @cached_property
+    def _every_search(self) -> list[tuple[SentSpan, SearchCall]]:
         return [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, SearchCall)]
 
     @cached_property
@@ -110,7 +125,8 @@ class TraceCourse:
     def query(self) -> str:
         """What was asked: of the whole, else of the first search, else of the first model."""
         around = [step.meaning.query for step in self.steps if isinstance(step.meaning, EnclosingCall)]
-        searched = [search.query for _span, search in self.searches] + [each.query for _span, each in self.reranks]
+        searched = [search.query for _span, search in self._every_search]
+        searched += [each.query for _span, each in self.reranks]
         sent = [message for _span, call in self.calls[:1] for message in call.messages]
         users = [message.content for message in sent if message.role == "user"]
         asked = (*around[:1], *searched, *users[-1:], *around[1:], asked_in(self.root.attributes.get("input.value")))
@@ -120,7 +136,10 @@ class TraceCourse:
     @cached_property
     def documents(self) -> list[ForeignDocument]:
         lists = [search.documents for _span, search in self.searches] or [each.given for _s, each in self.reranks]
-        return documents.once_each([*lists, *(each.ranked for _span, each in self.reranks)])
+        returned = [each.ranked for _span, each in self.reranks]
+        found = documents.once_each(lists)
+        beyond = documents.once_each([*returned, *(search.documents for _span, search in self.enclosing)])
+        return documents.joined(found, beyond)
 
     def events(self) -> list[Timed]:
         """Every event so far, in order of time; with the last one when the trace is over."""
@@ -150,6 +169,7 @@ class TraceCourse:
         return RunStarted(STRATEGY, self.query, facts, "", models[0] if models else "", next(iter(vectors), ""))
 
     def _between(self) -> Iterator[Timed]:
+        yield from self._rewritten()
         yield from self._found()
         before: tuple[PromptMessage, ...] = ()
         for turn, (span, call) in enumerate(self.calls, start=1):
@@ -160,6 +180,11 @@ class TraceCourse:
         tools = [(step.span, step.meaning) for step in self.steps if isinstance(step.meaning, ToolCallRun)]
         for span, tool in tools[:MOST_TOOLS]:
             yield self._at(span.ended), _used(span, tool, by_model=tool.name in asked)
+
+    def _rewritten(self) -> Iterator[Timed]:
+        for step in self.steps:
+            if isinstance(step.meaning, RewriteCall):
+                yield self._at(step.span.ended), _rewriting(step.span, step.meaning, self.query)
 
     def _found(self) -> Iterator[Timed]:
         """The searches, and what they found together."""
@@ -182,6 +207,8 @@ class TraceCourse:
     def _finished(self, events: Sequence[Event], ended: datetime) -> RunFinished:
         chosen, why = self._chosen()
         scores = {documents.id_of(each): each.score for each in self.documents}
+        for _span, search in self.enclosing:
+            scores |= {documents.id_of(each): each.score for each in search.documents}
         for _span, rerank in self.reranks:
             scores |= {documents.id_of(each): each.score for each in rerank.ranked}
         selected = tuple(Selected(id, rank, "", scores.get(id) or 0.0, 0) for rank, id in enumerate(chosen, start=1))
@@ -194,18 +221,43 @@ class TraceCourse:
 
     def _chosen(self) -> tuple[list[str], str]:
         """The ids of what was chosen, best first, and a code that says by what that is known."""
+        if self.enclosing and (returned := self.enclosing[0][1].documents):
+            return [documents.id_of(each) for each in documents.once_each([returned])], "foreign_returned"
         if self.reranks:
             ranked = documents.once_each([self.reranks[-1][1].ranked])
             return [documents.id_of(each) for each in ranked], "foreign_reranked"
         if not self.documents:
             return [], ""
-        last = max(span.ended for span, _search in self.searches)
+        last = max((span.ended for span, _search in self.searches), default=0)
         asked = [call for span, call in self.calls if span.ended >= last]
         sent = _one_line(message.content for call in asked for message in call.messages)
         if sent and any(each.text for each in self.documents):
             found = [documents.id_of(each) for each in self.documents if _is_in(each, sent)]
             return found, "foreign_in_prompt"
         return [documents.id_of(each) for each in self.documents], "foreign_all_found"
+
+
+def _ancestors(id: str, parents: Mapping[str, str]) -> Iterator[str]:
+    """The spans around a span, the nearest first; a circle, which only a fault makes, ends."""
+    seen = {id}
+    while (id := parents.get(id, "")) and id not in seen:
+        seen.add(id)
+        yield id
+
+
+def _rewriting(span: SentSpan, rewrite: RewriteCall, query: str) -> QueryEnriched:
+    call = rewrite.call
+    return QueryEnriched(
+        query=rewrite.query or query,
+        enriched=rewrite.line or rewrite.query or query,
+        note="",
+        seconds=span.seconds,
+        input_tokens=call.input_tokens,
+        output_tokens=call.output_tokens,
+        cost_usd=call.cost_usd,
+        model=call.model,
+        cause=span.text("error.type"),
+    )
 
 
 def _is_wrapped(span: SentSpan, calls: Sequence[tuple[SentSpan, ModelCall]]) -> bool:

@@ -39,6 +39,12 @@ def once_each(lists: Iterable[Sequence[ForeignDocument]]) -> list[ForeignDocumen
     return [found[id] for id in sorted(found, key=lambda id: places[id])][:RANKED]
 
 
+def joined(found: Sequence[ForeignDocument], beyond: Iterable[ForeignDocument]) -> list[ForeignDocument]:
+    """The documents that were found, then those ``beyond`` them that are none of these."""
+    known = {id_of(each) for each in found}
+    return [*found, *(each for each in beyond if id_of(each) not in known)][:RANKED]
+
+
 def candidates(documents: Sequence[ForeignDocument]) -> tuple[Candidate, ...]:
     """The documents in this order, none of them twice."""
     return tuple(_candidate(document, rank) for rank, document in enumerate(documents, start=1))

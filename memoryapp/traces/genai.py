@@ -19,6 +19,7 @@ from memoryapp.traces.steps import (
     ForeignDocument,
     Meaning,
     ModelCall,
+    RewriteCall,
     SearchCall,
     ToolCallRun,
 )
@@ -31,7 +32,9 @@ def meaning(span: SentSpan) -> Meaning | None:
     """What the span means; None if it is none of this convention."""
     operation = span.text(OPERATION)
     if operation in _CHATS or (not operation and _is_chat(span)):
-        return _asked(span)
+        call = _asked(span)
+        is_rewrite = span.text("mnemoscope.part") == "enricher"
+        return RewriteCall(_last_of_user(call.messages), call.text, call) if is_rewrite else call
     read = _READERS.get(operation)
     if read:
         return read(span)

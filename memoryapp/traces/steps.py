@@ -75,7 +75,16 @@ class EnclosingCall:
     answer: str = ""
 
 
-Meaning = SearchCall | RerankCall | ModelCall | ToolCallRun | EmbeddingCall | EnclosingCall
+@dataclass(frozen=True, slots=True)
+class RewriteCall:
+    """A call that made the query into the ``line`` to search for; only this program says so of a call."""
+
+    query: str
+    line: str
+    call: ModelCall
+
+
+Meaning = RewriteCall | SearchCall | RerankCall | ModelCall | ToolCallRun | EmbeddingCall | EnclosingCall
 # A trace without any of these is no run.
 TELLING = (SearchCall, RerankCall, ModelCall, ToolCallRun)
 

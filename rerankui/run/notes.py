@@ -61,6 +61,7 @@ WORDS: dict[str, Promise] = {
     "no_longer_stored": _("No longer stored: %(ids)s."),
     "not_replayable": _("The memory has changed since the run that this one forks, so that its replies no longer fit."),
     "foreign_reranked": _("Chosen is what the program’s reranker returned."),
+    "foreign_returned": _("Chosen is what the search of the memory returned of what it had found."),
     "foreign_in_prompt": _("Chosen are the documents whose words the model was sent afterwards."),
     "foreign_all_found": _("The trace does not say what was used, so everything found counts as chosen."),
     "cut": _("Cut at %(limit)s characters: %(ids)s."),

@@ -305,3 +305,16 @@ async def test_models_are_those_of_the_provider_or_of_the_settings(client: Async
     settings.LLM_BASE_URL = ""
     assert (await client.get("/v1/models")).json() == {"object": "list", "data": []}
     assert (await ask(client, headers={"X-Provider-Key": KEY})).status_code == 404
+
+
+async def test_a_run_belongs_to_the_span_of_its_caller_and_a_broken_header_breaks_nothing(client: AsyncClient) -> None:
+    span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    question = {"user": "anna", "query": QUESTION}
+    for header, kept in ((span, span), ("00-" + "0" * 32 + span[35:], ""), ("zz", "")):
+        assert (await ask(client, headers={"traceparent": header})).status_code == 200
+        for path in ("/v1/recall", "/v1/qa"):
+            asked = {**question, "strategy": "vector"} if path == "/v1/recall" else question
+            answer = await client.post(path, asked, content_type="application/json", headers={"traceparent": header})
+            assert answer.status_code == 200, answer.content
+        runs = [run.traceparent async for run in Run.objects.order_by("-created_at")[:3]]
+        assert runs == [kept] * 3

@@ -45,7 +45,7 @@ STOREYS = (
     {"documents", "importers"},
     {"clients", "environment", "models"},
     {"accounts", "operations", "outgoing"},
-    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "webhooks", "work"},
+    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "telemetry", "webhooks", "work"},
     {"backups", "past", "sessions"},
     {"apps", "celery", "curation", "search", "settings"},
     {"browsing", "knowledge", "runs"},
