@@ -71,11 +71,19 @@ def _forecast(kind: BulkWork.Kind, topics: int, chars: int) -> BulkForecast:
         price = settings.EMBEDDING_PRICE / 1_000_000 if settings.EMBEDDING_PRICE >= 0 else None
         return BulkForecast(kind, topics, 0, tokens, 0.0 if is_free else None if price is None else tokens * price)
     if not is_model_connected():
-        refusal = _("No chat model is connected to extract facts.") if kind == Kind.EXTRACT else ""
-        return BulkForecast(kind, topics, 0, 0, 0.0, refusal)
+        return BulkForecast(kind, topics, 0, 0, 0.0, _refusal(kind))
     tokens = chars // CHARS_A_TOKEN + topics * QUESTION_TOKENS
     dollars = price_of_token(_AGENTS[kind])
     return BulkForecast(kind, topics, topics, tokens, None if dollars is None else tokens * dollars)
+
+
+def _refusal(kind: BulkWork.Kind) -> str:
+    """Why it cannot be done without a chat model; empty if it can."""
+    if is_model_connected() or kind in (Kind.SPLIT, Kind.EMBED):
+        return ""
+    if kind == Kind.EXTRACT:
+        return _("No chat model is connected to extract facts.")
+    return _("No chat model is connected to write summaries.")
 
 
 @transaction.atomic
@@ -87,8 +95,8 @@ def ask(owner: ChatUser, topics: Sequence[int], kind: BulkWork.Kind, by: str) ->
         raise CurationError(_("Choose at least one live topic."))
     if len(live) > MOST_TOPICS:
         raise CurationError(_("At most %(n)d topics at once; narrow the list first.") % {"n": MOST_TOPICS})
-    if kind == Kind.EXTRACT and not is_model_connected():
-        raise CurationError(_("No chat model is connected to extract facts."))
+    if refusal := _refusal(kind):
+        raise CurationError(refusal)
     made = BulkWork.objects.create(owner=owner, kind=kind, asked_by=by[:150])
     BulkTopic.objects.bulk_create(BulkTopic(owner=owner, work=made, topic=topic) for topic in live)
     return made

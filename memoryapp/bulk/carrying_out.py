@@ -22,7 +22,6 @@ from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.models import (
     BulkTopic,
     BulkWork,
-    Message,
     PassageMessage,
     PassageVector,
     Topic,
@@ -32,7 +31,6 @@ from memoryapp.models import (
 )
 from memoryapp.operations.waits import waiting
 from memoryapp.proposals import ProposalError
-from memoryapp.reading import content
 from memoryapp.search import profiles
 
 MOST_TRIES = 3
@@ -98,11 +96,7 @@ def _postpone(work: BulkWork, row: BulkTopic, fault: str) -> bool:
 
 def _summarise(work: BulkWork, row: BulkTopic, topic: Topic) -> None:
     _leave_to_people(work, topic)
-    if proposals.is_model_connected():
-        summary = proposals.summary_proposed(work.owner, [topic], work.asked_by)
-    else:
-        messages = [content(message) for message in Message.objects.filter(topic=topic).in_order()]
-        summary = proposals.summary_extracted(messages)
+    summary = proposals.summary_written(work.owner, topic, work.asked_by)
     _swap(work, row, curation.plan_edit(work.owner, topic.pk, summary), TopicEdit.Kind.EDIT)
 
 
