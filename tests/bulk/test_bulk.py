@@ -222,5 +222,6 @@ def test_the_pages_forecast_begin_show_stop_and_undo(
     as_cora.post(shown, {"undo": "1"})
     assert "2 changes were undone." in get(as_cora, shown)
     assert summaries(anna) == ["Talk 0", "Talk 1", "Talk 2"]
-    all_ = get(as_cora, f"{address}?all=1&q=Talk+2")
-    assert "1 topic is chosen" in all_
+    listed = get(as_cora, f"/memory/{anna.pk}/topics/?q=Talk&script=latin")
+    assert f'href="{address}?q=Talk&amp;script=latin&amp;all=1"' in listed
+    assert "1 topic is chosen" in get(as_cora, f"{address}?all=1&q=Talk+2")
