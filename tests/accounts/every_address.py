@@ -247,6 +247,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("sessions", "message"): lambda: memory["message"].pk,
         ("runs", "item"): lambda: f"Person:{memory['person'].pk}",
         ("runs", "part"): lambda: "topics",
+        ("runs", "document"): lambda: "1",
         ("runs", "sha256"): lambda: MEDIA_HASH,
         ("users", "name"): lambda: memory["chatuser"].name,
         ("users", "id"): lambda: f"Person:{memory['person'].pk}",
