@@ -24,7 +24,6 @@ from memoryapp.embedded import watchdog
 from memoryapp.operations import heartbeats, startup
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.operations.pauses import StagePaused
-from memoryapp.telemetry import ended
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 # Django's checks examine the code and import every page, of which a worker shows none.
@@ -185,6 +184,8 @@ def _refuse_unusable_database(**_: Any) -> None:
 
 
 def _begin_telemetry(**_: Any) -> None:
+    from memoryapp.telemetry import ended  # noqa: PLC0415 rows can be imported only once Django is set up
+
     ended.begin()
 
 
