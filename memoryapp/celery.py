@@ -157,6 +157,7 @@ app.conf.update(
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
         "end-quiet-traces": _every(10.0, "end_quiet_traces"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
+        "watch-nights": _every(10.0, "watch_nights"),
         "evaluate-asked": _every(3.0, "evaluate_asked"),
         "embed-pending": _every(10.0, "embed_pending"),
         "index-talk": _every(2.0, "index_talk"),
@@ -184,7 +185,7 @@ def _refuse_unusable_database(**_: Any) -> None:
 
 
 def _begin_telemetry(**_: Any) -> None:
-    from memoryapp.telemetry import ended  # noqa: PLC0415 rows can be imported only once Django is set up
+    from memoryapp.telemetry import ended  # noqa: PLC0415 it has models, which are loaded after this module
 
     ended.begin()
 

@@ -1,4 +1,5 @@
-"""The inbox of a memory: what waits for a person, which are suggestions, findings, requests to forget and failures."""
+"""The inbox of a memory: what waits for a person, which are suggestions, findings, requests to forget, failures and
+alarms."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from memoryapp.models import (
     ChatUser,
     Finding,
     ForgetRequest,
+    GoldenAlarm,
     ImportFile,
     Message,
     Suggestion,
@@ -36,10 +38,11 @@ class Waiting:
     findings: int = 0
     failures: int = 0
     forgetting: int = 0
+    alarms: int = 0
 
     @property
     def total(self) -> int:
-        return self.suggestions + self.findings + self.failures + self.forgetting
+        return self.suggestions + self.findings + self.failures + self.forgetting + self.alarms
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ def waiting_in(owner: ChatUser) -> Waiting:
         "findings": [Finding.objects.filter(owner=owner, state=Finding.State.WAITING)],
         "failures": [*_failed(owner)],
         "forgetting": [ForgetRequest.objects.filter(owner=owner)],
+        "alarms": [GoldenAlarm.objects.filter(owner=owner)],
     }
     first, *others = [_named(each, noun) for noun, found in rows.items() for each in found]
     counted = Counter(first.union(*others, all=True))
@@ -99,6 +103,11 @@ def ask_to_forget(owner: ChatUser, names: Sequence[str], asked_by: str) -> list[
 def forgetting(owner: ChatUser) -> QuerySet[ForgetRequest]:
     """The messages that agents ask to have erased, the earliest request first."""
     return ForgetRequest.objects.filter(owner=owner).select_related("message").order_by("pk")
+
+
+def alarms(owner: ChatUser) -> QuerySet[GoldenAlarm]:
+    """Nights whose golden questions about this memory dropped, the latest first."""
+    return GoldenAlarm.objects.filter(owner=owner).select_related("night__nightly").order_by("-pk")
 
 
 def failures(owner: ChatUser, most: int) -> list[FailedWork]:

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import clients, curation, prompt_versions, reading
 from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
+from memoryapp.browsing.meaning import NearestRows, nearest_rows
 from memoryapp.browsing.neighbours import Neighbour, nearest
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.merger import MergeVerdict, judge_merge, propose_summary
@@ -41,6 +42,7 @@ __all__ = [
     "merge_judged",
     "merge_judged_by",
     "paraphrases_proposed",
+    "rows_alike",
     "summariser",
     "summary_extracted",
     "summary_proposed",
@@ -181,6 +183,13 @@ def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
     except EmbeddingError:
         return []
     return nearest(owner, vector.tolist(), embedder.profile, most)
+
+
+def rows_alike(owner: ChatUser, words: str) -> NearestRows:
+    """Returns the owner's topics, messages, people and facts nearest to ``words``, as a recall would find them; do not
+    call it in an event loop."""
+    row = profiles.serving()
+    return nearest_rows(owner, words, clients.embedder_of(profiles.profile_of(row)), row.pk)
 
 
 def _embedder() -> Embedder:

@@ -33,6 +33,7 @@ from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, EmbeddingProfile, Erasure, Evaluation, ImportFile, Work
+from memoryapp.nights import alarms, judging, schedule
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import is_outage
@@ -97,6 +98,14 @@ def evaluate_asked() -> None:
 async def _carry_on(row: Evaluation) -> None:
     async with open_clients() as opened:
         await passes.carry_on(row, opened)
+
+
+@app.task
+def watch_nights() -> None:
+    """Begins the golden sets of the night that are due, judges those that were asked, and mails what dropped."""
+    schedule.begin_due()
+    judging.judge_ended()
+    alarms.send_mail_due()
 
 
 @app.task

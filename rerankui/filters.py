@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import Q, QuerySet
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
@@ -95,7 +96,26 @@ class Filter(Choices):
 
     @property
     def order(self) -> tuple[str, str]:
-        return self.SORTS[self.sort]
+        return self.SORTS[self.sort or next(iter(self.SORTS))]
+
+
+class MeaningFilter(Filter):
+    """A list searched by its words, or by meaning as a recall searches; then it has the order of the scores."""
+
+    by = _choice(_("How to search"), _("by words"), [("meaning", _("by meaning"))])
+
+    @property
+    def is_by_meaning(self) -> bool:
+        return self.chosen["by"] == "meaning" and bool(self.chosen["q"])
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(value for name, value in self.chosen.items() if name != "by")
+
+    @property
+    def sort(self) -> str:
+        """Nothing for a search by meaning, which has an order of its own."""
+        return "" if self.is_by_meaning else super().sort
 
 
 class OwnerFilter(Filter):
@@ -103,7 +123,7 @@ class OwnerFilter(Filter):
     SORTS = {"name": ("name", "id")}
 
 
-class TopicFilter(Filter):
+class TopicFilter(MeaningFilter):
     """``topics`` are the numbers of those to list, of all of them when there are none."""
 
     placeholder = _("Search summaries, or Topic:42")
@@ -128,7 +148,7 @@ class TopicFilter(Filter):
     topics = NumbersField(required=False)
 
 
-class MessageFilter(Filter):
+class MessageFilter(MeaningFilter):
     placeholder = _("Search what was said")
     SORTS = {"newest": ("-sent_at", "-id")}
     role = _choice(_("Who"), pgettext_lazy("messages of", "everyone"), list(Message.Author.choices))
@@ -143,7 +163,7 @@ class MessageFilter(Filter):
     )
 
 
-class PersonFilter(Filter):
+class PersonFilter(MeaningFilter):
     placeholder = _("Search names, aliases, notes")
     SORTS = {"mentions": ("-mention_count", "-id"), "name": ("display_name", "id")}
     circle = _choice(_("Circle"), _("all circles"), list(Person.Circle.choices))
@@ -160,7 +180,7 @@ class ArtifactFilter(Filter):
     state = _choice(_("State"), _("any state"), list(Artifact.State.choices))
 
 
-class FactFilter(Filter):
+class FactFilter(MeaningFilter):
     placeholder = _("Search facts")
     SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
     type = _choice(_("Type"), _("all types"), list(Fact.Type.choices))
@@ -202,6 +222,34 @@ class RunFilter(OfOwnersFilter):
         _("all outcomes"),
         [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
     )
+
+
+class ClusterFilter(Choices):
+    """``topics`` are the ticked ones of a cluster, ``least`` is the score from which on all may be accepted at once."""
+
+    USUAL = 0.9
+    SCORES = ("1.00", "0.95", "0.90", "0.85", "0.80", "0.75", "0.70", "0.60", "0.50")
+    topics = NumbersField(required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["from"] = forms.ChoiceField(
+            label=_("Score"), required=False, choices=[(score, f"≥ {score}") for score in self.SCORES]
+        )
+        self.fields["from"].widget.attrs.update({"class": "field", "aria-label": _("Score")})
+        # What is not in the address is shown as chosen, too.
+        shown = cast(QueryDict, self.data).copy()
+        shown["from"] = f"{self.least:.2f}"
+        self.data = shown
+
+    @property
+    def least(self) -> float:
+        asked = self.data.get("from", "")
+        known = [float(score) for score in self.SCORES]
+        try:
+            return min(known, key=lambda score: abs(score - float(asked)))
+        except ValueError:
+            return self.USUAL
 
 
 class AgentFilter(OfOwnersFilter):

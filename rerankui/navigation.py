@@ -80,6 +80,7 @@ SECTIONS: Mapping[str, Destination] = {
 TABS: Mapping[str, tuple[Destination, ...]] = {
     "inbox": (
         Destination("inbox", pgettext_lazy("tab", "All"), "checklist", True),
+        Destination("clusters", _("Clusters"), "stack-2", True, also=_("similar topics, merge many")),
         Destination("queue", _("Suggestions"), "arrows-join", True, also=_("curate, queue, merge, split")),
         Destination("review", _("Findings"), "bulb", True, also=_("review, archivist, facts, people")),
         Destination("failures", _("Failures"), "alert-triangle", True, also=_("errors, faults")),
@@ -147,6 +148,11 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "golden_sets",
         "golden_set",
         "golden_question",
+        "nights",
+        "nightly",
+        "nightly_make",
+        "nightly_edit",
+        "nightly_remove",
     ),
     "topics": ("topic", "topic_blame", "topic_pick", "resplit", "change", "change_effect", "topic_map", "merge"),
     "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
@@ -159,6 +165,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
     "webhooks": ("webhook", "webhook_make", "webhook_edit", "webhook_secret", "webhook_delete"),
 }
 _OF_TAB: Mapping[str, tuple[str, ...]] = {
+    "clusters": ("clusters_undo",),
     "queue": ("suggestion",),
     "review": ("finding",),
     "pipeline": ("memory_pipeline", "work", "memory_work"),

@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 
 from rerankui.views import (
     agents,
+    clusters,
     embedding,
     erasure,
     filter_lab,
@@ -27,7 +28,7 @@ from rerankui.views.account import account, session
 from rerankui.views.ask import ask, recall
 from rerankui.views.compare import causes, compare, lab, several
 from rerankui.views.curation import change, merge, queue, resplit
-from rerankui.views.evaluations import evaluations, golden, start
+from rerankui.views.evaluations import evaluations, golden, nights, start
 from rerankui.views.history import history, undo
 from rerankui.views.imports import import_file, imports, memory_make
 from rerankui.views.knowledge import artifacts, extraction, facts, people, people_merge, row
@@ -81,6 +82,8 @@ urlpatterns = [
     # what waits for a person
     path("memory/<int:owner>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
+    path("memory/<int:owner>/inbox/clusters/", clusters.clusters, name="clusters"),
+    path("memory/<int:owner>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner>/queue/", queue.queue, name="queue"),
@@ -178,6 +181,12 @@ urlpatterns = [
     path("golden/questions/<int:pk>/", golden.golden_question, name="golden_question"),
     path("evaluations/<int:pk>/stop/", start.evaluation_stop, name="evaluation_stop"),
     path("evaluations/<int:pk>/", evaluations.evaluation, name="evaluation"),
+    path("nights/", nights.nightly_list, name="nights"),
+    path("nights/new/", nights.nightly_make, name="nightly_make"),
+    path("nights/<int:pk>/", nights.nightly, name="nightly"),
+    path("nights/<int:pk>/edit/", nights.nightly_edit, name="nightly_edit"),
+    path("nights/<int:pk>/remove/", nights.nightly_remove, name="nightly_remove"),
+    path("nights/<int:pk>/act/", nights.nightly_act, name="nightly_act"),
     # what agents asked the models
     path("agents/", agents.agents, name="agents"),
     path("agents/endpoint/", agents.endpoint_trial, name="endpoint_trial"),

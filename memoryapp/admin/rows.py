@@ -164,6 +164,26 @@ class GoldenQuestionAdmin(ReadOnlyAdmin):
     raw_id_fields = ("owner",)
 
 
+@admin.register(models.NightlyRun)
+class NightlyRunAdmin(OwnerlessAdmin):
+    list_display = ("collection", "strategy", "hour", "zone", "is_on", "next_at", "made_by")
+    list_filter: ClassVar[Any] = ("is_on", "strategy")
+
+
+@admin.register(models.GoldenNight)
+class GoldenNightAdmin(OwnerlessAdmin):
+    list_display = ("nightly", "at", "state", "reason", "is_alarm", "mail")
+    list_filter: ClassVar[Any] = ("state", "is_alarm")
+    list_select_related: ClassVar[Any] = ("nightly",)
+    raw_id_fields = ("evaluation", "against")
+
+
+@admin.register(models.GoldenAlarm)
+class GoldenAlarmAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "night_id", "at")
+    raw_id_fields = ("owner", "night")
+
+
 @admin.register(models.RawReply)
 class RawReplyAdmin(ReadOnlyAdmin):
     list_display = ("event_id", "owner")

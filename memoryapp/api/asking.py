@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 
+from memoryapp import past
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
 from memoryapp.api.shapes.conversation import conversation
@@ -42,7 +44,7 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     owner = owner_or_404(grant, body.user)
     validate(_numbers(body.parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
-    sent = _sent(body.media)
+    sent, moment = _sent(body.media), _moment(body.as_of)
     try:
         return lifecycle.begin(
             grant.token,
@@ -53,9 +55,18 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
             messages=messages,
             media=sent,
             traceparent=traceparent,
+            as_of=moment,
         )
     except TooManyRuns as error:
         raise _busy(error) from None
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Raises RequestRefused for a text that names no moment."""
+    try:
+        return None if text is None else past.moment_of(text.strip())
+    except (ValueError, OverflowError):
+        raise RequestRefused(422, f"as_of must be a day such as 2026-03-02 or a moment, not {quote(text)}.") from None
 
 
 def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:

@@ -82,8 +82,13 @@ class RunComparison:
 
 def compare(runs: Sequence[Run]) -> RunComparison:
     """Raises CompareError for fewer than two or too many runs, for runs of several memories, and while one goes on."""
-    runs = list({run.pk: run for run in runs}.values())
-    _check(runs)
+    distinct = list({run.pk: run for run in runs}.values())
+    _check(distinct)
+    return lined_up(distinct)
+
+
+def lined_up(runs: Sequence[Run]) -> RunComparison:
+    """The topics of different runs of one memory, also of a single run, which have all ended."""
     owner = runs[0].owner_id
     known = states_of_runs(owner, [run.pk for run in runs])
     ids = dict.fromkeys(id for each in known.values() for id in each.states)

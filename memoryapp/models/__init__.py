@@ -9,7 +9,15 @@ from memoryapp.models.agent import AgentCall
 from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
 from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
-from memoryapp.models.evaluation import Evaluation, GoldenQuestion, Grade, Judgement
+from memoryapp.models.evaluation import (
+    Evaluation,
+    GoldenAlarm,
+    GoldenNight,
+    GoldenQuestion,
+    Grade,
+    Judgement,
+    NightlyRun,
+)
 from memoryapp.models.heartbeat import Heartbeat
 from memoryapp.models.knowledge import (
     Artifact,
@@ -51,6 +59,7 @@ __all__ = [
     "Finding",
     "FindingMessage",
     "ForgetRequest",
+    "GoldenAlarm",
     "GoldenQuestion",
     "Grade",
     "Heartbeat",
@@ -62,6 +71,8 @@ __all__ = [
     "LoginSession",
     "Media",
     "Message",
+    "GoldenNight",
+    "NightlyRun",
     "Operator",
     "Passage",
     "PassageMessage",

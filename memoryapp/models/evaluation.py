@@ -117,3 +117,102 @@ class GoldenQuestion(Owned):
 
     def __str__(self) -> str:
         return f"{self.collection}: {self.question[:60]}"
+
+
+class NightlyRun(models.Model):
+    """A golden set that is asked each night at ``hour`` of ``zone`` by one strategy, ``most`` of its questions at most.
+
+    A night is compared with the ``baseline``, or without one with the last night that did not drop. When it drops,
+    ``recipients`` get mail, an address a line.
+    """
+
+    collection = models.CharField(pgettext_lazy("golden questions", "set"), max_length=80)
+    strategy = models.CharField(_("strategy"), max_length=16)
+    most = models.PositiveIntegerField(_("questions at most"))
+    hour = models.PositiveSmallIntegerField(_("hour"))
+    zone = models.CharField(_("time zone"), max_length=64)
+    is_on = models.BooleanField(_("asked each night"), default=True)
+    next_at = models.DateTimeField(_("next night"))
+    baseline = models.ForeignKey(
+        Evaluation, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("baseline")
+    )
+    recipients = models.TextField(_("mail to"), blank=True, db_default="")
+    made_by = models.CharField(_("by"), max_length=150)
+    made_at = models.DateTimeField(_("made"), auto_now_add=True)
+
+    class Meta:
+        ordering = ("collection", "pk")
+        indexes = (models.Index(fields=("next_at",), condition=models.Q(is_on=True), name="nightlyrun_due"),)
+        verbose_name = _("nightly run")
+        verbose_name_plural = _("nightly runs")
+
+    def __str__(self) -> str:
+        return f"{self.collection} ({self.strategy})"
+
+
+class GoldenNight(models.Model):
+    """One night of a golden set: its evaluation, what it was compared ``against``, and what came of it.
+
+    ``regressions`` are the figures that got worse (``figure, mean, low, high, n``). A night that could not be asked has
+    a ``reason``, a code, and ``failed`` questions. ``is_alarm`` marks those of which people were told. The mail about
+    one waits until ``mail_at``; ``mail_tries`` counts the attempts.
+    """
+
+    class State(models.TextChoices):
+        RUNNING = "running", pgettext_lazy("night", "running")
+        PASSED = "passed", pgettext_lazy("night", "as good as before")
+        DROPPED = "dropped", pgettext_lazy("night", "dropped")
+        FAILED = "failed", pgettext_lazy("night", "could not be asked")
+
+    class Mail(models.TextChoices):
+        NONE = "none", pgettext_lazy("mail", "none")
+        WAITING = "waiting", pgettext_lazy("mail", "waits")
+        SENT = "sent", pgettext_lazy("mail", "sent")
+        FAILED = "failed", pgettext_lazy("mail", "not sent")
+
+    nightly = models.ForeignKey(NightlyRun, models.CASCADE, related_name="nights", verbose_name=_("nightly run"))
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+    state = models.CharField(_("state"), max_length=8, choices=State, default=State.RUNNING)
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    evaluation = models.ForeignKey(
+        Evaluation, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("evaluation")
+    )
+    against = models.ForeignKey(
+        Evaluation, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("compared with")
+    )
+    regressions = models.JSONField(_("what got worse"), default=list, blank=True)
+    reason = models.CharField(_("reason"), max_length=16, blank=True)
+    failed = models.PositiveIntegerField(_("questions that failed"), default=0)
+    is_alarm = models.BooleanField(_("alarm"), default=False)
+    mail = models.CharField(_("mail"), max_length=8, choices=Mail, default=Mail.NONE)
+    mail_at = models.DateTimeField(_("mail is due"), null=True, blank=True)
+    mail_tries = models.PositiveSmallIntegerField(_("attempts"), default=0)
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (
+            models.Index(fields=("nightly", "-at", "-id"), name="night_log"),
+            models.Index(
+                fields=("id",), condition=models.Q(state="running") | models.Q(mail="waiting"), name="night_open"
+            ),
+        )
+        verbose_name = _("night")
+        verbose_name_plural = _("nights")
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d} {self.state}"
+
+
+class GoldenAlarm(Owned):
+    """A night that dropped, in the inbox of a memory whose questions it asked, until a person has seen it."""
+
+    night = models.ForeignKey(GoldenNight, models.CASCADE, related_name="alarms", verbose_name=_("night"))
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "night"), name="goldenalarm_once"),)
+        verbose_name = _("alarm of a golden set")
+        verbose_name_plural = _("alarms of golden sets")
+
+    def __str__(self) -> str:
+        return f"{self.night_id}"

@@ -7,7 +7,7 @@ and writes nothing.
 """
 
 from memoryapp.past.background import background_at, never_among
-from memoryapp.past.known import known_at, recall_at, rows_at
+from memoryapp.past.known import as_rows, known_at, recall_at, rows_at
 from memoryapp.past.messages import in_no_topic_at, messages_at
 from memoryapp.past.moments import just_after, just_before, moment_of
 from memoryapp.past.topics import (
@@ -23,6 +23,7 @@ from memoryapp.past.topics import (
 
 __all__ = [
     "LIVE_AT",
+    "as_rows",
     "as_then",
     "background_at",
     "first_moment",

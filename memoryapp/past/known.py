@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -38,14 +38,21 @@ def rows_at(owner_id: int, noun: str, moment: datetime) -> dict[str, dict[str, A
 
 def known_at(owner_id: int, noun: str, moment: datetime) -> list[Any]:
     """The people, facts or artifacts of that moment as rows, which are not to be saved."""
+    return as_rows(owner_id, noun, rows_at(owner_id, noun, moment).items())
+
+
+def as_rows(owner_id: int, noun: str, known: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Any]:
+    """Rows with these values by number, as ``rows_at`` has them."""
     model = MODELS[noun]
+    fields = {field.attname: field for field in model._meta.concrete_fields if field.name not in ("id", "owner")}
     rows = []
-    for number, values in rows_at(owner_id, noun, moment).items():
-        row = model(pk=int(number), owner_id=owner_id)
-        for field in model._meta.concrete_fields:
-            if field.attname in values and field.name not in ("id", "owner"):
-                setattr(row, field.attname, field.to_python(values[field.attname]))
-        rows.append(row)
+    for number, values in known:
+        own = {
+            name: fields[name].to_python(value) if isinstance(value, str) else value
+            for name, value in values.items()
+            if name in fields
+        }
+        rows.append(model(pk=int(number), owner_id=owner_id, **own))
     return rows
 
 

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from django.db.models import Count, OuterRef, Subquery
 from django.db.models.lookups import Exact
-from django.utils import timezone
 
 from memoryapp.models import EditedTopic, KnowledgeEdit, Topic, TopicMessage
 from memoryapp.models.topic import TopicQuerySet
@@ -72,7 +71,7 @@ def topics_of(messages: Iterable[int], owner_id: int, moment: datetime) -> dict[
     return {pair.message_id: pair.topic for pair in found}
 
 
-def first_moment(owner_id: int) -> datetime:
-    """When the first topic of this memory was made; now for a memory without topics."""
-    first = EditedTopic.objects.filter(owner=owner_id).order_by("edit_id").values_list("edit__at", flat=True).first()
-    return first or timezone.now()
+def first_moment(owner_id: int) -> datetime | None:
+    """When the first topics of this memory were made; None for a memory that never had any."""
+    sides = EditedTopic.objects.filter(owner=owner_id, side=Side.IN).order_by("edit__at", "edit_id")
+    return sides.values_list("edit__at", flat=True).first()

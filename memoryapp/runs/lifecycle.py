@@ -102,7 +102,7 @@ def start(
     if as_of is not None:
         if chosen.answers:
             raise ParameterError(_("Runs that answer in words search the memory of today only."))
-        messages, changes = [], {**(changes or {}), "as_of": as_of.isoformat()}
+        messages, changes = messages or [], {**(changes or {}), "as_of": as_of.isoformat()}
     return Run.objects.create(
         owner=owner,
         query=storable(query).strip()[:LONGEST_QUERY],

@@ -7,6 +7,13 @@ true of a split. It imports the models, ``curation``, the passage comparison of 
 """
 
 from memoryapp.suggestions.accepting import accept, take_back
+from memoryapp.suggestions.clusters import (
+    accept_from,
+    clusters,
+    decline_cluster,
+    merge_cluster,
+    take_back_edits,
+)
 from memoryapp.suggestions.making import MOST_OPEN, suggest, with_unchecked
 from memoryapp.suggestions.queue import (
     LEASE,
@@ -32,11 +39,15 @@ __all__ = [
     "SuggestionDecided",
     "QueueProgress",
     "accept",
+    "accept_from",
     "check_of",
+    "clusters",
     "decide",
+    "decline_cluster",
     "evidence_with",
     "holder",
     "lease",
+    "merge_cluster",
     "next_open",
     "opened",
     "progress",
@@ -45,6 +56,7 @@ __all__ = [
     "reopen",
     "suggest",
     "take_back",
+    "take_back_edits",
     "topics_of",
     "verdict_of",
     "with_unchecked",

@@ -25,6 +25,7 @@ from memoryapp.models import (
     ChatUser,
     Finding,
     ForgetRequest,
+    GoldenAlarm,
     GoldenQuestion,
     Grade,
     ImportFile,
@@ -58,7 +59,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan),
+        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm),
     )
 )
 _OWN = ("id", "owner")

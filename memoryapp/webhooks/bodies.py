@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
-from memoryapp.models import Erasure, Evaluation, Finding, Run, Suggestion, WebhookDelivery
+from memoryapp.models import Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.webhooks import announcing
 
 # Counts stop here, so that a message costs the same however much is waiting.
@@ -79,14 +79,18 @@ def _erasure(delivery: WebhookDelivery) -> Data | None:
 
 
 def _golden(delivery: WebhookDelivery) -> Data | None:
-    row = Evaluation.objects.filter(pk=delivery.subject).first()
-    if row is None:
+    night = GoldenNight.objects.select_related("nightly").filter(pk=delivery.subject).first()
+    if night is None:
         return None
     return {
-        "evaluation": row.pk,
-        "url": address_of("evaluation", row.pk),
-        "set": row.source,
-        "strategy": row.strategy,
+        "night": night.pk,
+        "url": address_of("nightly", night.nightly_id),
+        "set": night.nightly.collection,
+        "strategy": night.nightly.strategy,
+        "model": night.model or None,
+        "evaluation": night.evaluation_id,
+        "against": night.against_id,
+        "regressions": night.regressions,
     }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from memoryapp import past
 from memoryapp.models import ChatUser
 from rerankui.web.moment import PARAMETER, PastMoment, is_of_runs, is_shown_by, offered, past_of
 
@@ -20,6 +23,16 @@ class PastHead:
     @property
     def moment(self) -> PastMoment | None:
         return past_of(self._request)
+
+    @cached_property
+    def first(self) -> PastMoment | None:
+        """When the first topics of this memory were made, if that was later than the moment."""
+        first = past.first_moment(self._owner.pk) if self.moment else None
+        return PastMoment(first) if first and self.moment and self.moment.at < first else None
+
+    @property
+    def first_address(self) -> str:
+        return f"{self.action}?{PARAMETER}={self.first.text}" if self.first else ""
 
     @property
     def fault(self) -> str:

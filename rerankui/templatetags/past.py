@@ -6,10 +6,19 @@ from datetime import datetime
 
 from django import template
 
+from memoryapp.history import Record
+from memoryapp.models import KnowledgeEdit
 from memoryapp.past import just_before
+from rerankui.rows import list_address
 from rerankui.web.moment import PastMoment, written
 
 register = template.Library()
+
+
+@register.simple_tag
+def list_of(record: Record) -> str:
+    """The list that shows what a change concerns."""
+    return list_address(record.noun if isinstance(record, KnowledgeEdit) else "topic", record.owner_id)
 
 
 @register.filter

@@ -19,12 +19,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import extraction, suggestions
 from memoryapp.curation import CurationError
+from memoryapp.inbox import alarms as alarms_of
 from memoryapp.inbox import failures as failures_of
 from memoryapp.inbox import forgetting, waiting_in
 from memoryapp.models import ChatUser, Finding, Role, Suggestion
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.curation.queue_page import lines_of, other_holder
+from rerankui.evaluations.night_chart import worse_in
 
 FEW = 20
 MOST_FAILURES = 50
@@ -33,10 +35,12 @@ MOST_FAILURES = 50
 @require_http_methods(("GET", "HEAD", "POST"))
 def inbox(request: HttpRequest, owner: int) -> HttpResponse:
     """The first of each kind, and how many there are; posted, the ticked ones are decided, or a message
-    that was to be forgotten is kept."""
+    that was to be forgotten is kept, or an alarm was seen."""
     of = owner_or_404(request, owner)
     if request.method == "POST":
-        answer: HttpResponse = _kept(request, of) if "keep" in request.POST else _decide(request, of)
+        answers = {"keep": _kept, "seen": _seen}
+        act = next((act for name, act in answers.items() if name in request.POST), _decide)
+        answer: HttpResponse = act(request, of)
         return answer
     context = {
         "owner": of,
@@ -45,6 +49,7 @@ def inbox(request: HttpRequest, owner: int) -> HttpResponse:
         "findings": list(extraction.waiting(of).select_related("topic")[:FEW]),
         "failures": failures_of(of, FEW)[:FEW],
         "forgetting": list(forgetting(of)[:FEW]),
+        "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(of)[:FEW]],
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_change": operator_of(request).may(Role.CURATOR),
     }
@@ -136,4 +141,13 @@ def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     number = request.POST.get("keep", "")
     if number.isdecimal() and forgetting(owner).filter(pk=number[:18]).delete()[0]:
         messages.success(request, _("The message is kept."))
+    return redirect("inbox", owner=owner.pk)
+
+
+@requires(Role.CURATOR)
+def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    """Takes an alarm out of this inbox."""
+    number = request.POST.get("seen", "")
+    if number.isdecimal():
+        alarms_of(owner).filter(pk=number[:18]).delete()
     return redirect("inbox", owner=owner.pk)

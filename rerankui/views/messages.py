@@ -21,6 +21,7 @@ from memoryapp.models import ChatUser, Message, Role
 from rerankui.access import Request, message_or_404, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
 from rerankui.lists import of_items
+from rerankui.lists.by_meaning import NearList, near_list
 from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import Page, is_partial, page_around, page_of, show
@@ -36,20 +37,21 @@ Month = tuple[date, int]
 @require_safe
 def messages(request: Request, owner: int) -> HttpResponseBase:
     of, moment = owner_or_404(request, owner), moment_of(request)
-    filters = MessageFilter(request.GET)
+    filters, near = MessageFilter(request.GET), None
     at = _pointed_at(request, of)
     if moment:
         listed = _filtered_then(of, filters, moment)
         at = at if at and listed.filter(pk=at.pk).exists() else None
     else:
-        listed = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn))
+        near = None if at else near_list(of, filters, "messages")
+        listed = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn), near=near)
     facets = () if moment else of_items.message_facets()
     found = narrowed(listed, facets, request.GET).select_related("topic")
     columns = of_items.MESSAGES_THEN if moment else of_items.MESSAGES
-    if file := download(request, found, columns, filters.order, f"messages-{of.pk}"):
+    if file := download(request, found, columns, near.order if near else filters.order, f"messages-{of.pk}"):
         return file
-    page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
-    rows = list(page.rows)[::-1]
+    page = _page(request, found, filters, at, near)
+    rows = list(page.rows) if near else list(page.rows)[::-1]
     if moment:
         _shelve(of, rows, moment)
     months = messages_by_month(of) if not moment and _wants_months(request, filters) else []
@@ -65,6 +67,7 @@ def messages(request: Request, owner: int) -> HttpResponseBase:
         "at": at,
         "facets": counted(request, listed, facets, filters.order),
         "is_narrowed": is_some,
+        "near": near,
         "is_past": moment is not None,
         "may_erase": operator_of(request).may(Role.ADMIN),
         "months": months,
@@ -72,6 +75,14 @@ def messages(request: Request, owner: int) -> HttpResponseBase:
         "busiest": max((count for _month, count in months), default=0),
     }
     return show(request, "pages/messages.html", "partials/messages/messages.html", context)
+
+
+def _page(
+    request: Request, found: QuerySet[Message], filters: MessageFilter, at: Message | None, near: NearList | None
+) -> Page[Message]:
+    if near:
+        return near.page(found)
+    return page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
 
 
 def _wants_months(request: Request, filters: MessageFilter) -> bool:
@@ -104,20 +115,26 @@ def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter
     return found.count()
 
 
-def _filtered(owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool) -> QuerySet[Message]:
+def _filtered(
+    owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool, near: NearList | None
+) -> QuerySet[Message]:
     """Messages of a withdrawn import are listed alone, or around one of them that an old run leads to."""
     found, chosen = Message.objects.of(owner), filters.chosen
     if chosen["place"] == "withdrawn":
         found = found.filter(is_withdrawn=True)
     elif not with_withdrawn:
         found = found.present()
-    return _worded(found.active() if chosen["place"] == "active" else found, filters)
+    found = found.active() if chosen["place"] == "active" else found
+    return _of_kind(near.of(found), filters) if near else _worded(found, filters)
 
 
 def _worded(found: QuerySet[Message], filters: MessageFilter) -> QuerySet[Message]:
     chosen = filters.chosen
-    if chosen["q"]:
-        found = found.filter(text__icontains=chosen["q"])
+    return _of_kind(found.filter(text__icontains=chosen["q"]) if chosen["q"] else found, filters)
+
+
+def _of_kind(found: QuerySet[Message], filters: MessageFilter) -> QuerySet[Message]:
+    chosen = filters.chosen
     if chosen["role"]:
         found = found.filter(role=chosen["role"])
     if chosen["place"] == "forwarded":

@@ -49,16 +49,16 @@ def _read(request: HttpRequest) -> HttpResponse | None:
     text, is_read, route = request.GET[PARAMETER].strip(), request.method in _SAFE, _route(request)
     if route in OWN_USE:
         return None
+    moment = None
+    try:
+        moment = read(text) if text else None
+    except (ValueError, OverflowError):
+        request.past_fault = text  # type: ignore[attr-defined]
+    request.past = moment  # type: ignore[attr-defined]
     if text and not is_read and not is_sent(route):
         raise PermissionDenied(refusal())
-    moment = None
-    if text:
-        try:
-            moment = read(text)
-        except (ValueError, OverflowError):
-            request.past_fault = text  # type: ignore[attr-defined]
-            return None
-        request.past = moment  # type: ignore[attr-defined]
+    if text and moment is None:
+        return None
     if not is_read or getattr(request, "htmx", False) or (moment and moment.text == text):
         return None
     query = request.GET.copy()

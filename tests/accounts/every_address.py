@@ -42,6 +42,8 @@ from memoryapp.models import (
     Finding,
     FindingMessage,
     ForgetRequest,
+    GoldenAlarm,
+    GoldenNight,
     GoldenQuestion,
     Grade,
     ImportBatch,
@@ -50,6 +52,7 @@ from memoryapp.models import (
     Judgement,
     KnowledgeEdit,
     LoginSession,
+    NightlyRun,
     Passage,
     PassageVector,
     Pause,
@@ -170,6 +173,13 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Grade.objects.create(**owned, run=run, message=topic.message_set.all()[0], value=2),
         GoldenQuestion.objects.create(**owned, collection=WORD, question=f"{WORD} {SECRET}?", made_by=WORD),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
+        (
+            nightly := NightlyRun.objects.create(
+                collection=WORD, strategy="flash", most=9, hour=3, zone="UTC", next_at=timezone.now(), made_by=WORD
+            )
+        ),
+        (night := GoldenNight.objects.create(nightly=nightly, state="dropped")),
+        GoldenAlarm.objects.create(**owned, night=night),
         (hook := Webhook.objects.create(name=WORD, address=WORD, nonce=WORD, made_by=WORD)),
         WebhookDelivery.objects.create(webhook=hook, kind="run.finished", subject=str(run.pk), body=WORD, owner=anna),
     ]
@@ -249,6 +259,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("erasures", "pk"): lambda: 1,
         ("golden", "collection"): lambda: WORD,
         ("golden", "pk"): lambda: memory["goldenquestion"].pk,
+        ("nights", "pk"): lambda: memory["nightlyrun"].pk,
         ("evaluations", "pk"): lambda: memory["evaluation"].pk,
         ("agents", "pk"): lambda: memory["agentcall"].pk,
         ("ws", "pk"): lambda: memory["run"].pk,

@@ -64,7 +64,9 @@ EXPORTING = "export"
 OF_PROFILES = "embedding_"
 # and so are receivers of messages; tests/webhooks/test_webhook_pages.py
 OF_WEBHOOKS = "webhook"
-OTHER_RIGHTS = (ADMIN_ONLY, *API, OF_TOKENS, OF_OPERATORS, ERASING, EXPORTING, OF_PROFILES, OF_WEBHOOKS)
+# as are golden sets of the night; tests/nights/test_nightly_pages.py
+OF_NIGHTS = "night"
+OTHER_RIGHTS = (ADMIN_ONLY, *API, OF_TOKENS, OF_OPERATORS, ERASING, EXPORTING, OF_PROFILES, OF_WEBHOOKS, OF_NIGHTS)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 

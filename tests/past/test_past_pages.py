@@ -61,7 +61,10 @@ def test_topics_are_those_of_the_moment(anna: ChatUser, merged: tuple[Topic, Top
     assert "tag-dropped" not in then.split("<main")[1]
     assert rows(get(as_admin, f"{address}?{at(ago(5))}"), "topic") == [party.pk]
     assert rows(get(as_admin, f"{address}?{at(ago(5))}&state=retired"), "topic") == [tea.pk, cake.pk]
-    assert "No topics then" in get(as_admin, f"{address}?{at(ago(60))}")
+    before = get(as_admin, f"{address}?{at(ago(60))}")
+    assert "No topics then" in before
+    assert "The first topics of this memory were made on" in before
+    assert "The first topics of this memory were made on" not in then
     listed = json.loads(as_admin.get(f"{address}?{at(ago(20))}&format=json").content)
     assert [row["id"] for row in listed] == [tea.pk, cake.pk]
     assert "live" not in listed[0], "it would say what is live today"
@@ -124,8 +127,10 @@ def test_nothing_is_changed_from_the_past(anna: ChatUser, merged: tuple[Topic, T
         answer = as_admin.post(f"{address}?{moment}", {"op": "edit", "topics": party.pk, "summary": "x"})
         assert answer.status_code == 403, address
         assert "Go back to now" in answer.content.decode()
+        assert "Not while you look at the past" in answer.content.decode()
     refused = as_admin.get(f"/memory/{anna.pk}/people/add/?{moment}")
     assert refused.status_code == 403
+    assert "Not while you look at the past" in refused.content.decode()
     assert "Go back to now" in refused.content.decode()
     assert "This page cannot show the past" in get(as_admin, f"/memory/{anna.pk}/inbox/?{moment}")
     plain = as_admin.post(f"/memory/{anna.pk}/change/", {"op": "edit", "topics": party.pk, "summary": "x", "commit": 1})
@@ -225,3 +230,15 @@ def test_a_question_searches_the_memory_of_the_moment(
         assert refused.status_code == 422
         assert "search the memory of today only" in refused.content.decode()
     assert Run.objects.count() == 1, "none of several is started when one is refused"
+
+
+def test_a_change_leads_to_the_memory_before_and_after_it(
+    anna: ChatUser, merged: tuple[Topic, Topic, Topic], as_viewer: Client
+) -> None:
+    cake, tea, party = merged
+    edit = TopicEdit.objects.get(kind=TopicEdit.Kind.MERGE)
+    page = get(as_viewer, f"/memory/{anna.pk}/history/")
+    before, after = re.findall(r'href="(/memory/\d+/topics/\?as_of=[^"]+)"', page)[:2]
+    assert after.endswith(f"as_of={written(edit.at)}")
+    assert rows(get(as_viewer, before), "topic") == [tea.pk, cake.pk]
+    assert rows(get(as_viewer, after), "topic") == [party.pk]

@@ -126,7 +126,7 @@ async def test_a_chain_answers_from_what_the_retriever_found(memory: Mnemoscope,
         ["m1", "m2"],
         1,
     )
-    assert 0 < metadata["score"] <= 1
+    assert 0 <= metadata["score"] <= 1
     assert metadata["url"] == memory.run(metadata["run"]).url
     assert json.loads(document.model_dump_json())["metadata"] == metadata
     heard: list[str] = []

@@ -45,7 +45,8 @@ class RecallBody(StrictBody):
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
     Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
     content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen
-    topics, or the passages that answer.
+    topics, or the passages that answer. ``as_of`` is a day or a moment (ISO 8601) whose topics, people and facts are
+    searched, not by strategies that answer in words.
     """
 
     model_config = exemplified(user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5})
@@ -57,6 +58,7 @@ class RecallBody(StrictBody):
     strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
     include: Annotated[list[Literal["messages", "passages"]], Field(max_length=2)] = []
+    as_of: Annotated[str | None, Field(max_length=40)] = None
 
 
 class ChosenTopic(BaseModel):

@@ -23,7 +23,7 @@ from memoryapp.embedded.paths import CHECKOUT, DATABASE
 from memoryapp.environment import cores
 
 # Omits tests that need more than a database transaction or take long; Hypothesis makes fewer examples.
-_LEFT_OUT = ("browser", "peers", "processes", "loads", "commits", "slow")
+_LEFT_OUT = ("browser", "peers", "processes", "loads", "container", "commits", "slow")
 _QUICK = ("-m", f"not ({' or '.join(_LEFT_OUT)})", "--hypothesis-profile", "quick")
 # The one without windows comes first: its pages take half the processor time.
 _CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

@@ -29,6 +29,7 @@ from rerankui.curation.decisions import READS, Decisions
 from rerankui.curation.merged_summary import MODEL, survivor
 from rerankui.curation.proposal_words import failure_words
 from rerankui.curation.queue_page import around, consolidation_words, last_decided, other_holder, pace, parts_of
+from rerankui.curation.samples import note_opened
 from rerankui.pages import is_partial, show
 
 
@@ -125,6 +126,7 @@ def _page(
         "is_partial": is_partial(request),
     }
     if current is not None:
+        note_opened(request, current)
         is_open = current.state == Suggestion.State.OPEN
         if may_change and is_open:
             suggestions.lease(current, _user(request))

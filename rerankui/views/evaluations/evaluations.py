@@ -42,6 +42,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
     )
     page = page_of(request, passes, ("-started_at", "-id"), PAGE_SIZE)
     context = {"page": page, "may_start": operator_of(request).may(Role.DEBUGGER)}
+    context["may_schedule"] = operator_of(request).may(Role.ADMIN)
     return show(request, "pages/evaluations/evaluations.html", "partials/evaluations/evaluations.html", context)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
@@ -13,6 +13,7 @@ from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import FactFilter
 from rerankui.lists import of_items
+from rerankui.lists.by_meaning import near_list
 from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
@@ -27,9 +28,12 @@ def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
     filters = FactFilter(request.GET)
     if moment := moment_of(request):
         return _facts_then(request, of, filters, moment)
-    listed = Fact.objects.filter(owner=of)
+    listed: QuerySet[Fact] = Fact.objects.filter(owner=of)
+    near = near_list(of, filters, "facts")
     words = filters.chosen["q"]
-    if words:
+    if near:
+        listed = near.of(listed)
+    elif words:
         labels = Q(relation__icontains=words) | Q(category__icontains=words)
         listed = listed.filter(Q(content__icontains=words) | labels)
     if filters.chosen["time"] != "all":
@@ -38,9 +42,9 @@ def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
         listed = listed.filter(type=filters.chosen["type"])
     facets = of_items.fact_facets()
     found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.FACTS, filters.order, f"facts-{of.pk}"):
+    if file := download(request, found, of_items.FACTS, near.order if near else filters.order, f"facts-{of.pk}"):
         return file
-    page = page_of(request, found, filters.order)
+    page = near.page(found) if near else page_of(request, found, filters.order)
     context = {
         "owner": of,
         "filters": filters,
@@ -48,6 +52,7 @@ def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
         "holders": curation.heirs(of.pk, [fact.topic_id for fact in page if fact.topic_id]),
         "total": found.count(),
         "facets": counted(request, listed, facets),
+        "near": near,
         "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
         "is_partial": is_partial(request),
         "may_change": operator_of(request).may(Role.CURATOR),

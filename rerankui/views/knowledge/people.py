@@ -13,6 +13,7 @@ from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import PersonFilter
 from rerankui.lists import of_items
+from rerankui.lists.by_meaning import near_list
 from rerankui.lists.downloads import download
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
@@ -28,17 +29,20 @@ def people(request: HttpRequest, owner: int) -> HttpResponseBase:
     if moment := moment_of(request):
         return _people_then(request, of, filters, moment)
     listed = Person.objects.filter(owner=of)
+    near = near_list(of, filters, "people")
     words = filters.chosen["q"]
-    if words:
+    if near:
+        listed = near.of(listed)
+    elif words:
         names = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(bio__icontains=words)
         listed = listed.filter(names | Q(aliases__icontains=words))
     if filters.chosen["circle"]:
         listed = listed.filter(circle=filters.chosen["circle"])
     facets = of_items.people_facets()
     found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.PEOPLE, filters.order, f"people-{of.pk}"):
+    if file := download(request, found, of_items.PEOPLE, near.order if near else filters.order, f"people-{of.pk}"):
         return file
-    page = page_of(request, found, filters.order)
+    page = near.page(found) if near else page_of(request, found, filters.order)
     most = max((person.mention_count for person in page), default=0)
     context = {
         "owner": of,
@@ -50,6 +54,7 @@ def people(request: HttpRequest, owner: int) -> HttpResponseBase:
         **extraction_context(of),
         "chosen": request.GET.get("chosen", ""),
         "facets": counted(request, listed, facets),
+        "near": near,
         "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
         "is_partial": is_partial(request),
     }

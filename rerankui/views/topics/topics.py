@@ -18,6 +18,7 @@ from memoryapp.models import ChatUser, Message, Role, Topic
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import TopicFilter
 from rerankui.lists import of_topics
+from rerankui.lists.by_meaning import NearList, near_list
 from rerankui.lists.facets import counted, is_narrowed, narrowed
 from rerankui.pages import is_partial, page_of, show
 from rerankui.web.moment import moment_of
@@ -34,17 +35,20 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     of, moment = owner_or_404(request, owner), moment_of(request)
     filters = TopicFilter(request.GET)
     facets = of_topics.facets_of(of, request.GET, is_past=moment is not None)
-    listed = filtered_topics(of, filters, moment)
+    near = None if moment else near_list(of, filters, "topics")
+    listed = filtered_topics(of, filters, moment, near)
     found = narrowed(listed, facets, request.GET)
-    if file := of_topics.file_of_topics(request, of, found.order_by(*filters.order), moment):
+    ordered = found.order_by(*(near.order if near else filters.order))
+    if file := of_topics.file_of_topics(request, of, ordered, moment):
         return file
-    page = page_of(request, found, filters.order)
+    page = near.page(found) if near else page_of(request, found, filters.order)
     if moment:
         past.as_then(of.pk, page.rows, moment, is_live=filters.chosen["state"] != "retired")
     context: dict[str, Any] = {"owner": of, "filters": filters, "page": page, "total": found.count()}
     context |= {"facets": counted(request, listed, facets), "is_partial": is_partial(request)}
     context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
+    context["near"] = near
     context["is_past"] = moment is not None
     context["counts"] = topic_counts(of.pk, [topic.pk for topic in page], moment)
     context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
@@ -53,11 +57,16 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
 
 def matching_topics(owner: ChatUser, query: QueryDict) -> QuerySet[Topic]:
     """The owner's topics that the list with this address shows, on all of its pages."""
-    return narrowed(filtered_topics(owner, TopicFilter(query)), of_topics.facets_of(owner, query), query)
+    filters = TopicFilter(query)
+    listed = filtered_topics(owner, filters, near=near_list(owner, filters, "topics"))
+    return narrowed(listed, of_topics.facets_of(owner, query), query)
 
 
-def filtered_topics(owner: ChatUser, filters: TopicFilter, moment: datetime | None = None) -> QuerySet[Topic]:
-    """The owner's topics, or those of the moment, that pass the filters, whatever facet is chosen."""
+def filtered_topics(
+    owner: ChatUser, filters: TopicFilter, moment: datetime | None = None, near: NearList | None = None
+) -> QuerySet[Topic]:
+    """The owner's topics, or those of the moment, that pass the filters, whatever facet is chosen; with ``near``, of
+    those."""
     state = filters.chosen["state"] or ""
     conditions = STATES.get(state, {"is_live": True})
     if moment is None:
@@ -67,5 +76,7 @@ def filtered_topics(owner: ChatUser, filters: TopicFilter, moment: datetime | No
         found = rows.filter(owner=owner, **{name: value for name, value in conditions.items() if name != "is_live"})
     if filters.chosen["topics"]:
         found = found.filter(pk__in=filters.chosen["topics"])
+    if near:
+        return near.of(found)
     words = filters.chosen["q"]
     return topics_by_words(found, words, parse_topic_id(words)) if words else found

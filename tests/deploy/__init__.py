@@ -1,0 +1,1 @@
+"""The files with which the program is deployed: the image, the compose file and the units of systemd."""
