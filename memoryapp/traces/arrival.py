@@ -102,25 +102,25 @@ def _make(owner: ChatUser, traces: Sequence[Sequence[SentSpan]], token: ApiToken
     """Writes new traces with their runs, one table after the other; returns the runs."""
     if not traces:
         return []
-    now, told = timezone.now(), []
+    now, written = timezone.now(), []
     for spans in traces:
         course = TraceCourse(spans, now, any(not span.parent for span in spans))
-        told.append((uuid.uuid4(), course, course.events()))
+        written.append((uuid.uuid4(), course, course.events()))
     number = token.pk if token else None
     with connection.cursor() as cursor:
         with cursor.copy(_RUNS) as copy:
-            for run, course, timed in told:
+            for run, course, timed in written:
                 columns = _columns(course, timed, now)
                 copy.write_row((run, owner.pk, number, *_AT_FIRST.values(), *columns.values()))
         with cursor.copy(_TRACES) as copy:
-            for run, course, _timed in told:
+            for run, course, _timed in written:
                 copy.write_row((run, owner.pk, UUID(course.root.trace), course.is_over))
         with cursor.copy(_SPANS) as copy:
-            for run, course, _timed in told:
+            for run, course, _timed in written:
                 for span in course.spans:
                     copy.write_row((owner.pk, run, span.id, to_text(span)))
-        _write_events(cursor, owner, [(run, timed) for run, _course, timed in told])
-    return [run for run, _course, _timed in told]
+        _write_events(cursor, owner, [(run, timed) for run, _course, timed in written])
+    return [run for run, _course, _timed in written]
 
 
 def _write_events(cursor: Any, owner: ChatUser, runs: Iterable[tuple[UUID, Timed]]) -> None:
@@ -171,14 +171,14 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
     spans: dict[UUID, list[SentSpan]] = defaultdict(list)
     for number, body in TraceSpan.objects.filter(trace__in=traces).values_list("trace_id", "body"):
         spans[number].append(of_body(body))
-    told = []
+    written = []
     for trace in traces:
         course = TraceCourse(spans[trace.pk], now, is_over or trace.has_root or trace.run.is_finished)
-        told.append((trace.pk, course, course.events()))
+        written.append((trace.pk, course, course.events()))
     RunEvent.objects.filter(run__in=[trace.pk for trace in traces])._raw_delete("default")
     with connection.cursor() as cursor:
-        _write_events(cursor, owner, [(run, timed) for run, _course, timed in told])
-        rows = [{"run": run, **_columns(course, timed, now)} for run, course, timed in told]
+        _write_events(cursor, owner, [(run, timed) for run, _course, timed in written])
+        rows = [{"run": run, **_columns(course, timed, now)} for run, course, timed in written]
         cursor.executemany(_UPDATE_RUN, rows)
 
 
