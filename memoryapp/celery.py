@@ -163,6 +163,7 @@ app.conf.update(
         "index-talk": _every(2.0, "index_talk"),
         "read-artifacts": _every(5.0, "read_artifacts"),
         "archive-asked": _every(3.0, "archive_asked"),
+        "carry-on-bulk": _every(3.0, "carry_on_bulk"),
         "archive-due": _every(60.0, "archive_due"),
         "import-waiting": _every(2.0, "import_waiting"),
         "clear-import-files": _every(3600.0, "clear_import_files"),

@@ -30,11 +30,14 @@ from memoryapp.engine.events import (
     to_payload,
 )
 from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.memory import document_id
 from memoryapp.media import store
 from memoryapp.models import (
     AgentCall,
     ApiToken,
     Artifact,
+    BulkTopic,
+    BulkWork,
     ChatUser,
     EmbeddingProfile,
     Evaluation,
@@ -80,7 +83,7 @@ MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
 # Nouns whose rows an address under a memory names by themselves.
-OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview")
+OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview", "bulkwork")
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -106,11 +109,12 @@ def events(topic: Topic, person: Person) -> list[Event]:
     message = topic.message_set.all()[0]
     found = candidate(topic)
     talk = replace(found, id=f"Session:{message.pk}", rank=2)
+    document = replace(found, id=document_id("1"), rank=3)
     known = ItemCandidate(f"Person:{person.pk}", 1, 1, 0.5, 1.0, 1.0, 0.7, WORD, f"[Person:{person.pk}] {WORD}", True)
     chosen = Selected(found.id, 1, SECRET, 0.7, 1)
     return [
         RunStarted("flash", f"{WORD}?", {}, "", "", ""),
-        CandidatesFound((found, talk), 1, 0.01, people=(known,), sessions={talk.id: [message.pk]}),
+        CandidatesFound((found, talk, document), 1, 0.01, people=(known,), sessions={talk.id: [message.pk]}),
         Answered(f"{WORD} [1].", (Citation(1, found.id, message.pk, WORD),), "answered", 0.5, "extracts"),
         RunFinished((chosen,), (), "", "", totals=Totals(), context=(ContextPart("topics", 9, 3, 1),)),
     ]
@@ -162,6 +166,8 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Evaluation.objects.create(source=WORD, strategy="flash"),
         Judgement.objects.create(**owned, run=run, is_good=True),
         ForgetRequest.objects.create(**owned, message=topic.message_set.all()[0], asked_by=WORD),
+        (bulk := BulkWork.objects.create(**owned, kind="summarise", asked_by=WORD)),
+        BulkTopic.objects.create(**owned, work=bulk, topic=topic, fault=SECRET),
         SavedView.objects.create(
             **owned,
             list="topics",
@@ -243,6 +249,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("sessions", "message"): lambda: memory["message"].pk,
         ("runs", "item"): lambda: f"Person:{memory['person'].pk}",
         ("runs", "part"): lambda: "topics",
+        ("runs", "document"): lambda: "1",
         ("runs", "sha256"): lambda: MEDIA_HASH,
         ("users", "name"): lambda: memory["chatuser"].name,
         ("users", "id"): lambda: f"Person:{memory['person'].pk}",
