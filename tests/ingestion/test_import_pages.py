@@ -45,7 +45,9 @@ def given(client: Client, owner: ChatUser, content: str = CHAT, name: str = "Jul
     """Returns the page's answer to this file."""
     page = client.get(f"/memory/{owner.pk}/imports/").content.decode()
     ticket = page.partition("/imports/upload/")[2].partition('"')[0]
-    return client.post(f"/memory/{owner.pk}/imports/upload/{ticket}", {"file": SimpleUploadedFile(name, content.encode())}, **fields)
+    return client.post(
+        f"/memory/{owner.pk}/imports/upload/{ticket}", {"file": SimpleUploadedFile(name, content.encode())}, **fields
+    )
 
 
 def looked_through(client: Client, owner: ChatUser, content: str = CHAT) -> ImportFile:
