@@ -64,7 +64,7 @@ SENTENCES: Mapping[tuple[str, str], Promise] = {
         "The model asked for %(id)s but chose nothing (%(fallback)s); the first %(limit)s it asked for were used"
         " instead."
     ),
-    ("beyond_limit", "passages"): _("%(id)s was found, but only the first %(limit)s passages are shown."),
+    ("beyond_limit", "passages"): _("%(id)s was found and read, but only the %(limit)s nearest are shown."),
     ("not_in_context", ""): _("%(id)s was chosen, but its messages were in the conversation already."),
     ("not_in_context", "message"): _("%(id)s was chosen, but this message of it did not enter the context."),
     ("not_used", ""): _("%(id)s was in the context, and the answer does not use it."),

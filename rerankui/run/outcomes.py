@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted
 from memoryapp.engine.kinds.react import Answered
+from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline, read_in
 from memoryapp.engine.strategies import STRATEGIES
 from rerankui.run.notes import error_words, remarks
@@ -167,7 +168,13 @@ def _is_foreign(events: Sequence[Event]) -> bool:
 
 
 def _nothing_relevant(events: Sequence[Event]) -> str:
-    read = read_in(events)
+    read, started = read_in(events), Outline.of(events).started
+    if started and started.model == EMBEDDED_MODEL:
+        return ngettext(
+            "In place of a chat model the embedded scorer read %(n)d topic, which is not near enough to the question.",
+            "In place of a chat model the embedded scorer read %(n)d topics; none is near enough to the question.",
+            len(read),
+        ) % {"n": len(read)}
     return ngettext(
         "The model read %(n)d topic and found nothing relevant. That is respected.",
         "The model read %(n)d topics and found nothing relevant. That is respected.",
