@@ -24,7 +24,6 @@ from memoryapp.embedded import watchdog
 from memoryapp.operations import heartbeats, startup
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.operations.pauses import StagePaused
-from memoryapp.telemetry import ended
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 # Django's checks examine the code and import every page, of which a worker shows none.
@@ -164,6 +163,7 @@ app.conf.update(
         "index-talk": _every(2.0, "index_talk"),
         "read-artifacts": _every(5.0, "read_artifacts"),
         "archive-asked": _every(3.0, "archive_asked"),
+        "carry-on-bulk": _every(3.0, "carry_on_bulk"),
         "archive-due": _every(60.0, "archive_due"),
         "import-waiting": _every(2.0, "import_waiting"),
         "clear-import-files": _every(3600.0, "clear_import_files"),
@@ -186,6 +186,8 @@ def _refuse_unusable_database(**_: Any) -> None:
 
 
 def _begin_telemetry(**_: Any) -> None:
+    from memoryapp.telemetry import ended  # noqa: PLC0415 it has models, which are loaded after this module
+
     ended.begin()
 
 

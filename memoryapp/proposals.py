@@ -46,6 +46,7 @@ __all__ = [
     "summariser",
     "summary_extracted",
     "summary_proposed",
+    "summary_written",
     "topics_alike",
     "topics_proposed",
     "topics_segmented",
@@ -100,14 +101,26 @@ def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) ->
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
-    _check_connected()
     merged = _contents(owner, topics)
+    return _summary_asked(owner, topics, merged, asked_by) or _extract_of(merged)
+
+
+def summary_written(owner: ChatUser, topic: Topic, asked_by: str) -> str:
+    """Returns the model's summary of one topic. Raises ProposalError, also where it wrote none that can be used."""
+    summary = _summary_asked(owner, [topic], _contents(owner, [topic]), asked_by)
+    if not summary:
+        raise ProposalError(_("The model's answer cannot be used. It may do better when asked again."))
+    return summary
+
+
+def _summary_asked(owner: ChatUser, topics: Sequence[Topic], merged: Sequence[TopicContent], asked_by: str) -> str:
+    """Empty if the model wrote none that can be used."""
+    _check_connected()
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, clients.open_chat, asked_by)
     with metrics.merging(owner.pk):
         question = partial(propose_summary, merged, seconds=seconds, prompts=prompts)
-        summary = _answer(agent, topics, lambda chat: question(chat=chat))
-    return summary or _extract_of(merged)
+        return _answer(agent, topics, lambda chat: question(chat=chat))
 
 
 def paraphrases_proposed(owner: ChatUser, question: str, asked_by: str) -> list[str]:

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from memoryapp import clients, consolidation, erasure, extraction, import_files, suggestions, work
+from memoryapp import bulk, clients, consolidation, erasure, extraction, import_files, suggestions, work
 from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.artifacts import arrival, processing
 from memoryapp.artifacts.describing import Describer
@@ -32,7 +32,7 @@ from memoryapp.evaluation.questions import QuestionsError
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
-from memoryapp.models import ChatUser, EmbeddingProfile, Erasure, Evaluation, ImportFile, Work
+from memoryapp.models import BulkWork, ChatUser, EmbeddingProfile, Erasure, Evaluation, ImportFile, Work
 from memoryapp.nights import alarms, judging, schedule
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.logs import cause
@@ -48,6 +48,7 @@ from memoryapp.webhooks import log, sending
 
 FAILURES_KEPT = timedelta(days=90)
 EXTRACTION_SECONDS = 60.0
+BULK_SECONDS = 20.0
 # How many sweeps of sessions may run at once.
 DUE_LANES = 2
 # How many sweeps may read files at once, some of which a model describes.
@@ -173,6 +174,24 @@ def _describer() -> Describer | None:
     if not settings.LLM_BASE_URL:
         return None
     return Describer(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
+
+
+@app.task
+def carry_on_bulk() -> None:
+    """Carries on with work on many topics, until the next sweeps need the thread; other works take turns."""
+    with _lane("carry_on_bulk", 1) as is_free:
+        for row in list(bulk.going_on()) if is_free else ():
+            _carry_on_bulk(row)
+
+
+def _carry_on_bulk(row: BulkWork) -> None:
+    """One work for a while. A fault is logged, so that the others get their turn."""
+    try:
+        bulk.carry_on(row, until=extraction.enough_after(BULK_SECONDS))
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
+        _log_fault("Work %s on many topics does not go on.", row.pk)
 
 
 @app.task

@@ -109,6 +109,9 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
 # Pages that only the palette names.
 ELSEWHERE = (
     Destination("memory", _("This memory at a glance"), "layout-dashboard", True),
+    Destination(
+        "bulk", _("Work on many topics"), "refresh", True, Role.CURATOR, _("summaries again, split again, bulk")
+    ),
     Destination("topic_map", _("Map of topics"), "chart-dots", True),
     Destination("run_open", _("Open a run’s file"), "file-text"),
     Destination("run_times", _("Times and costs"), "chart-dots", also=_("latency, p95, slow runs, dollars a day")),
@@ -154,7 +157,18 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "nightly_edit",
         "nightly_remove",
     ),
-    "topics": ("topic", "topic_blame", "topic_pick", "resplit", "change", "change_effect", "topic_map", "merge"),
+    "topics": (
+        "topic",
+        "topic_blame",
+        "topic_pick",
+        "resplit",
+        "change",
+        "change_effect",
+        "topic_map",
+        "merge",
+        "bulk",
+        "bulk_work",
+    ),
     "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
     "facts": ("fact", "fact_edit", "fact_add", "fact_delete", "extraction"),
     "artifacts": ("artifact", "artifact_edit", "artifact_retry", "artifact_upload", "artifact_delete"),

@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 
 from rerankui.views import (
     agents,
+    bulk,
     clusters,
     embedding,
     erasure,
@@ -76,6 +77,9 @@ urlpatterns = [
     # what is missing, doubtful or never used
     path("quality/", quality.quality_of_all, name="quality_all"),
     path("memory/<int:owner>/quality/", quality.quality, name="quality"),
+    # work on many topics at once
+    path("memory/<int:owner>/bulk/", bulk.bulk, name="bulk"),
+    path("memory/<int:owner>/bulk/<int:bulkwork>/", bulk.bulk_work, name="bulk_work"),
     # views of lists that people keep
     path("memory/<int:owner>/views/", saved_views.view_save, name="view_save"),
     path("memory/<int:owner>/views/<int:savedview>/", saved_views.saved_view, name="saved_view"),

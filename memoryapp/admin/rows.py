@@ -304,6 +304,20 @@ class FindingAdmin(ReadOnlyAdmin):
     raw_id_fields = ("owner", "topic", "call", "follows", "edit")
 
 
+@admin.register(models.BulkWork)
+class BulkWorkAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "kind", "state", "asked_by", "asked_at", "at")
+    list_filter = ("kind", "state")
+    raw_id_fields = ("owner",)
+
+
+@admin.register(models.BulkTopic)
+class BulkTopicAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "work_id", "topic_id", "state", "tries", "fault")
+    list_filter = ("state",)
+    raw_id_fields = ("owner", "work", "topic", "edit")
+
+
 @admin.register(models.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "list", "name", "user", "is_shared", "at")

@@ -34,10 +34,12 @@ from memoryapp.runs import forks
 from memoryapp.runs.replaying import is_search_replayed
 
 When = Literal["then", "now"]
-Cause = Literal["none", "memory", "model", "either", "both", "luck", "unknown"]
+Cause = Literal["none", "memory", "model", "either", "both", "luck", "failed", "unknown"]
 # Of the memory, then of the model and its prompt.
 CELLS: tuple[tuple[When, When], ...] = (("then", "then"), ("then", "now"), ("now", "then"), ("now", "now"))
 MOST_SOUGHT = 100
+# Outcomes in which no model failed; after others something else was chosen in its place.
+_MEANT = ("", "disabled", "no_candidates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class Crossing:
     chosen: Sequence[ComparedTopic] = ()
     gone: Sequence[ComparedTopic] = ()
     named: Sequence[tuple[str, ComparedTopic]] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        return self.run is not None and self.run.is_finished and self.run.fallback not in _MEANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +102,9 @@ class Causes:
 
     @property
     def missing(self) -> list[Crossing]:
-        """The cells that can be asked and were not."""
-        return [cell for cell in self.cells if cell.run is None and not self.models[cell.model].fault]
+        """The cells that can be asked and were not, or in which the model failed."""
+        lacking = [cell for cell in self.cells if cell.run is None or cell.has_failed]
+        return [cell for cell in lacking if not self.models[cell.model].fault]
 
 
 def check(run: Run, events: Sequence[Event]) -> None:
@@ -218,7 +225,9 @@ def _filled(
 
 def _cause(cells: Sequence[Crossing], own: frozenset[str], *, is_whole: bool) -> Cause:
     """Which of the two is enough to change what was chosen. ``luck`` means that the memory and the model of then choose
-    otherwise than the run did, so that nothing follows from a difference."""
+    otherwise than the run did, so that nothing follows from a difference; nor does it where a model ``failed``."""
+    if is_whole and any(cell.has_failed for cell in cells):
+        return "failed"
     chosen = {
         (cell.memory, cell.model): frozenset(topic.id for topic in cell.chosen)
         for cell in cells

@@ -100,7 +100,7 @@ class ArchiveForecast:
     @property
     def chat_usd(self) -> float | None:
         """Dollars, from the cost of the agents' latest questions; None if no provider has reported a price yet."""
-        prices = {agent: _price(agent) for agent in self._tokens_by_agent()}
+        prices = {agent: price_of_token(agent) for agent in self._tokens_by_agent()}
         known = [price for price in prices.values() if price is not None]
         if len(known) < len(prices) and not known:
             return None
@@ -113,7 +113,7 @@ class ArchiveForecast:
         return None if embedding is None or chat is None else embedding + chat
 
 
-def _price(agent: str) -> float | None:
+def price_of_token(agent: str) -> float | None:
     """Returns dollars for each token that the agent sent lately, including the answers; None if no price is known."""
     latest = AgentCall.objects.filter(agent=agent, cost_usd__gt=0).order_by("-pk").values("cost_usd", "input_tokens")
     found = latest[:MOST_CALLS].aggregate(dollars=Sum("cost_usd"), tokens=Sum("input_tokens"))

@@ -40,13 +40,15 @@ from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
 from memoryapp.models.user import ChatUser, RecallMode
 from memoryapp.models.webhook import Webhook, WebhookDelivery
-from memoryapp.models.work import Pause, StagePause, Work
+from memoryapp.models.work import BulkTopic, BulkWork, Pause, StagePause, Work
 
 __all__ = [
     "Access",
     "AgentCall",
     "ApiToken",
     "Artifact",
+    "BulkTopic",
+    "BulkWork",
     "Card",
     "CardVector",
     "ChatUser",

@@ -87,3 +87,67 @@ class Pause(Owned, _Pausing):
 
     def __str__(self) -> str:
         return self.get_kind_display()
+
+
+class BulkWork(Owned):
+    """Work on many topics at once, as somebody asked for it; each of its ``BulkTopic`` rows says what is left to do.
+
+    After a failure of a model nothing is tried again before ``rests_until``.
+    """
+
+    class Kind(models.TextChoices):
+        SUMMARISE = "summarise", _("write the summaries again")
+        SPLIT = "split", _("split again")
+        EXTRACT = "extract", _("extract facts and people again")
+        EMBED = "embed", _("make the vectors again")
+
+    class State(models.TextChoices):
+        GOING_ON = "going_on", _("going on")
+        STOPPED = "stopped", _("stopped")
+        DONE = "done", _("done")
+        UNDONE = "undone", _("undone")
+
+    kind = models.CharField(_("kind"), max_length=12, choices=Kind)
+    state = models.CharField(_("state"), max_length=12, choices=State, default=State.GOING_ON)
+    asked_by = models.CharField(_("asked by"), max_length=150)
+    asked_at = models.DateTimeField(_("asked"), auto_now_add=True)
+    rests_until = models.DateTimeField(_("again at"), null=True, blank=True)
+    at = models.DateTimeField(_("last sign of life"), auto_now=True)
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("owner", "-id"), name="bulkwork_owner"),
+            models.Index(fields=("id",), condition=models.Q(state="going_on"), name="bulkwork_going_on"),
+        )
+        verbose_name = _("work on many topics")
+        verbose_name_plural = _("work on many topics")
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.get_state_display()}"
+
+
+class BulkTopic(Owned):
+    """One topic of a ``BulkWork``: ``edit`` is what was made of it, ``fault`` a sentence why nothing was."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        DONE = "done", _("done")
+        UNCHANGED = "unchanged", _("left as it is")
+        FAILED = "failed", _("failed")
+
+    work = models.ForeignKey(BulkWork, models.CASCADE, related_name="rows", db_index=False, verbose_name=_("work"))
+    topic = models.ForeignKey("memoryapp.Topic", models.CASCADE, verbose_name=_("topic"))
+    state = models.CharField(_("state"), max_length=12, choices=State, default=State.WAITING)
+    tries = models.PositiveSmallIntegerField(_("questions without an answer"), default=0)
+    edit = models.ForeignKey(
+        "memoryapp.TopicEdit", models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("edit")
+    )
+    fault = models.TextField(_("fault"), blank=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("work", "topic"), name="bulktopic_once"),)
+        verbose_name = _("topic of work on many")
+        verbose_name_plural = _("topics of work on many")
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} {self.state}"

@@ -98,9 +98,9 @@ def _joined(groups: Iterable[tuple[int, ...]]) -> dict[int, int]:
             number = above[number]
         return number
 
-    for first, *others in groups:
-        for other in others:
-            above[top(other)] = top(first)
+    for group in groups:
+        for number in group:
+            above[top(number)] = top(group[0])
     return {number: top(number) for number in list(above)}
 
 

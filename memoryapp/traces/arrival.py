@@ -25,7 +25,7 @@ from memoryapp.engine.storable import storable
 from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
 from memoryapp.operations import advisory_locks
 from memoryapp.runs.recording import finished_columns
-from memoryapp.traces.course import STRATEGY, TraceCourse, is_telling, step_of
+from memoryapp.traces.course import STRATEGY, TraceCourse, is_telling, speaks, step_of
 from memoryapp.traces.span import SentSpan, of_body
 
 LATE = timedelta(minutes=10)
@@ -38,18 +38,25 @@ SELECT %(owner)s, sent.trace, sent.span, sent.body::jsonb
 FROM unnest(%(traces)s::uuid[], %(spans)s::text[], %(bodies)s::text[]) AS sent (trace, span, body)
 ON CONFLICT (trace_id, span) DO NOTHING RETURNING trace_id
 """
-_COPY_EVENTS = "COPY memoryapp_runevent (owner_id, run_id, seq, kind, at, payload) FROM STDIN"
+_EVENTS = "COPY memoryapp_runevent (owner_id, run_id, seq, kind, at, payload) FROM STDIN"
+_SPANS = "COPY memoryapp_tracespan (owner_id, trace_id, span, body) FROM STDIN"
+_TRACES = "COPY memoryapp_trace (run_id, owner_id, number, has_root) FROM STDIN"
 # Every column that a new state of a trace changes, in the order of its values.
 _COLUMNS = (
     *("query", "origin", "created_at", "heartbeat_at", "state", "finished_at", "fallback", "candidate_count"),
     *("selected_count", "turns", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"),
 )
 _UPDATE_RUN = f"UPDATE memoryapp_run SET {', '.join(f'{name} = %({name})s' for name in _COLUMNS)} WHERE id = %(run)s"
+# Those of a new run that the database does not fill by itself.
+_AT_FIRST = {"strategy": STRATEGY, "prompt_version": "", "parameters": "{}", "media": "[]", "evidence": "[]"}
+_RUNS = f"COPY memoryapp_run (id, owner_id, token_id, {', '.join((*_AT_FIRST, *_COLUMNS))}) FROM STDIN"
+
+Timed = Sequence[tuple[datetime, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivedSpans:
-    """The runs that changed, and how many spans came too late or were too many for their traces."""
+    """The runs that changed, and how many spans came too late for their traces."""
 
     runs: Sequence[UUID]
     refused: int = 0
@@ -58,26 +65,27 @@ class ArrivedSpans:
 def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = None) -> ArrivedSpans:
     """Stores spans of any traces. Spans that mean nothing here are left out, and so are traces without a search, a
     rerank, or a call of a model or tool. Raises BeingErased."""
-    of_trace: dict[UUID, list[SentSpan]] = defaultdict(list)
+    of_trace: dict[UUID, dict[str, SentSpan]] = defaultdict(dict)
     for span in spans:
-        if not span.parent or step_of(span):
-            of_trace[UUID(span.trace)].append(span)
+        if not span.parent or speaks(span):
+            of_trace[UUID(span.trace)].setdefault(span.id, span)
     with transaction.atomic():
         advisory_locks.acquire_until_commit(LOCK, owner.pk)
         chat_users.check_kept(owner)
         known = _known(owner, of_trace)
-        new = {number: sent for number, sent in of_trace.items() if number not in known and _is_telling(sent)}
-        open_now = {number: trace for number, trace in known.items() if _takes(trace)}
-        closed = [number for number in known if number not in open_now]
-        open_now |= _made(owner, new, token)
-        sent = [(trace, span) for number, trace in open_now.items() for span in of_trace[number][:MOST_SPANS]]
-        touched = _stored(owner, sent, _counts(open_now.values()))
-        write(owner, [trace for trace in open_now.values() if trace.pk in touched])
-    return ArrivedSpans([*touched], sum(len(of_trace[number]) for number in closed))
+        new = [[*sent.values()] for number, sent in of_trace.items() if number not in known]
+        made = _make(owner, [sent[:MOST_SPANS] for sent in new if any(map(_is_telling, sent))], token)
+        growing = {number: trace for number, trace in known.items() if _takes(trace)}
+        sent = [(trace, span) for number, trace in growing.items() for span in of_trace[number].values()]
+        touched = _stored(owner, sent, _counts(growing.values())) if sent else set()
+        write(owner, [trace for trace in growing.values() if trace.pk in touched])
+    refused = sum(len(of_trace[number]) for number in known.keys() - growing.keys())
+    return ArrivedSpans([*made, *touched], refused)
 
 
-def _is_telling(spans: Iterable[SentSpan]) -> bool:
-    return any((step := step_of(span)) and is_telling(step) for span in spans)
+def _is_telling(span: SentSpan) -> bool:
+    step = step_of(span)
+    return step is not None and is_telling(step)
 
 
 def _known(owner: ChatUser, numbers: Iterable[UUID]) -> dict[UUID, Trace]:
@@ -90,24 +98,36 @@ def _takes(trace: Trace) -> bool:
     return not trace.run.is_finished or trace.run.heartbeat_at > timezone.now() - LATE
 
 
-def _made(owner: ChatUser, sent: Mapping[UUID, Sequence[SentSpan]], token: ApiToken | None) -> dict[UUID, Trace]:
-    """New traces, each with a run that ``write`` fills."""
-    runs = {
-        number: Run(
-            pk=uuid.uuid4(),
-            owner=owner,
-            strategy=STRATEGY,
-            query="",
-            origin="-",
-            token=token,
-            state=Run.State.RUNNING,
-        )
-        for number in sent
-    }
-    Run.objects.bulk_create(runs.values())
-    traces = {number: Trace(run=run, owner=owner, number=number) for number, run in runs.items()}
-    Trace.objects.bulk_create(traces.values())
-    return traces
+def _make(owner: ChatUser, traces: Sequence[Sequence[SentSpan]], token: ApiToken | None) -> list[UUID]:
+    """Writes new traces with their runs, one table after the other; returns the runs."""
+    if not traces:
+        return []
+    now, written = timezone.now(), []
+    for spans in traces:
+        course = TraceCourse(spans, now, any(not span.parent for span in spans))
+        written.append((uuid.uuid4(), course, course.events()))
+    number = token.pk if token else None
+    with connection.cursor() as cursor:
+        with cursor.copy(_RUNS) as copy:
+            for run, course, timed in written:
+                columns = _columns(course, timed, now)
+                copy.write_row((run, owner.pk, number, *_AT_FIRST.values(), *columns.values()))
+        with cursor.copy(_TRACES) as copy:
+            for run, course, _timed in written:
+                copy.write_row((run, owner.pk, UUID(course.root.trace), course.is_over))
+        with cursor.copy(_SPANS) as copy:
+            for run, course, _timed in written:
+                for span in course.spans:
+                    copy.write_row((owner.pk, run, span.id, to_text(span)))
+        _write_events(cursor, owner, [(run, timed) for run, _course, timed in written])
+    return [run for run, _course, _timed in written]
+
+
+def _write_events(cursor: Any, owner: ChatUser, runs: Iterable[tuple[UUID, Timed]]) -> None:
+    with cursor.copy(_EVENTS) as copy:
+        for run, timed in runs:
+            for seq, (at, event) in enumerate(timed, start=1):
+                copy.write_row((owner.pk, run, seq, event.kind, at, to_json(event)))
 
 
 def _counts(traces: Iterable[Trace]) -> dict[UUID, int]:
@@ -151,28 +171,23 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
     spans: dict[UUID, list[SentSpan]] = defaultdict(list)
     for number, body in TraceSpan.objects.filter(trace__in=traces).values_list("trace_id", "body"):
         spans[number].append(of_body(body))
-    runs = []
+    written = []
+    for trace in traces:
+        course = TraceCourse(spans[trace.pk], now, is_over or trace.has_root or trace.run.is_finished)
+        written.append((trace.pk, course, course.events()))
+    RunEvent.objects.filter(run__in=[trace.pk for trace in traces])._raw_delete("default")
     with connection.cursor() as cursor:
-        RunEvent.objects.filter(run__in=[trace.pk for trace in traces])._raw_delete("default")
-        with cursor.copy(_COPY_EVENTS) as copy:
-            for trace in traces:
-                ends = is_over or trace.has_root or trace.run.is_finished
-                course = TraceCourse(spans[trace.pk], now, ends)
-                timed = course.events()
-                for seq, (at, event) in enumerate(timed, start=1):
-                    copy.write_row((owner.pk, trace.pk, seq, event.kind, at, to_json(event)))
-                runs.append(_columns(trace, course, timed, now))
-        cursor.executemany(_UPDATE_RUN, runs)
+        _write_events(cursor, owner, [(run, timed) for run, _course, timed in written])
+        rows = [{"run": run, **_columns(course, timed, now)} for run, course, timed in written]
+        cursor.executemany(_UPDATE_RUN, rows)
 
 
-def _columns(trace: Trace, course: TraceCourse, timed: Sequence[tuple[datetime, Any]], now: datetime) -> dict[str, Any]:
+def _columns(course: TraceCourse, timed: Timed, now: datetime) -> dict[str, Any]:
     """Values of ``_COLUMNS``; the last sign of life is when something came."""
     last_at, last = timed[-1]
-    events = [event for _at, event in timed]
-    ended = finished_columns(events, last) if isinstance(last, RunFinished) else {}
+    ended = finished_columns([event for _at, event in timed], last) if isinstance(last, RunFinished) else {}
     return {
         **dict.fromkeys(_COLUMNS, 0),
-        "run": trace.pk,
         "query": storable(course.query),
         "origin": storable(course.root.service)[:120],
         "created_at": course.began_at,

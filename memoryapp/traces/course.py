@@ -49,6 +49,8 @@ STRATEGY = "foreign"
 MOST_TURNS = 200
 MOST_TOOLS = 200
 LONGEST_QUERY = 4_000
+# The attributes of conventions that are understood begin so.
+_SPOKEN = ("openinference.", "gen_ai.", "llm.", "traceloop.")
 _LONGEST_VALUE = 300
 # So much of a document's text is looked for in what a model was sent.
 _RECOGNISED = 120
@@ -56,6 +58,11 @@ _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=1)
 
 Timed = tuple[datetime, Event]
+
+
+def speaks(span: SentSpan) -> bool:
+    """Whether the span may mean something: it is cheaper to ask than ``step_of``."""
+    return any(name.startswith(_SPOKEN) for name in span.attributes)
 
 
 def step_of(span: SentSpan) -> TraceStep | None:

@@ -20,6 +20,8 @@ from memoryapp.knowledge.rows import MODELS as NOUNS
 from memoryapp.models import (
     Access,
     AgentCall,
+    BulkTopic,
+    BulkWork,
     Card,
     CardVector,
     ChatUser,
@@ -59,7 +61,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm),
+        *(Access, BulkWork, BulkTopic, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm),
     )
 )
 _OWN = ("id", "owner")

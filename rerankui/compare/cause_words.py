@@ -19,6 +19,7 @@ SENTENCES: Mapping[Cause, str | Promise] = {
         "Asked again over the memory of then by the model of then, it already chooses otherwise: the choice is not"
         " steady, or rested on talk that was in no topic yet. The stability lab shows how steady it is."
     ),
+    "failed": _("In one of them the model failed, so nothing can be concluded. Ask again what is missing."),
     "unknown": "",
 }
 _SAME = _("The memory changed it: the model and the prompt are the same as then.")

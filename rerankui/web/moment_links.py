@@ -12,7 +12,8 @@ from django.utils.html import format_html
 
 from rerankui.web.moment import PARAMETER, PastMoment
 
-_ADDRESS = r"/(?:memory|topics|sessions|runs|find|compare)/[^\"]*"
+# Of a memory or its runs, or of the page itself.
+_ADDRESS = r"(?:/(?:memory|topics|sessions|runs|find|compare)/|\?)[^\"]*"
 _LINK = re.compile(rf'(\s(?:href|action|formaction|hx-get|hx-post|data-peek)=")({_ADDRESS})(?=")')
 _TAG = re.compile(rf'<form\b[^<>]*>|\s(?:href|formaction|hx-get|hx-post|data-peek)="{_ADDRESS}(?=")')
 _KEEPS = re.compile(_ADDRESS)

@@ -35,6 +35,8 @@ from memoryapp.models import (
     AgentCall,
     ApiToken,
     Artifact,
+    BulkTopic,
+    BulkWork,
     ChatUser,
     EmbeddingProfile,
     Evaluation,
@@ -80,7 +82,7 @@ MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
 # Nouns whose rows an address under a memory names by themselves.
-OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview")
+OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview", "bulkwork")
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -162,6 +164,8 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Evaluation.objects.create(source=WORD, strategy="flash"),
         Judgement.objects.create(**owned, run=run, is_good=True),
         ForgetRequest.objects.create(**owned, message=topic.message_set.all()[0], asked_by=WORD),
+        (bulk := BulkWork.objects.create(**owned, kind="summarise", asked_by=WORD)),
+        BulkTopic.objects.create(**owned, work=bulk, topic=topic, fault=SECRET),
         SavedView.objects.create(
             **owned,
             list="topics",
@@ -243,6 +247,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("sessions", "message"): lambda: memory["message"].pk,
         ("runs", "item"): lambda: f"Person:{memory['person'].pk}",
         ("runs", "part"): lambda: "topics",
+        ("runs", "document"): lambda: "1",
         ("runs", "sha256"): lambda: MEDIA_HASH,
         ("users", "name"): lambda: memory["chatuser"].name,
         ("users", "id"): lambda: f"Person:{memory['person'].pk}",

@@ -51,6 +51,7 @@ ADDRESSES = (
     "/{memory}/inbox/clusters/",
     "/{memory}/inbox/failures/",
     "/{memory}/quality/",
+    "/{memory}/bulk/",
     "/quality/",
     "/runs/",
     "/evaluations/",

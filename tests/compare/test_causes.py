@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from memoryapp import curation
 from memoryapp.clients import offline_embedder
 from memoryapp.compare import causes
 from memoryapp.compare.comparison import CompareError
+from memoryapp.engine.chat.protocol import ChatRequest, LLMTimeout, Reply
 from memoryapp.engine.events import Event
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.models import ChatUser, Run, TopicEdit
@@ -22,8 +24,8 @@ from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from rerankui.compare.cause_words import sentence_of
 from tests.compare.test_compare_pages import events, stored
-from tests.compare.test_stability import ById, memory
-from tests.explain.planted import Memory, executed
+from tests.compare.test_stability import memory
+from tests.explain.planted import ByPlace, Memory, executed
 from tests.support.browsing import get
 
 __all__ = ["events", "memory"]
@@ -33,13 +35,30 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 OLD, NEW = "old-model", "new-model"
 
 
-def chat_of(model: str, *numbers: int) -> ById:
-    chat = ById(numbers)
+class Wanting(ByPlace):
+    """Chooses those of the topics with these numbers that it is shown, and nothing else."""
+
+    def __init__(self, wants: Sequence[int]) -> None:
+        super().__init__((0, 1), ())
+        self._wants = wants
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        if not self.shown:
+            async for reply in super().converse(request):
+                yield reply
+            return
+        chosen = [number for number in self._wants if number in self.shown]
+        text = json.dumps({"topics": [{"id": f"Topic:{number}", "reason": "so"} for number in chosen]})
+        yield Reply(text=text, message={"role": "assistant", "content": text})
+
+
+def chat_of(model: str, *numbers: int) -> ByPlace:
+    chat = Wanting(numbers)
     chat.model = model
     return chat
 
 
-async def asked(run: Run, by_model: Mapping[str, ById], *, again: bool = False) -> causes.Causes:
+async def asked(run: Run, by_model: Mapping[str, ByPlace], *, again: bool = False) -> causes.Causes:
     """Asks what is missing, each fork by the chat model that its changes name, and says what that shows."""
     begun = await sync_to_async(lambda: causes.begin(run, forks.events_of(run), None, again=again))()
     async with open_clients() as clients:
@@ -97,6 +116,27 @@ async def test_a_model_that_chooses_otherwise_over_the_same_memory_is_named(
     assert either.cause == "either"
     unsteady = await asked(run, {OLD: chat_of(OLD, second), "": chat_of(NEW, second)}, again=True)
     assert unsteady.cause == "luck"
+
+
+class Failing(ByPlace):
+    """A model whose endpoint does not answer."""
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        raise LLMTimeout("late")
+        yield
+
+
+async def test_a_failure_is_no_cause_and_only_what_failed_is_asked_again(memory: Memory) -> None:
+    wanted = memory.garden[0].pk
+    run = await executed(memory.owner, chat=chat_of(EMBEDDED_MODEL, wanted))
+    failing = Failing((0,), (0,))
+    failing.model = EMBEDDED_MODEL
+    failed = await asked(run, {"": failing})
+    assert failed.cause == "failed"
+    assert all(cell.has_failed for cell in failed.cells)
+    well = await asked(run, {"": chat_of(EMBEDDED_MODEL, wanted)})
+    assert well.cause == "none"
+    assert not well.missing
 
 
 async def test_what_answers_in_words_or_goes_on_is_refused(memory: Memory) -> None:

@@ -68,7 +68,7 @@ STOREYS = (
     },
     {"transfer"},
     {"import_files"},
-    {"demo", "erasure", "history", "nights", "suggestions"},
+    {"bulk", "demo", "erasure", "history", "nights", "suggestions"},
     {"assistant", "consolidation", "explain"},
     {"compare"},
     {"admin", "api", "bench", "inbox", "pipeline", "tasks"},

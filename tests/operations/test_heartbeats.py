@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,6 +17,8 @@ from memoryapp import celery
 from memoryapp.models import Heartbeat
 from memoryapp.operations import heartbeats
 from memoryapp.operations.outages import OutageLog, is_outage
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def ago(process: str, seconds: int) -> None:
@@ -88,3 +94,12 @@ def test_a_statement_that_timed_out_is_no_outage() -> None:
     assert not is_outage(away(psycopg.errors.QueryCanceled))
     assert is_outage(away(psycopg.errors.AdminShutdown))
     assert is_outage(psycopg.InterfaceError("the connection is closed"))
+
+
+def test_the_worker_reads_its_app_before_the_models_are_there() -> None:
+    """As ``celery -A memoryapp.celery`` does in a new process; the app that needs models could not be started."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings"}
+    read = subprocess.run(
+        [sys.executable, "-c", "import memoryapp.celery"], env=environment, cwd=ROOT, capture_output=True
+    )
+    assert read.returncode == 0, read.stderr.decode()

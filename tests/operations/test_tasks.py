@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -129,3 +131,10 @@ def test_a_clock_that_was_wrong_once_stops_no_sweep(monkeypatch: pytest.MonkeyPa
     assert not entry.is_due().is_due
     uptime += 61
     assert entry.is_due().is_due
+
+
+def test_celery_finds_the_app_in_a_process_of_its_own() -> None:
+    """Celery imports the module before the models are loaded, unlike everything else that imports it."""
+    find = "from celery.app.utils import find_app; print(find_app('memoryapp.celery').main)"
+    found = subprocess.run([sys.executable, "-c", find], capture_output=True, text=True, check=False)
+    assert (found.stdout.strip(), found.returncode) == ("mnemoscope", 0), found.stderr[-2_000:]

@@ -242,3 +242,13 @@ def test_a_change_leads_to_the_memory_before_and_after_it(
     assert after.endswith(f"as_of={written(edit.at)}")
     assert rows(get(as_viewer, before), "topic") == [tea.pk, cake.pk]
     assert rows(get(as_viewer, after), "topic") == [party.pk]
+
+
+@pytest.mark.parametrize("page", ["topics", "messages", "people", "facts"])
+def test_a_search_by_meaning_says_that_the_past_is_searched_by_words(
+    anna: ChatUser, merged: tuple[Topic, Topic, Topic], as_viewer: Client, page: str
+) -> None:
+    found = get(as_viewer, f"/memory/{anna.pk}/{page}/?{at(ago(20))}&q=tea&by=meaning")
+    assert "The past is searched by words." in found
+    if page == "topics":
+        assert rows(found, "topic") == [merged[1].pk]

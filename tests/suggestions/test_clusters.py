@@ -150,6 +150,11 @@ def test_a_merge_that_something_depends_on_stays_when_the_others_are_undone(
     assert suggestions.take_back_edits(anna, done.edits, actor="cora") == 1
 
 
+def test_a_suggestion_whose_other_topic_is_gone_makes_no_cluster(anna: ChatUser, cakes: list[Topic]) -> None:
+    suggested(cakes[0])
+    assert [len(cluster.topics) for cluster in suggestions.clusters(anna)] == [4, 2]
+
+
 def test_the_page_costs_the_same_for_many_clusters(anna: ChatUser, as_cora: Client) -> None:
     pairs(anna, 2)
     few = cost(as_cora, address(anna))

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.views.decorators.http import require_safe
 
-from memoryapp import past
+from memoryapp import bulk, past
 from memoryapp.browsing.comparison import MOST_TOPICS
 from memoryapp.browsing.summary_search import topics_by_words
 from memoryapp.browsing.topic_counts import topic_counts
@@ -48,6 +48,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
     context |= {"facets": counted(request, listed, facets), "is_partial": is_partial(request)}
     context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
+    context["most_made_again"] = bulk.MOST_TOPICS
     context["near"] = near
     context["is_past"] = moment is not None
     context["counts"] = topic_counts(of.pk, [topic.pk for topic in page], moment)
