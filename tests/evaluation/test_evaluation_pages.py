@@ -113,3 +113,23 @@ def test_an_evaluation_of_a_hidden_memory_is_hidden_also_where_another_is_open(
 def test_more_questions_cost_no_more_queries(as_viewer: Client, anna: ChatUser) -> None:
     few, lots = stored(anna, many(2)), stored(anna, many(30))
     assert cost(as_viewer, f"/evaluations/{few.pk}/") == cost(as_viewer, f"/evaluations/{lots.pk}/")
+
+
+def test_the_figure_that_got_worse_is_drawn_first_by_category_and_another_on_request(
+    as_viewer: Client, anna: ChatUser
+) -> None:
+    good = [score(qid=f"{kind}{n}", category=kind) for kind in ("who", "when") for n in range(8)]
+    bad = [
+        score(qid=each.qid, category=each.category, ranked=(0, 0) if each.category == "when" else each.ranked)
+        for each in good
+    ]
+    first = stored(anna, good)
+    stored(anna, bad, "vector", first)
+    page = as_viewer.get(f"/evaluations/{first.pk}/").content.decode()
+    drawn = page[page.index('id="forest"') :].partition("</section>")[0]
+    words = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", drawn)))
+    assert 'aria-label="Recall in the first 5 topics"' in drawn
+    assert re.search(r"vector n = 16 −0.500 .*when n = 8 −1.000 .*who n = 8 0.000 ", words)
+    other = as_viewer.get(f"/evaluations/{first.pk}/", {"figure": "f1"}).content.decode()
+    assert 'aria-label="F1 of the selection"' in other
+    assert 'id="forest"' not in as_viewer.get(f"/evaluations/{stored(anna, good).pk}/").content.decode()

@@ -14,6 +14,7 @@ from memoryapp.evaluation.bootstrap import RESAMPLES
 from memoryapp.evaluation.passes import OPEN
 from memoryapp.models import Evaluation, Role, Run
 from rerankui.access import operator_of, requires, visible_owners
+from rerankui.evaluations.forest import forest
 from rerankui.evaluations.side_by_side import QuestionRow, StrategyAnswer, StrategyColumn, columns, questions, rows
 from rerankui.pages import is_partial, page_of, show
 
@@ -49,7 +50,8 @@ def evaluations(request: HttpRequest) -> HttpResponse:
 @require_safe
 @requires(Role.VIEWER)
 def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
-    """The strategies of a pass; ``against`` in the address names another evaluation to compare them with."""
+    """The strategies of a pass; ``against`` in the address names another evaluation to compare them with, ``figure``
+    the one that is drawn."""
     seen = _visible(request)
     chosen = get_object_or_404(seen.select_related("reference"), pk=pk)
     first = chosen.reference or chosen
@@ -61,7 +63,11 @@ def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
     if is_partial(request):
         return render(request, "partials/evaluations/progress.html", context)
     shown = columns(against, beside) if against else columns(first, beside[1:])
-    return render(request, "pages/evaluations/evaluation.html", context | _tables(shown))
+    return render(
+        request,
+        "pages/evaluations/evaluation.html",
+        context | _tables(shown) | {"forest": forest(shown, request.GET.get("figure", ""))},
+    )
 
 
 def _tables(shown: Sequence[StrategyColumn]) -> dict[str, object]:
