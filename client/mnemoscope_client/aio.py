@@ -87,10 +87,12 @@ class AsyncMnemoscope:
         strategy: str | None = None,
         parameters: Mapping[str, Any] = {},
         include: Sequence[str] = (),
+        as_of: str | None = None,
     ) -> Recalled:
         """Asks the memory, and waits for what it chooses. ``messages`` are the end of the running conversation;
-        ``include`` adds the ``messages`` of each chosen topic, or the ``passages`` that answer."""
-        body = calls.recall_body(self._named(user), query, messages, media, strategy, parameters, include)
+        ``include`` adds the ``messages`` of each chosen topic, or the ``passages`` that answer;
+        ``as_of`` is a day or a moment (ISO 8601) whose memory is searched."""
+        body = calls.recall_body(self._named(user), query, messages, media, strategy, parameters, include, as_of)
         return await self.send(calls.recall(body))
 
     def recall_events(

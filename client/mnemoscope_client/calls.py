@@ -77,6 +77,7 @@ def recall_body(
     strategy: str | None,
     parameters: Sent,
     include: Sequence[str] = (),
+    as_of: str | None = None,
 ) -> dict[str, Any]:
     """The body of a recall; what is not given is left to the server."""
     given = {
@@ -85,6 +86,7 @@ def recall_body(
         "strategy": strategy,
         "parameters": dict(parameters) or None,
         "include": [*include] or None,
+        "as_of": as_of,
     }
     return {"user": user, "query": query, **{name: value for name, value in given.items() if value is not None}}
 

@@ -35,7 +35,7 @@ RECALL: Mapping[str, Any] = {
 # Every public method with every argument that it takes.
 USED: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = {
     "remember": (([{"role": "user", "text": "Hello"}],), {"user": "boris"}),
-    "recall": (("Which cake?",), {**RECALL, "include": ["messages", "passages"]}),
+    "recall": (("Which cake?",), {**RECALL, "include": ["messages", "passages"], "as_of": "2026-03-02"}),
     "recall_events": (("Which cake?",), RECALL),
     "ask": (("Which cake?",), {"user": "boris", "messages": TURNS, "parameters": {"max_topics": 5}, "agent": False}),
     "answered": ((RUN, "A honey cake."), {}),
