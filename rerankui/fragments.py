@@ -31,6 +31,7 @@ from rerankui.run.context_parts import context_parts
 from rerankui.run.delivered import delivered_view
 from rerankui.run.foreign import missing
 from rerankui.run.fork import NO_FORKS, forks_of
+from rerankui.run.legend import offered
 from rerankui.run.outcomes import outcome
 from rerankui.run.result import result_of
 from rerankui.run.stages import RunStage, stage_after, turn_of
@@ -194,6 +195,7 @@ def run_context(
         "candidates": candidates,
         "found": found,
         "finished": finished,
+        "offered": offered(found, finished),
         "result": result_of(run, finished, candidates, _items(found), talk),
         "outcome": outcome(events),
         "context_parts": context_parts(finished, handed_over(run)),

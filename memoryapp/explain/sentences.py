@@ -86,6 +86,8 @@ def sentence(fate: Fate, wanted: Wanted, *, by_scorer: bool = False) -> str:
     if fate.stage == "beyond_candidates" and not fate.numbers.get("rank"):
         template = _("%(id)s was ranked beyond #200, and only the first %(shown)s were shown to the model.")
     values = {name: _written(name, value) for name, value in fate.numbers.items()}
+    if "cosine" in values and values["cosine"] in (values.get("bound"), values.get("threshold")):
+        values["cosine"] = str(number_format(fate.numbers["cosine"], 5, use_l10n=True))
     blank = dict.fromkeys(("rank", "fallback", "filters", "reason", "place", "limit", "shown"), "")
     what = _what(wanted, fate)
     lost = str(template) % {**blank, **values, "id": fate.id, "what": what}

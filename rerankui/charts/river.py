@@ -85,6 +85,11 @@ class RiverLine:
         return next((rank for rank in self.ranks if rank is not None), None)
 
     @property
+    def is_named(self) -> bool:
+        """Whether its name stands at its end: of those that came further than the search."""
+        return self.is_kept or self.state in ("read", "requested", "dropped")
+
+    @property
     def is_kept(self) -> bool:
         return self.state in ("chosen", "instead")
 

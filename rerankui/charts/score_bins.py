@@ -19,10 +19,11 @@ _BINS = 24
 GROUPS: Mapping[str, str | Promise] = {
     "below": pgettext_lazy("candidates", "below"),
     "shown": pgettext_lazy("candidate", "not opened"),
+    "read": pgettext_lazy("candidate", "read"),
     "dropped": pgettext_lazy("candidate", "read, not chosen"),
     "chosen": pgettext_lazy("candidate", "chosen"),
 }
-_GROUP_OF = {"chosen": "chosen", "instead": "chosen", "read": "dropped", "dropped": "dropped", "requested": "dropped"}
+_GROUP_OF = {"chosen": "chosen", "instead": "chosen", "read": "read", "requested": "read", "dropped": "dropped"}
 _MEASURES: Mapping[str, tuple[str | Promise, Callable[[Candidate], float]]] = {
     "cosine": (_("Similarity in meaning (cosine)"), attrgetter("cosine")),
     "bm25": (_("Words in common (BM25)"), attrgetter("bm25")),

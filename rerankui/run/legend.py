@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import CandidatesFound, RunFinished
 from rerankui.run.filter_words import STAGE_WORDS
 
 AnyCandidate = Candidate | ItemCandidate
@@ -24,6 +25,12 @@ WORDS: dict[str, str | Promise] = {
     **STAGE_WORDS,
     "": pgettext_lazy("candidate", "not opened"),
 }
+
+
+def offered(found: CandidatesFound | None, finished: RunFinished | None) -> int:
+    """How many topics could be chosen: those that were shown, and those that were chosen without being shown."""
+    shown = {candidate.id for candidate in found.candidates if candidate.shown} if found else set()
+    return len(shown | {selected.id for selected in finished.selected}) if finished else len(shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.template import Context
 
 from rerankui.access import operator_of
-from rerankui.frame import PageFrame
 from rerankui.lists import saved
 from rerankui.web.moment import moment_of
 
@@ -20,7 +19,7 @@ register = template.Library()
 def saved_views(context: Context, of_list: str, *, is_swapped: bool = False) -> dict[str, Any]:
     """The views of a list as tabs, and a form that keeps what is shown; nothing without a memory."""
     request: HttpRequest = context["request"]
-    owner = context.get("owner") or PageFrame(request).owner
+    owner = context.get("owner") or context["frame"].owner
     views = saved.listed(operator_of(request), owner, of_list, request.GET) if owner else []
     return {
         "owner": owner,

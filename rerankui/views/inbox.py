@@ -19,12 +19,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import extraction, suggestions
 from memoryapp.curation import CurationError
+from memoryapp.inbox import Waiting, forgetting, waiting_in
 from memoryapp.inbox import alarms as alarms_of
 from memoryapp.inbox import failures as failures_of
-from memoryapp.inbox import forgetting, waiting_in
 from memoryapp.models import ChatUser, Finding, Role, Suggestion
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
+from rerankui.curation.decisions import seconds_each
 from rerankui.curation.queue_page import lines_of, other_holder
 from rerankui.evaluations.night_chart import worse_in
 
@@ -42,9 +43,11 @@ def inbox(request: HttpRequest, owner: int) -> HttpResponse:
         act = next((act for name, act in answers.items() if name in request.POST), _decide)
         answer: HttpResponse = act(request, of)
         return answer
+    waiting = waiting_in(of)
     context = {
         "owner": of,
-        "waiting": waiting_in(of),
+        "waiting": waiting,
+        "minutes": _minutes(request, of, waiting),
         "suggestions": lines_of(list(suggestions.opened(of).defer("evidence")[:FEW]), request.user),
         "findings": list(extraction.waiting(of).select_related("topic")[:FEW]),
         "failures": failures_of(of, FEW)[:FEW],
@@ -54,6 +57,19 @@ def inbox(request: HttpRequest, owner: int) -> HttpResponse:
         "may_change": operator_of(request).may(Role.CURATOR),
     }
     return render(request, "pages/inbox/inbox.html", context)
+
+
+def _minutes(request: HttpRequest, owner: ChatUser, waiting: Waiting) -> int | None:
+    """How long the suggestions and findings take at this person's pace; None until something was decided twice."""
+    own = {"owner": owner, "decided_by": request.user.get_username()}
+    of_suggestion = seconds_each(Suggestion.objects.filter(**own))
+    of_finding = seconds_each(Finding.objects.filter(**own))
+    known = [seconds for seconds in (of_suggestion, of_finding) if seconds is not None]
+    if not known or not (waiting.suggestions or waiting.findings):
+        return None
+    # Where one kind was never decided, it takes as long as the other.
+    seconds = waiting.suggestions * (of_suggestion or known[0]) + waiting.findings * (of_finding or known[-1])
+    return max(1, round(seconds / 60))
 
 
 @requires(Role.CURATOR)

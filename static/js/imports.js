@@ -58,7 +58,7 @@
     event.preventDefault();
     send();
   });
-  // "WhatsApp Chat with Nadia.zip" and "nadia.json" suggest a name
+  // "nadia.json" suggests a name; "WhatsApp Chat with Nadia.zip" names the other person of the chat
   const OF_ANYBODY = /^(?:result|chat|chats|_chat|messages|conversations|export)$/i;
   const CHAT_WITH = /^WhatsApp Chat (?:with|-) /;
   const chosen = () => {
@@ -66,7 +66,7 @@
     if (!name) return send();
     form.querySelector(".drop-field strong").textContent = [...input.files].map((file) => file.name).join(", ");
     const title = input.files[0]?.name.replace(/\.\w+$/, "") ?? "";
-    if (!name.value && !OF_ANYBODY.test(title)) name.value = title.replace(CHAT_WITH, "");
+    if (!name.value && !OF_ANYBODY.test(title) && !CHAT_WITH.test(title)) name.value = title;
     name.select();
   };
   input.addEventListener("change", chosen);

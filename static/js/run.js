@@ -310,7 +310,7 @@ function askWhyNot() {
 // The stage that lost what was asked about, and its moment on the time axis.
 function markLost() {
   const lost = document.querySelector("#why-not-answer .why")?.dataset.lostSeq ?? "0";
-  for (const part of document.querySelectorAll(".stage[data-seq], .stage-key, .tick")) {
+  for (const part of document.querySelectorAll(".stage[data-seq], .stage-label, .stage-key, .tick")) {
     part.classList.toggle("is-lost", lost !== "0" && part.dataset.seq === lost);
   }
 }

@@ -30,6 +30,7 @@ from memoryapp.engine.events import (
     to_payload,
 )
 from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.memory import document_id
 from memoryapp.media import store
 from memoryapp.models import (
     AgentCall,
@@ -108,11 +109,12 @@ def events(topic: Topic, person: Person) -> list[Event]:
     message = topic.message_set.all()[0]
     found = candidate(topic)
     talk = replace(found, id=f"Session:{message.pk}", rank=2)
+    document = replace(found, id=document_id("1"), rank=3)
     known = ItemCandidate(f"Person:{person.pk}", 1, 1, 0.5, 1.0, 1.0, 0.7, WORD, f"[Person:{person.pk}] {WORD}", True)
     chosen = Selected(found.id, 1, SECRET, 0.7, 1)
     return [
         RunStarted("flash", f"{WORD}?", {}, "", "", ""),
-        CandidatesFound((found, talk), 1, 0.01, people=(known,), sessions={talk.id: [message.pk]}),
+        CandidatesFound((found, talk, document), 1, 0.01, people=(known,), sessions={talk.id: [message.pk]}),
         Answered(f"{WORD} [1].", (Citation(1, found.id, message.pk, WORD),), "answered", 0.5, "extracts"),
         RunFinished((chosen,), (), "", "", totals=Totals(), context=(ContextPart("topics", 9, 3, 1),)),
     ]

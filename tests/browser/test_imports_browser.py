@@ -44,7 +44,7 @@ def test_a_chat_is_dropped_looked_through_imported_and_taken_back(page: Page, an
     expect(page.get_by_label("Time zone of the phone")).to_have_value("Europe/Berlin")
     assert not Message.objects.exists()
     page.get_by_role("button", name="Import 2 messages").click()
-    expect(page.locator("#import-file")).to_contain_text("The messages are imported")
+    expect(page.locator("#import-file")).to_contain_text("Importing the messages")
     tasks.import_waiting()
     expect(page.get_by_role("status").first).to_contain_text("2 messages were imported.")
     assert Message.objects.earliest("sent_at").sent_at.hour == 7, "nine o'clock in Berlin"

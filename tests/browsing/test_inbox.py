@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -58,6 +59,16 @@ def test_the_inbox_costs_the_same_however_much_waits(anna: ChatUser, topic: Topi
     few = cost(as_admin, f"/memory/{anna.pk}/inbox/")
     something_of_each(anna, topic, 12)
     assert cost(as_admin, f"/memory/{anna.pk}/inbox/") <= few
+
+
+def test_the_inbox_says_how_long_it_takes_at_ones_pace(anna: ChatUser, topic: Topic, as_admin: Client) -> None:
+    something_of_each(anna, topic, 12)
+    assert "At your pace" not in get(as_admin, f"/memory/{anna.pk}/inbox/")
+    began = timezone.now()
+    for number, row in enumerate(Suggestion.objects.order_by("pk")[:3]):
+        decided = began + timedelta(seconds=20 * number)
+        Suggestion.objects.filter(pk=row.pk).update(state="never", decided_by="ada", decided_at=decided)
+    assert "At your pace they take about 7 minutes." in get(as_admin, f"/memory/{anna.pk}/inbox/")
 
 
 def test_what_waits_in_another_memory_is_not_counted(anna: ChatUser, boris: ChatUser, topic: Topic) -> None:

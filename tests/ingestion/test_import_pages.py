@@ -44,8 +44,10 @@ CHAT = json.dumps(
 def given(client: Client, owner: ChatUser, content: str = CHAT, name: str = "July.jsonl", **fields: Any) -> Any:
     """Returns the page's answer to this file."""
     page = client.get(f"/memory/{owner.pk}/imports/").content.decode()
-    action = page.partition('action="/memory')[2].partition('"')[0]
-    return client.post(f"/memory{action}", {"file": SimpleUploadedFile(name, content.encode())}, **fields)
+    ticket = page.partition("/imports/upload/")[2].partition('"')[0]
+    return client.post(
+        f"/memory/{owner.pk}/imports/upload/{ticket}", {"file": SimpleUploadedFile(name, content.encode())}, **fields
+    )
 
 
 def looked_through(client: Client, owner: ChatUser, content: str = CHAT) -> ImportFile:
@@ -72,7 +74,7 @@ class TestUploads:
         assert "The file calls its user: nina (2)" in page
         assert "July.jsonl" in flat(as_curator.get(f"/memory/{anna.pk}/imports/").content.decode())
         as_curator.post(answer.url, {"do": "begin"})
-        assert "The messages are imported" in page_of(as_curator, row)
+        assert "Importing the messages" in page_of(as_curator, row)
         tasks.import_waiting()
         assert "2 messages were imported" in page_of(as_curator, row)
         assert Message.objects.of(anna).count() == 2

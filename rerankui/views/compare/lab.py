@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from memoryapp import proposals
 from memoryapp.compare import stability
@@ -83,12 +83,17 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, page, context, status=422 if error and request.method == "POST" else 200)
 
 
-@require_POST
-@requires(Role.DEBUGGER)
+@require_http_methods(["GET", "HEAD", "POST"])
 def run_paraphrases(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Lets the model word the question otherwise, and leads back to the form, where its lines stand below those that
-    were typed and can be edited before anything is asked."""
+    were typed and can be edited before anything is asked; opening it leads there, too."""
     run = own_run_or_404(request, pk)
+    answer: HttpResponse = _paraphrased(request, run) if request.method == "POST" else redirect("run_lab", pk=run.pk)
+    return answer
+
+
+@requires(Role.DEBUGGER)
+def _paraphrased(request: HttpRequest, run: Run) -> HttpResponse:
     typed = request.POST.copy()
     lines = [line.strip() for line in typed.get("paraphrases", "").splitlines() if line.strip()]
     try:
