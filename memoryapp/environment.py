@@ -11,6 +11,14 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 WEB = ("http", "https")
+# Settings that may also come from a file.
+SECRETS = frozenset(
+    (
+        *("SECRET_KEY", "DATABASE_URL", "REDIS_URL", "METRICS_TOKEN"),
+        *("LLM_API_KEY", "EMBEDDING_API_KEY", "EMBEDDING_PREVIOUS_API_KEY", "RERANK_API_KEY"),
+    )
+)
+MOST_SECRET_CHARS = 10_000
 
 Number = TypeVar("Number", int, float)
 
@@ -39,7 +47,24 @@ def cores() -> int:
 
 
 def text(name: str, default: str = "") -> str:
-    return os.environ.get(name, "").strip() or default
+    return os.environ.get(name, "").strip() or _in_file(name) or default
+
+
+def _in_file(name: str) -> str:
+    """Returns a secret from the file that the variable with ``_FILE`` after its name names, as platforms hand them out
+    to processes; empty without one."""
+    path = os.environ.get(f"{name}_FILE", "").strip() if name in SECRETS else ""
+    if not path:
+        return ""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = file.read(MOST_SECRET_CHARS).strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise SettingError(f"{name}_FILE must be a file that can be read, and {path} can't: {reason}.") from None
+    if not value:
+        raise SettingError(f"{name}_FILE must be a file with the secret, and {path} is empty.")
+    return value
 
 
 def prefix(name: str, *, most: int = 300) -> str:

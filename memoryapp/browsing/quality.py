@@ -51,7 +51,7 @@ WHERE t.owner_id = ANY(%(owners)s::bigint[]) AND t.is_live AND 'Topic:' || t.id 
     SELECT jsonb_path_query(e.payload, '$.candidates[*].id') #>> '{{}}'
     FROM unnest(%(owners)s::bigint[]) AS listed (owner)
     CROSS JOIN LATERAL (
-        SELECT id FROM memoryapp_run WHERE owner_id = listed.owner AND evaluation_id IS NULL
+        SELECT id FROM memoryapp_run WHERE owner_id = listed.owner AND evaluation_id IS NULL AND origin = ''
         ORDER BY created_at DESC LIMIT {RUNS_LOOKED_AT}
     ) run
     JOIN memoryapp_runevent e ON e.run_id = run.id AND e.kind = 'candidates_found'

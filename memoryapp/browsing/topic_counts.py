@@ -40,7 +40,7 @@ class TopicCounts:
 def topic_counts(owner_id: int, topics: Collection[int], until: datetime | None = None) -> dict[int, TopicCounts]:
     """The counts of each of the owner's topics, with the earlier topics from which it came, in the last few hundred
     runs by hand (before ``until``), as ``topic_runs`` has them. Three queries for any number of topics."""
-    asked = Run.objects.of(owner_id).by_hand().order_by("-created_at")
+    asked = Run.objects.of(owner_id).by_hand().made_here().order_by("-created_at")
     asked = asked.filter(created_at__lte=until) if until else asked
     recent = dict(asked.values_list("pk", "delivered")[:RUNS_LOOKED_AT])
     if not recent or not topics:

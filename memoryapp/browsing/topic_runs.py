@@ -38,7 +38,7 @@ def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6, until: d
     sent of the assistant's answers. Four statements.
     """
     names = [topic_id(number) for number in (topic.pk, *former)]
-    asked = Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")
+    asked = Run.objects.of(topic.owner_id).by_hand().made_here().order_by("-created_at")
     asked = asked.filter(created_at__lte=until) if until else asked
     recent = {run.pk: run for run in asked[:RUNS_LOOKED_AT]}
     chose = Q(*(Q(payload__selected__contains=[{"id": name}]) for name in names), _connector=Q.OR)

@@ -34,7 +34,7 @@ RUNS = f"""
 WITH looked_at AS (
     (
         SELECT id, false AS is_golden FROM memoryapp_run
-        WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND state = 'finished'
+        WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND origin = '' AND state = 'finished'
         ORDER BY created_at DESC, id DESC LIMIT %(by_hand)s
     )
     UNION ALL

@@ -39,7 +39,8 @@ _AT_ONCE = 128
 CHOSEN = """
 SELECT ARRAY(SELECT jsonb_path_query(e.payload, '$.selected[*].id') #>> '{}')
 FROM (
-    SELECT id FROM memoryapp_run WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND state = 'finished'
+    SELECT id FROM memoryapp_run
+    WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND origin = '' AND state = 'finished'
     ORDER BY created_at DESC, id DESC LIMIT %(most)s
 ) r
 JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'

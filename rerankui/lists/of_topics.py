@@ -149,7 +149,7 @@ def _written(owner: ChatUser) -> Case:
 
 def _recalled(owner: ChatUser) -> Q:
     """Whether it was shown to a model in one of the last runs."""
-    runs = Run.objects.of(owner).by_hand().order_by("-created_at").values("pk")[:RUNS_LOOKED_AT]
+    runs = Run.objects.of(owner).by_hand().made_here().order_by("-created_at").values("pk")[:RUNS_LOOKED_AT]
     events = RunEvent.objects.filter(owner=owner, run__in=runs, kind=CandidatesFound.kind)
     ids = Func(F("payload"), template="jsonb_path_query_array(%(expressions)s, '$.candidates[*].id')")
     listed = events.values_list(Cast(ids, JSONField()), flat=True)

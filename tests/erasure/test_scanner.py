@@ -47,6 +47,7 @@ DUMMIES = {
     "bytea": "''",
     "tsvector": "''",
     "halfvec": "'[1,0]'",
+    "_text": "ARRAY['a']",
 }
 # The same with a secret.
 PLANTED = {

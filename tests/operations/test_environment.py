@@ -42,6 +42,27 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
     return settings
 
 
+def test_a_secret_may_come_from_a_file(read: Any, tmp_path: Path) -> None:
+    """As the image of PostgreSQL and others take them: https://docs.docker.com/compose/how-tos/use-secrets/."""
+    file = tmp_path / "key"
+    file.write_text("sk-of-a-file\n")
+    named = {"LLM_API_KEY_FILE": str(file)}
+    assert read(**named)["LLM_API_KEY"] == "sk-of-a-file"
+    assert read(**named, LLM_API_KEY="sk-of-the-variable")["LLM_API_KEY"] == "sk-of-the-variable"
+    assert read(LLM_MODEL_FILE=str(file))["LLM_MODEL"] == "google/gemini-3-flash-preview"
+    file.write_text("short")
+    with pytest.raises(SettingError, match="SECRET_KEY must have at least 32") as short:
+        read(SECRET_KEY="", SECRET_KEY_FILE=str(file))
+    assert "short" not in str(short.value)
+    for content, sentence in ((b" \n", "is empty"), (b"\xff\xfe", "no text"), (None, "No such file")):
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(SettingError, match=f"LLM_API_KEY_FILE must be a file .*{sentence}"):
+            read(**named)
+        file.touch()
+
+
 def test_a_missing_folder_of_metrics_is_made_and_one_that_cannot_be_is_named(read: Any, tmp_path: Path) -> None:
     read(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "a" / "metrics"))
     assert (tmp_path / "a" / "metrics").is_dir()
