@@ -7,11 +7,13 @@ and a program that knows all of the backup's migrations; an older backup is brou
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -33,6 +35,10 @@ from memoryapp.operations.storage import NoSpace, check_space
 FORMAT = 1
 _MANIFEST, _DATABASE = "manifest.json", "database.dump"
 _PIECE = 1 << 20
+# In the data folder while a restore goes on: one that finds it, and no tables, begins again.
+_RESTORING = "restoring"
+# Seconds after which the draft of a backup is what a killed process left.
+_STALE = 24 * 3600.0
 # A dump has no indexes and is compressed; vectors hardly are.
 _PACKED = 2
 
@@ -63,6 +69,7 @@ def folders() -> Mapping[str, Path]:
 def back_up(target: Path) -> Manifest:
     """Writes a backup, which appears when it is complete and only its owner may read. Raises BackupError."""
     applied = tuple(sorted(".".join(key) for key in MigrationLoader(connection).applied_migrations))
+    _remove_stale_drafts(target)
     try:
         check_space(target.parent, _size() // _PACKED)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
@@ -85,7 +92,11 @@ def back_up(target: Path) -> Manifest:
 
 
 def restore(source: Path) -> Manifest:
-    """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored."""
+    """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored.
+
+    The database comes last, in one transaction: a process that is killed before leaves an empty one, and the next
+    restore begins again.
+    """
     with _opened(source) as archive:
         manifest = _manifest(archive, source)
         _check_known(manifest)
@@ -94,12 +105,37 @@ def restore(source: Path) -> Manifest:
         if broken:
             raise BackupError(f"{source} is damaged: {broken} in it cannot be read. Nothing was restored.")
         members = _members(archive, source)
-        _fill(archive)
-        for name, path in members.items():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with archive.open(name) as packed, path.open("wb") as file:
-                shutil.copyfileobj(packed, file, _PIECE)
+        marker = Path(settings.DATA_DIR) / _RESTORING
+        marker.touch(mode=0o600)
+        try:
+            _unpack(archive, members)
+            _fill(archive)
+        except BaseException:
+            _remove_files()
+            raise
+        finally:
+            marker.unlink()
     return manifest
+
+
+def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:
+    for name, path in members.items():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with archive.open(name) as packed, path.open("wb") as file:
+            shutil.copyfileobj(packed, file, _PIECE)
+
+
+def _remove_files() -> None:
+    for _name, path in list(_present()):
+        path.unlink(missing_ok=True)
+
+
+def _remove_stale_drafts(target: Path) -> None:
+    oldest = time.time() - _STALE
+    for draft in target.parent.glob(f".{glob.escape(target.name)}-*"):
+        with suppress(OSError):
+            if draft.stat().st_mtime < oldest:
+                draft.unlink()
 
 
 def _size() -> int:
@@ -221,8 +257,12 @@ def _check_known(manifest: Manifest) -> None:
 
 
 def _check_empty() -> None:
+    marker = Path(settings.DATA_DIR) / _RESTORING
     if connection.introspection.table_names():
+        marker.unlink(missing_ok=True)
         raise BackupError("The database has tables already; restore into an empty one (another --data-dir).")
+    if marker.exists():
+        _remove_files()
     if any(True for _ in _present()):
         raise BackupError(f"{settings.DATA_DIR} holds files already; restore into an empty folder.")
 
@@ -249,6 +289,8 @@ def before_upgrade(say: Callable[[str], None]) -> None:
     folder = paths.open_folder(settings.DATA_DIR / "backups", 0o700)
     last = max((name for app, name in MigrationLoader(connection).applied_migrations if app == "memoryapp"), default="")
     target = folder / f"before-{datetime.now(UTC):%Y%m%dT%H%M%S}-{last[:4]}.backup"
+    for draft in folder.glob(".before-*"):
+        draft.unlink()
     say(f"Backing up into {target} ...")
     back_up(target)
     for old in sorted(folder.glob("before-*.backup"))[:-2]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +56,8 @@ def backup(stack: Stack, token: str) -> Path:
     return target
 
 
-def ran(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in stack.environment.items() if name != "DATA_DIR"}
+def ran(stack: Stack, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in stack.environment.items() if name != "DATA_DIR"} | more
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
 
@@ -95,6 +98,27 @@ def test_what_cannot_be_restored_is_refused_and_leaves_nothing(
     assert SENTENCES[fault] in done.stderr
     whole = ran(stack, "restore", str(backup), "--data-dir", str(data))
     assert whole.returncode == 0, whole.stderr
+
+
+def test_a_restore_that_is_killed_leaves_nothing_or_all(stack: Stack, token: str, backup: Path, tmp_path: Path) -> None:
+    for place, seconds in enumerate((0.8, 2.0, 3.5)):
+        data = tmp_path / f"data{place}"
+        command = [sys.executable, "manage.py", "restore", str(backup), "--data-dir", str(data)]
+        environment = {name: value for name, value in stack.environment.items() if name != "DATA_DIR"}
+        with subprocess.Popen(
+            command, cwd=CHECKOUT, env=environment, start_new_session=True, stderr=subprocess.DEVNULL
+        ) as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        again = ran(stack, "restore", str(backup), "--data-dir", str(data))
+        assert again.returncode == 0 or "has tables already" in again.stderr, again.stderr
+        kept = [path.read_bytes() for path in (data / "files").rglob("*") if path.is_file()]
+        assert kept == [path.read_bytes() for path in (stack.folder / "files").rglob("*") if path.is_file()]
+        assert not (data / "restoring").exists()
+        checked = ran(stack, "check_memory", "--json", DATA_DIR=str(data))
+        assert json.loads(checked.stdout)["violations"] == [], checked.stderr
 
 
 def changed(source: Path, target: Path, **members: Any) -> None:
