@@ -21,8 +21,8 @@ from memoryapp import chat_users
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_named, owner_or_404
 from memoryapp.api.answers import described
-from memoryapp.api.shapes.errors import RequestRefused
-from memoryapp.api.shapes.otlp import TracesAnswer
+from memoryapp.api.shapes.errors import ErrorAnswer, RequestRefused
+from memoryapp.api.shapes.otlp import TracesAnswer, TracesRefused
 from memoryapp.chat_users import BeingErased
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Trace
@@ -67,7 +67,7 @@ class TakenTraces:
     "/otlp/v1/traces",
     operation_id="addTraces",
     auth=Token(Scope.INGEST),
-    response=described(TracesAnswer, 400, 404, 409, 413, 415),
+    response={**described(TracesAnswer, 404, 409), frozenset(_RPC_CODES): TracesRefused | ErrorAnswer},
     openapi_extra={"requestBody": _BODY},
 )
 async def add(request: HttpRequest) -> HttpResponse:

@@ -27,7 +27,16 @@ class TracesBody(BaseModel):
 
     model_config = exemplified(resourceSpans=[{"scopeSpans": [{"spans": [_SPAN]}]}])
 
-    resourceSpans: list[dict[str, Any]] = Field(description="the spans of each resource, by instrumentation scope")
+    resourceSpans: list[dict[str, Any]] = Field(
+        default=[], description="the spans of each resource, by instrumentation scope"
+    )
+
+
+class TracesRefused(BaseModel):
+    """``google.rpc.Status``: why a body was not read."""
+
+    code: int
+    message: str
 
 
 class PartialSuccess(BaseModel):

@@ -24,6 +24,10 @@ from memoryapp.api.shapes.topics import MessageInTopic
 from memoryapp.engine.strategies import DEFAULT
 
 MOST_MEDIA = 10
+# As a text with a pattern: clients that are made from the description would otherwise need a name for each value.
+Included = Annotated[
+    Literal["messages", "passages"], WithJsonSchema({"type": "string", "pattern": "^(?:messages|passages)$"})
+]
 
 Turn = Annotated[dict[str, Any], WithJsonSchema(TURN)]
 Part = Annotated[dict[str, Any], WithJsonSchema(PART)]
@@ -57,7 +61,7 @@ class RecallBody(StrictBody):
     media: SentMedia = []
     strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
-    include: Annotated[list[Literal["messages", "passages"]], Field(max_length=2)] = []
+    include: Annotated[list[Included], Field(max_length=2)] = []
     as_of: Annotated[str | None, Field(max_length=40)] = None
 
 
