@@ -21,8 +21,8 @@ from memoryapp import chat_users
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_named, owner_or_404
 from memoryapp.api.answers import described
-from memoryapp.api.shapes.errors import ErrorAnswer, RequestRefused
-from memoryapp.api.shapes.otlp import TracesAnswer, TracesRefused
+from memoryapp.api.shapes.errors import CODES, RequestRefused
+from memoryapp.api.shapes.otlp import TracesAnswer
 from memoryapp.chat_users import BeingErased
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Trace
@@ -67,7 +67,7 @@ class TakenTraces:
     "/otlp/v1/traces",
     operation_id="addTraces",
     auth=Token(Scope.INGEST),
-    response={**described(TracesAnswer, 404, 409), frozenset(_RPC_CODES): TracesRefused | ErrorAnswer},
+    response=described(TracesAnswer, 400, 404, 409, 413, 415),
     openapi_extra={"requestBody": _BODY},
 )
 async def add(request: HttpRequest) -> HttpResponse:
@@ -186,13 +186,15 @@ def _answer(media_type: str, rejected: int, sentence: str) -> HttpResponse:
 
 
 def _refused(media_type: str, unreadable: UnreadableTraces) -> HttpResponse:
-    """The refusal as a ``google.rpc.Status`` in the encoding of the request."""
+    """The refusal as a ``google.rpc.Status`` in the encoding of the request; as JSON it has the shape of every refusal
+    beside."""
     code, sentence = _RPC_CODES.get(unreadable.status, 2), str(unreadable)
     try:
         if media_type != PROTOBUF:
             raise ModuleNotFoundError
         from memoryapp.traces import protobuf  # noqa: PLC0415 its package is optional
     except ModuleNotFoundError:
-        document = json.dumps({"code": code, "message": sentence})
+        error = {"code": CODES.get(unreadable.status, CODES[400]), "message": sentence}
+        document = json.dumps({"code": code, "message": sentence, "error": error})
         return HttpResponse(document, content_type=JSON, status=unreadable.status)
     return HttpResponse(protobuf.refusal(code, sentence), content_type=PROTOBUF, status=unreadable.status)

@@ -103,7 +103,7 @@ class JournalEntry:
         """A run that had ended before was announced then."""
         if not self.ending:
             return {}
-        return {"news": [] if self.expected_state == "finished" else news_of_run(self.ending["fallback"])}
+        return {"news": [] if self.expected_state == "finished" else news_of_run(self.ending.get("fallback", ""))}
 
     @property
     def values(self) -> dict[str, Any]:

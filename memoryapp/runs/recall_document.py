@@ -183,14 +183,20 @@ def _topics_text(run: Run, finished: RunFinished, found: CandidatesFound | None,
     context, strategy = handed_over(run), STRATEGIES.get(run.strategy)
     usual = passages_text if context == "passages" else topics_text
     makes = strategy.text_of(context) if strategy else usual
-    return makes(_selected(run, finished, found, messages))
+    return makes(_selected(run, finished, found, messages, with_passages=context == "passages"))
 
 
 def _selected(
-    run: Run, finished: RunFinished, found: CandidatesFound | None, messages: MessagesByTopic
+    run: Run,
+    finished: RunFinished,
+    found: CandidatesFound | None,
+    messages: MessagesByTopic,
+    *,
+    with_passages: bool = True,
 ) -> SelectedTopics:
     candidates: Mapping[str, Candidate] = found.named(finished.selected) if found else {}
-    sent, passages = _sent_by_caller(run, messages), _passages_of(run, candidates)
+    sent = _sent_by_caller(run, messages)
+    passages = _passages_of(run, candidates) if with_passages else {}
     return SelectedTopics(typed(run.query).text, finished.selected, candidates, messages, sent, passages)
 
 

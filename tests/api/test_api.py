@@ -132,6 +132,7 @@ def test_each_endpoint_requires_its_scope(anna: ChatUser, topic: Topic, run: Run
         ("get", "/v1/users"): {"read"},
         **{("get", f"/v1/users/anna/{noun}"): {"read"} for noun in LISTS},
         ("get", f"/v1/topics/{topic.pk}"): {"read"},
+        ("get", f"/v1/topics/{topic.pk}/blame"): {"read"},
     }
     for endpoint in endpoints("anna", topic.pk, run.pk):
         opening = needed.get(endpoint[:2], {"curate"})

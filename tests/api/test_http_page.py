@@ -10,7 +10,7 @@ from tests.api.every_endpoint import described
 from tests.support.stack import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "http.md").read_text(encoding="utf-8")
-REQUEST = re.compile(r"`((?:GET|POST|PATCH|DELETE) /v1/[^`]*)`")
+REQUEST = re.compile(r"`((?:GET|POST|PUT|PATCH|DELETE) /v1/[^`]*)`")
 FIRST_CELL = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 

@@ -96,8 +96,8 @@ def test_a_phone_has_five_sections_and_the_others_behind_more(page: Page, anna: 
     rail = page.get_by_role("navigation", name="Sections")
     expect(rail.get_by_role("link")).to_have_text(["Overview", "Ask", "Runs", "Topics", "Inbox"], use_inner_text=True)
     rail.get_by_text("More").click()
-    of_a_memory = ["Messages", "People", "Facts", "Artifacts", "Import", "History"]
-    others = ["Pipeline", "Prompts", "Access", "Settings"]
+    of_a_memory = ["Messages", "People", "Facts", "Artifacts", "Quality", "Import", "History"]
+    others = ["Pipeline", "Prompts", "Access", "Webhooks", "Settings"]
     expect(rail.locator(".rail-more a")).to_have_text(["Evaluate", *of_a_memory, *others], use_inner_text=True)
     rail.get_by_role("link", name="People").click()
     expect(page.locator("h1")).to_have_text("People")

@@ -35,6 +35,7 @@ from memoryapp.models import (
     Message,
     Pause,
     Person,
+    StoredItem,
     Suggestion,
     Topic,
     TopicEdit,
@@ -101,6 +102,15 @@ def decided(owner: ChatUser) -> None:
     person = {"display_name": "Egon", "aliases": ["E"], "bio": "A vet.", "circle": "Other", "username": ""}
     Finding.objects.create(
         owner=owner, noun="person", topic=other, values=person, state="confirmed", edit=edit, row=1, decided_by="ada"
+    )
+    StoredItem.objects.create(
+        owner=owner,
+        namespace=["plans", "2026"],
+        key="trip",
+        value={"to": "Tbilisi", "days": [2, 3]},
+        text="A trip to Tbilisi",
+        created_at=message.sent_at,
+        updated_at=message.sent_at,
     )
     UnreadTopic.objects.create(owner=owner, topic=other, state="failed", due_at=message.sent_at, fault="late")
     Pause.objects.create(owner=owner, kind="extract", by="ada")
@@ -246,7 +256,7 @@ def values(victim: ChatUser, place: int) -> st.SearchStrategy[Any]:
 # What a file contains, by what its values can break together: the talk, its rows, their history, what waits.
 GROUPS = {
     "talk": ("message", "place", "topic", "topicmessage", "editedtopic"),
-    "rows": ("person", "fact", "artifact", "chatuser"),
+    "rows": ("person", "fact", "artifact", "chatuser", "storeditem"),
     "history": ("topicedit", "knowledgeedit", "importbatch"),
     "decisions": ("suggestion", "finding", "findingmessage", "unreadtopic", "pause"),
 }

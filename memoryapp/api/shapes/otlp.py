@@ -32,13 +32,6 @@ class TracesBody(BaseModel):
     )
 
 
-class TracesRefused(BaseModel):
-    """``google.rpc.Status``: why a body was not read."""
-
-    code: int
-    message: str
-
-
 class PartialSuccess(BaseModel):
     rejectedSpans: str = Field(description="how many spans were not taken; a number of 64 bits is a text in JSON")
     errorMessage: str
