@@ -24,6 +24,7 @@ from lxml import html
 
 from memoryapp.capsules import Capsule, CapsuleMessage
 from memoryapp.engine.memory import parse_item_id
+from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.models import ChatUser, Message, Run
 from rerankui import fragments
 from rerankui.run.result import segments
@@ -40,6 +41,7 @@ _WITHOUT_SERVER = (
     " | //*[contains(@class,'run-actions')] | //*[contains(@class,'copy-button')] | //*[@id='fork-editor']"
     " | //details[contains(@class,'below')] | //*[@data-opens-below] | //*[@id='run-speaking']"
     " | //*[contains(concat(' ',@class,' '),' why-not ')] | //img | //*[contains(@class,'grade-')]"
+    " | //*[contains(@class,'run-as-at')] | //*[contains(@class,'waterfall-pictures')]"
 )
 _SERVERS = ("hx-", "ws-", "data-url", "data-frame", "data-peek", "action", "formaction")
 
@@ -98,6 +100,8 @@ def _run(capsule: Capsule) -> Run:
         owner=owner,
         query=capsule.query,
         strategy=capsule.strategy,
+        # Runs of other programs have the name of their program in place of a strategy.
+        origin="" if capsule.strategy in STRATEGIES else capsule.strategy,
         parameters=dict(capsule.parameters),
         created_at=capsule.asked_at,
         state=Run.State.FINISHED,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.browsing import settle
 from tests.support.stack import Stack
 from tests.support.watched import patient_context
 
@@ -85,7 +86,9 @@ def test_a_wrong_silence_is_traced_to_its_cause_and_becomes_a_golden_question(pa
     run = open_question(page, story.url)
     picture(page, "1-nothing-chosen")
 
+    settle(page)
     page.keyboard.press("w")
+    expect(page.locator("#why-not-text")).to_be_focused()
     page.keyboard.type(ANSWER)
     page.keyboard.press("Enter")
     why = page.locator(".why")
