@@ -98,6 +98,11 @@ class RecallForm(forms.Form):
     def strategies(self) -> list[str]:
         return [name for name, _label in _strategies()]
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether any parameter is set, in what was sent or linked."""
+        return any(self[name].value() for name in self.fields if name not in ("query", "strategy"))
+
     def parameters(self) -> dict[str, Any]:
         """The parameters that a person set, as ``runs.start`` takes them: a cut that is set goes before its preset."""
         known = all_declarations()

@@ -33,6 +33,7 @@ from rerankui.run.foreign import missing
 from rerankui.run.fork import NO_FORKS, forks_of
 from rerankui.run.legend import offered
 from rerankui.run.outcomes import outcome
+from rerankui.run.passages_view import unsure
 from rerankui.run.result import result_of
 from rerankui.run.stages import RunStage, stage_after, turn_of
 from rerankui.run.waterfall import axis, milliseconds
@@ -197,6 +198,7 @@ def run_context(
         "finished": finished,
         "offered": offered(found, finished),
         "result": result_of(run, finished, candidates, _items(found), talk),
+        "unsure": unsure(run, outline) if talk is None else [],
         "outcome": outcome(events),
         "context_parts": context_parts(finished, handed_over(run)),
         "delivered": delivered_view(run, finished) if talk is None else None,

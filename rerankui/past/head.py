@@ -35,6 +35,11 @@ class PastHead:
         return f"{self.action}?{PARAMETER}={self.first.text}" if self.first else ""
 
     @property
+    def dated_address(self) -> str:
+        """Where today's memory is asked for what was said until the day of the moment."""
+        return f"{reverse('recall', args=[self._owner.pk])}?until={self.value[:10]}&{PARAMETER}="
+
+    @property
     def fault(self) -> str:
         """What the address names as a moment and is none."""
         return getattr(self._request, "past_fault", "")

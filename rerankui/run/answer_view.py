@@ -24,7 +24,7 @@ from memoryapp.runs.answer_document import answer_of
 from memoryapp.runs.following import StoredEvent
 from rerankui.run.notes import remarks
 from rerankui.run.outcomes import outcome
-from rerankui.run.passages_view import OPEN, passages
+from rerankui.run.passages_view import OPEN, passages, unsure
 from rerankui.run.stages import stage_after, turn_of
 from rerankui.text.cited import Link, cited_text
 
@@ -82,7 +82,7 @@ def answer_context(
     last = events[-1] if events else None
     answered, outline = answer_of(events), Outline.of(events)
     finished, cited = outline.finished, sources(run, answered)
-    shown = passages(run, answered) if answered and answered.outcome == "passages" else None
+    shown = passages(run, answered.citations) if answered and answered.outcome == "passages" else None
     return {
         "run": run,
         "does": DOES.get(run.strategy, ""),
@@ -91,6 +91,7 @@ def answer_context(
         "text": cited_text(answered.text, {each.citation.n: each.link for each in cited}) if answered else "",
         "sources": cited if shown is None else (),
         "passages": shown,
+        "unsure": [] if answered else unsure(run, outline),
         "open": OPEN,
         "more": max(len(shown or ()) - OPEN, 0),
         "may_write": has_writer(),

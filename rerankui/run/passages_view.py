@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memoryapp.engine.events import Piece
-from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.kinds.react import Citation
 from memoryapp.engine.memory import topic_id
+from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
+from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.strategies.react.coverage import terms_of
-from memoryapp.models import Message, Run
+from memoryapp.models import Message, PassageMessage, Run
 from memoryapp.reading import in_sessions, in_topics
 from memoryapp.runs.parameters import where_of
 from memoryapp.sessions.active import session_with
@@ -54,14 +56,33 @@ class ShownPassage:
         return topic_id(self.topic or 0)
 
 
-def passages(run: Run, answered: Answered) -> list[ShownPassage]:
-    """The passages that are still stored, best first, in three queries."""
-    numbers = [number for each in answered.citations for number in _numbers(each)]
+def unsure(run: Run, outline: Outline) -> list[ShownPassage]:
+    """The best passages of the candidates where the embedded scorer chose nothing, in four queries; else none.
+
+    It compares words and meaning only, so what it leaves out may well be the answer.
+    """
+    started, finished, found = outline.started, outline.finished, outline.found
+    if not (started and finished and found) or started.model != EMBEDDED_MODEL or finished.fallback:
+        return []
+    if finished.selected or finished.people or finished.artifacts:
+        return []
+    best = [each.passage_id for each in found.candidates if each.passage_id][:OPEN]
+    messages: dict[int, list[int]] = defaultdict(list)
+    rows = PassageMessage.objects.filter(owner=run.owner_id, passage__in=best).order_by("message")
+    for passage, message in rows.values_list("passage", "message"):
+        messages[passage].append(message)
+    there = [messages[each] for each in best if each in messages]
+    return passages(run, [Citation(n, "", talk[0], "", tuple(talk)) for n, talk in enumerate(there, start=1)])
+
+
+def passages(run: Run, citations: Sequence[Citation]) -> list[ShownPassage]:
+    """The cited passages that are still stored, best first, in three queries."""
+    numbers = [number for each in citations for number in _numbers(each)]
     stored = Message.objects.of(run.owner_id)
     topics: dict[int, int | None] = dict(stored.filter(pk__in=numbers).values_list("pk", "topic_id"))
     order = _order(run, set(topics.values()))
     _add_sessions(run, topics, order, stored.active().filter(pk__in=numbers))
-    shown = list(_united(answered.citations, topics, order))
+    shown = list(_united(citations, topics, order))
     wanted = {order[each.topic][place] for each in shown for place in each.places}
     rows = stored.in_bulk(wanted)
     terms = terms_of(typed(run.query).text)

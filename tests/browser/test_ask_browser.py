@@ -41,8 +41,14 @@ def test_a_question_is_answered_while_one_looks_and_its_source_opens(page: Page,
     page.goto(f"/memory/{anna.pk}/ask/")
     expect(page.get_by_role("searchbox", name="Question")).to_be_focused()
     page.keyboard.type(QUERY)
+    choices = page.locator("[data-choices]")
+    expect(choices.get_by_role("checkbox", name="plain")).to_be_hidden()
+    choices.locator("summary").click()
     page.get_by_role("checkbox", name="plain").focus()
     page.keyboard.press("Space")
+    expect(choices.locator("summary")).to_contain_text(
+        "answered by react, plain · memories chosen by flash · usual limits"
+    )
     page.get_by_role("searchbox", name="Question").press("Enter")
     expect(page.locator(".answer[aria-busy=true]")).to_have_count(2)
     for run in Run.objects.all():

@@ -13,7 +13,7 @@ from django.utils.html import escape
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import LLMRefused, LLMTimeout, LLMUnavailable, Reply
-from memoryapp.engine.events import RunFinished, ToolCall
+from memoryapp.engine.events import CandidatesFound, RunFinished, ToolCall
 from memoryapp.engine.prompts import TOOL_NAME
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Operator, Run, RunEvent, RunProgress
@@ -173,6 +173,21 @@ async def test_a_choice_of_nothing_is_respected_and_shown(admin: Operator) -> No
     finished = await check_whole(run, events, "")
     assert (finished.selected, finished.dropped) == ((), (f"Topic:{first.pk}",))
     assert "The model read 1 topic and found nothing relevant" in await page_of(run, admin)
+
+
+async def test_the_embedded_scorer_says_that_it_is_unsure_and_shows_what_is_nearest(admin: Operator) -> None:
+    memory = await memory_of_three()
+    run = await start(memory, "Who stood beside me at the altar?")
+    events = await executed(run)
+    assert not (await check_whole(run, events, "")).selected
+    page = await page_of(run, admin)
+    assert "Not sure: no chat model is connected, and none of the 2 topics" in page
+    nearest = page.partition("Not sure; nearest:")[2]
+    [found] = [event for event in events if isinstance(event, CandidatesFound)]
+    assert [f">{each.id}<" in nearest for each in found.candidates] == [True, True]
+    assert "Nothing of the memory was chosen" not in page
+    answer = await sync_to_async(lambda: flat(signed_in(admin).get(f"/runs/{run.pk}/answer/").content.decode()))()
+    assert "Not sure; nearest:" in answer
 
 
 async def test_the_endpoints_message_and_its_cost_are_kept(admin: Operator) -> None:

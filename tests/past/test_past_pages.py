@@ -64,6 +64,7 @@ def test_topics_are_those_of_the_moment(anna: ChatUser, merged: tuple[Topic, Top
     before = get(as_admin, f"{address}?{at(ago(60))}")
     assert "No topics then" in before
     assert "The first topics of this memory were made on" in before
+    assert f'href="/memory/{anna.pk}/recall/?until={ago(60):%Y-%m-%d}&amp;as_of="' in before
     assert "The first topics of this memory were made on" not in then
     listed = json.loads(as_admin.get(f"{address}?{at(ago(20))}&format=json").content)
     assert [row["id"] for row in listed] == [tea.pk, cake.pk]
