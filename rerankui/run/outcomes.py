@@ -171,8 +171,8 @@ def _nothing_relevant(events: Sequence[Event]) -> str:
     read, started = read_in(events), Outline.of(events).started
     if started and started.model == EMBEDDED_MODEL:
         return ngettext(
-            "Not sure: no chat model is connected, and the %(n)d topic that the embedded scorer read is not near enough to"
-            " the question.",
+            "Not sure: no chat model is connected, and the %(n)d topic that the embedded scorer read is not near enough"
+            " to the question.",
             "Not sure: no chat model is connected, and none of the %(n)d topics that the embedded scorer read is near"
             " enough to the question.",
             len(read),
