@@ -1,8 +1,9 @@
 """Proposals of models for a curator: the parts of a topic, a summary, similar topics; and other wordings of a question.
 
-A connected chat model is asked only when a person presses a button, outside of any transaction; each question is stored
-with its events as an ``AgentCall``. A proposal does not change the memory: the person edits it and commits it like a
-text of their own. Proposals of the embedder and the segmenter need no chat model.
+A connected chat model is asked when a person presses a button, and for the summaries of parts when a person looks at a
+change; always outside of any transaction. Each question is stored with its events as an ``AgentCall``. A proposal does
+not change the memory: the person edits it and commits it like a text of their own. Proposals of the embedder and the
+segmenter need no chat model.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ __all__ = [
     "is_model_connected",
     "merge_judged",
     "merge_judged_by",
+    "part_summary",
     "paraphrases_proposed",
     "rows_alike",
     "summariser",
@@ -108,6 +110,17 @@ def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) ->
 def summary_written(owner: ChatUser, topic: Topic, asked_by: str) -> str:
     """Returns the model's summary of one topic. Raises ProposalError, also where it wrote none that can be used."""
     summary = _summary_asked(owner, [topic], _contents(owner, [topic]), asked_by)
+    if not summary:
+        raise ProposalError(_("The model's answer cannot be used. It may do better when asked again."))
+    return summary
+
+
+def part_summary(owner: ChatUser, topics: Sequence[Topic], messages: Sequence[MessageContent]) -> str:
+    """Returns the model's summary of ``messages`` of these topics, which are to become one topic. Nobody pressed a
+    button for it, so a stored answer is used. Raises ProposalError, also where it wrote none that can be used."""
+    size = sum(len(message.text) for message in messages)
+    part = TopicContent(topics[0].pk, "", messages[0].sent_at, size, tuple(messages))
+    summary = _summary_asked(owner, topics, [part], "")
     if not summary:
         raise ProposalError(_("The model's answer cannot be used. It may do better when asked again."))
     return summary

@@ -164,6 +164,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "resplit",
         "change",
         "change_effect",
+        "change_summary",
         "topic_map",
         "merge",
         "bulk",

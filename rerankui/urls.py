@@ -98,6 +98,7 @@ urlpatterns = [
     path("memory/<int:owner>/merge/", merge.merge, name="merge"),
     path("memory/<int:owner>/merge/proposal/", merge.merge_proposal, name="merge_proposal"),
     path("memory/<int:owner>/change/", change.change, name="change"),
+    path("memory/<int:owner>/change/summary/", change.change_summary, name="change_summary"),
     path("memory/<int:owner>/change/effect/", change.change_effect, name="change_effect"),
     path("edits/<int:pk>/undo/", undo.undo, name="undo"),
     # people, facts and artifacts changed by hand

@@ -1,7 +1,7 @@
 """The map of topics: points on a plane, where topics near in meaning are near each other.
 
-It is computed for each request: fifteen hundred topics take tens of milliseconds, less than a cache would cost. Of a
-very large memory only the latest topics are placed.
+It is computed for each request, which costs less than a cache would. Of a very large memory only the latest topics are
+placed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from memoryapp import curation
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.projection import project
-from memoryapp.engine.regions import hull, names, regions
+from memoryapp.engine.regions import hull, names, regions, within
 from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
 from memoryapp.operations.database import array
 
-MOST_TOPICS = 1_500
+MOST_TOPICS = 5_000
 # This many texts of a region, evenly selected, describe it as well as all of them.
 NAMED_BY = 100
 
@@ -110,11 +110,7 @@ class TopicMap:
 
 def topic_map(owner: ChatUser) -> TopicMap:
     """The live topics by their vectors in the profile that serves, else the newest that has any; five queries."""
-    served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
-    profile = served.values_list("profile", flat=True).first()
-    topics = _latest(owner, profile)
-    ids, vectors = _vectors(owner, profile, topics)
-    placed, shown = project(vectors)
+    topics, ids, placed, shown = _placed(owner)
     where = {
         number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
     }
@@ -122,6 +118,21 @@ def topic_map(owner: ChatUser) -> TopicMap:
     live = Topic.objects.of(owner).live()
     with_vector = live.filter(Exists(TopicVector.objects.filter(topic=OuterRef("pk")))).count()
     return TopicMap(points, live.count() - with_vector, max(0, with_vector - len(points)), shown, _regions(points))
+
+
+def topics_within(owner: ChatUser, corners: Sequence[tuple[float, float]]) -> list[int]:
+    """The numbers of the topics that lie on the map in the polygon with these corners; three queries."""
+    _topics, ids, placed, _shown = _placed(owner)
+    return [number for number, is_inside in zip(ids, within(placed, corners).tolist(), strict=True) if is_inside]
+
+
+def _placed(owner: ChatUser) -> tuple[list[MapTopic], list[int], NDArray[np.float32], float]:
+    """The topics, latest first; the numbers of those with a place and the places, shape (n, 2); the share shown."""
+    served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
+    profile = served.values_list("profile", flat=True).first()
+    topics = _latest(owner, profile)
+    ids, vectors = _vectors(owner, profile, topics)
+    return topics, ids, *project(vectors)
 
 
 def _latest(owner: ChatUser, profile: int | None) -> list[MapTopic]:

@@ -107,6 +107,18 @@ def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*_chain(ordered)[:-1], *_chain(ordered[::-1])[:-1]]
 
 
+def within(places: Places, corners: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
+    """Which of ``places``, shape (n, 2), lie in the polygon with these corners, shape (n,); the outline may cross
+    itself."""
+    inside = np.zeros(len(places), np.bool_)
+    for (x, y), (to_x, to_y) in zip(corners, [*corners[1:], *corners[:1]], strict=True):
+        if y == to_y:
+            continue
+        crosses = (places[:, 1] < y) != (places[:, 1] < to_y)
+        inside ^= crosses & (places[:, 0] < x + (places[:, 1] - y) * (to_x - x) / (to_y - y))
+    return inside
+
+
 def _chain(ordered: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     corners: list[tuple[float, float]] = []
     for place in ordered:

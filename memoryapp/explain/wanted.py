@@ -17,7 +17,7 @@ from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import words
 from memoryapp.erasure.marks import Marks
 from memoryapp.explain.holders import holders
-from memoryapp.explain.words_in_memory import topic_with_words
+from memoryapp.explain.words_in_memory import topics_with_words
 from memoryapp.models import Artifact, Erasure, Fact, Message, Person, Topic, TopicMessage
 
 LONGEST = 4_000
@@ -34,7 +34,8 @@ class Wanted:
     It is empty where the run could not meet it, and ``stage`` says why: ``unknown``, ``erased`` or ``in_session``.
     ``asked`` is the id that was asked about, ``message`` the message that was meant, ``messages`` the numbers of all
     that were meant, ``now`` the topics that hold them now; ``is_later`` means that they came into the memory after the
-    run had searched, ``is_withdrawn`` that their import was withdrawn.
+    run had searched, ``is_withdrawn`` that their import was withdrawn. ``others`` are topics that say nearly as much of
+    the words that were asked for.
     """
 
     ids: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class Wanted:
     now: tuple[str, ...] = ()
     is_later: bool = False
     is_withdrawn: bool = False
+    others: tuple[str, ...] = ()
 
 
 UNKNOWN = Wanted(stage="unknown")
@@ -97,8 +99,9 @@ def wanted_text(owner_id: int, text: str, at: datetime) -> Wanted:
     spoken = words(text)[:_MOST_WORDS]
     if not spoken:
         return UNKNOWN
-    if number := topic_with_words(owner_id, text):
-        return wanted_topic(owner_id, topic_id(number), at)
+    if numbers := topics_with_words(owner_id, text):
+        first, *others = map(topic_id, numbers)
+        return replace(wanted_topic(owner_id, first, at), others=tuple(others))
     if fact := Fact.objects.filter(_all(spoken, "content"), owner=owner_id, topic__isnull=False).first():
         return wanted_topic(owner_id, topic_id(fact.topic_id or 0), at)
     if message := Message.objects.of(owner_id).filter(_all(spoken, "text"), topic__isnull=True).first():

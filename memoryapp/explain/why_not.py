@@ -54,7 +54,8 @@ class Explanation:
     """The ``stage`` that lost what was asked about, ``topic`` as the run met it, a ``sentence``, the ``numbers`` that
     decided, and ``counterfactuals``.
 
-    ``now`` are the topics that hold it today; ``seq`` is the event that lost it, 0 where none did.
+    ``now`` are the topics that hold it today; ``seq`` is the event that lost it, 0 where none did; ``others`` are
+    topics that may have been meant as well.
     """
 
     stage: str
@@ -64,6 +65,7 @@ class Explanation:
     counterfactuals: Sequence[Counterfactual] = ()
     now: Sequence[str] = ()
     seq: int = 0
+    others: Sequence[str] = ()
 
 
 def why_not(run: Run, *, topic: str = "", message: str = "", text: str = "") -> Explanation:
@@ -142,7 +144,9 @@ def _explained(story: Story, wanted: Wanted) -> Explanation:
     if not wanted.ids:
         case = "later" if wanted.is_later else "withdrawn" if wanted.is_withdrawn else ""
         lost = Fate(wanted.stage, wanted.asked, case)
-        return Explanation(lost.stage, lost.id, sentence(lost, wanted), lost.numbers, now=wanted.now)
+        return Explanation(
+            lost.stage, lost.id, sentence(lost, wanted), lost.numbers, now=wanted.now, others=wanted.others
+        )
     threshold = _threshold(story)
     lost, searched = _lost(story, wanted, threshold)
     if lost.stage == "chosen":
@@ -151,7 +155,7 @@ def _explained(story: Story, wanted: Wanted) -> Explanation:
     numbers = {name: value for name, value in lost.numbers.items() if value != ""}
     started = story.outline.started
     words = sentence(lost, wanted, by_scorer=started is not None and started.model == scorer.MODEL)
-    return Explanation(lost.stage, lost.id, words, numbers, tried, wanted.now, lost.seq)
+    return Explanation(lost.stage, lost.id, words, numbers, tried, wanted.now, lost.seq, wanted.others)
 
 
 def _in_talk(story: Story, wanted: Wanted) -> Wanted:

@@ -84,7 +84,8 @@ def _draft(item: Mapping[str, Any]) -> TopicDraft:
 class StagedChange:
     """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` the page to show then, if not the new topic.
 
-    ``moved`` is how many messages a move takes to another topic.
+    ``moved`` is how many messages a move takes to another topic; ``unnamed`` are the places of the new topics, from 1,
+    for which nobody wrote a summary.
     """
 
     op: str
@@ -93,6 +94,7 @@ class StagedChange:
     reason: str = ""
     after: str = ""
     suggestion: int | None = None
+    unnamed: Sequence[int] = ()
 
 
 class ChangeForm(forms.Form):
@@ -130,7 +132,16 @@ class ChangeForm(forms.Form):
             reason=sent["reason"],
             after=sent["next"],
             suggestion=sent["suggestion"],
+            unnamed=_unnamed(sent, len(change.put)),
         )
+
+
+def _unnamed(sent: Mapping[str, Any], count: int) -> range:
+    if any(sent["summary"]):
+        return range(0)
+    return {"split": range(2, count + 1), "move": range(count, count + 1 - len(sent["to"][:1]))}.get(
+        sent["op"], range(0)
+    )
 
 
 def _check_seen(owner: ChatUser, ids: Sequence[int]) -> None:

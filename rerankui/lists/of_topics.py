@@ -20,6 +20,7 @@ from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import ChatUser, EditedTopic, Fact, Run, RunEvent, Topic, TopicEdit
+from rerankui.lists import on_map
 from rerankui.lists.downloads import MOST_ROWS, file_of, is_asked
 from rerankui.lists.facets import Facet
 
@@ -57,8 +58,8 @@ _SIZES = {
 def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tuple[Facet, ...]:
     """The facets of the topics of today; of an earlier moment those that do not depend on what came later.
 
-    That of foreign summaries reads all passages, so it is only there where the address chooses it, as the page of
-    quality does.
+    That of foreign summaries reads all passages, those of the map place all topics, so they are only there where the
+    address chooses them, as the page of quality and the map do.
     """
     facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
     lasting = (
@@ -75,6 +76,7 @@ def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tu
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
         *_of_letters(owner, query),
+        *on_map.facets(owner, query),
     )
 
 

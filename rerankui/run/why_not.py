@@ -14,12 +14,12 @@ from django.utils.http import urlencode
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.compare import stability
-from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.explain import Explanation
 from memoryapp.explain.counterfactuals import Counterfactual
-from memoryapp.models import Run
+from memoryapp.models import Run, Topic
 from memoryapp.runs import forks
 
 # The way of a candidate, in words, each step with the stages that can lose it there.
@@ -70,11 +70,19 @@ class WhyNotView:
     way: Sequence[WayStep] = ()
     tried: Sequence[TriedChange] = ()
     prompts: str = ""
+    others: Sequence[tuple[str, str]] = ()
 
 
 def view_of(run: Run, asked: str, explanation: Explanation) -> WhyNotView:
+    """``others`` are topics that may have been meant, as ids with summaries."""
     tried = [_tried(run, each) for each in explanation.counterfactuals]
-    return WhyNotView(asked, "", explanation, tuple(_way(run, explanation.stage)), tried, _prompts(run, explanation))
+    way = tuple(_way(run, explanation.stage))
+    return WhyNotView(asked, "", explanation, way, tried, _prompts(run, explanation), _others(run, explanation.others))
+
+
+def _others(run: Run, ids: Sequence[str]) -> list[tuple[str, str]]:
+    found = Topic.objects.of(run.owner_id).in_bulk([parse_topic_id(id) or 0 for id in ids]) if ids else {}
+    return [(topic_id(number), topic.summary) for number, topic in found.items()]
 
 
 def _prompts(run: Run, explanation: Explanation) -> str:

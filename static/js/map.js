@@ -1,4 +1,5 @@
-// The map: topics as dots, picked with a box or a lasso. The same stands below in a table, for who sees no picture.
+// The map: topics as dots, picked with a box or a lasso; from far away, spots where many of them lie. The same stands
+// below in a table, for who sees no picture.
 (() => {
   const map = document.getElementById("map");
   if (!map || !window.echarts) return;
@@ -38,20 +39,39 @@
   };
 
   const value = { time: (dot) => dot.ended, size: (dot) => Math.log(dot.characters + 1) };
-  const range = (read) => dots.reduce(([low, high], dot) => [Math.min(low, read(dot)), Math.max(high, read(dot))], [Infinity, -Infinity]);
+  const range = (read, among = dots) => among.reduce(([low, high], dot) => [Math.min(low, read(dot)), Math.max(high, read(dot))], [Infinity, -Infinity]);
   const radius = (dot) => 6 + 1.6 * Math.log2(1 + dot.messages);
   const painter = () => {
     if (colour === "region") return (dot) => inks[`region-${dot.region}`];
     const measure = value[colour], [low, high] = range(measure);
     return (dot) => mixed(high > low ? (measure(dot) - low) / (high - low) : 0.5);
   };
+  // of more dots one would see only a cloud, so each cell of the picture becomes a spot: the more dots, the larger it is
+  const NEAR = 600, CELL = 26;
+  let shown = [];
+  const spots = () => {
+    const [[left, top], [right, bottom]] = [[0, 0], [canvas.clientWidth, canvas.clientHeight]].map((corner) => chart.convertFromPixel("grid", corner));
+    const inView = dots.filter((dot) => dot.x >= left && dot.x <= right && dot.y >= bottom && dot.y <= top);
+    if (inView.length <= NEAR) return dots.map((dot) => ({ ...dot, dots: [dot] }));
+    const [wide, high] = [(right - left) / canvas.clientWidth * CELL, (top - bottom) / canvas.clientHeight * CELL];
+    const cells = new Map();
+    for (const dot of inView) if (!lit[dot.id]) {
+      const cell = `${Math.floor(dot.x / wide)} ${Math.floor(dot.y / high)} ${colour === "region" ? dot.region : 0}`;
+      cells.set(cell, [...(cells.get(cell) ?? []), dot]);
+    }
+    const mean = (members, name) => members.reduce((sum, dot) => sum + dot[name], 0) / members.length;
+    const joined = (members) => ({ ...members[0], x: mean(members, "x"), y: mean(members, "y"), ended: mean(members, "ended"), characters: mean(members, "characters"), dots: members });
+    return [...[...cells.values()].map(joined), ...inView.filter((dot) => lit[dot.id]).map((dot) => ({ ...dot, dots: [dot] }))];
+  };
+  const size = (spot) => spot.dots.length > 1 ? Math.min(CELL * 1.4, 7 + 3.2 * Math.sqrt(spot.dots.length)) : radius(spot) * (shown.length < dots.length ? 0.7 : 1);
   const data = () => {
     const paint = painter();
-    return dots.map((dot) => {
-      const isPicked = picked.has(dot.id), light = lit[dot.id];
+    shown = spots();
+    return shown.map((dot) => {
+      const isPicked = dot.dots.some(({ id }) => picked.has(id)), light = dot.dots.length === 1 && lit[dot.id];
       return {
         value: [dot.x, dot.y],
-        symbolSize: radius(dot) + (isPicked || light ? 3 : 0),
+        symbolSize: size(dot) + (isPicked || light ? 3 : 0),
         itemStyle: {
           color: written(paint(dot), picked.size && !isPicked ? 0.35 : 0.85),
           borderColor: written(isPicked ? inks.text : light ? inks[light] : inks.panel),
@@ -74,16 +94,17 @@
     plane.replaceChildren();
     above.replaceChildren();
     if (colour !== "region") return;
-    const set = [], seen = dots.map((dot) => chart.convertToPixel("grid", [dot.x, dot.y]));
+    const set = [], seen = shown.map((dot) => chart.convertToPixel("grid", [dot.x, dot.y]));
     const shapes = regions.map(({ corners }) => corners.map((corner) => chart.convertToPixel("grid", corner)));
     regions.forEach(({ name }, at) => {
       plane.append(drawn("polygon", { class: `region region-${at}`, points: shapes[at].map((spot) => spot.join(",")).join(" ") }));
-      if (!name) return;
+      if (!name || !isSeen(shapes[at])) return;
       const label = best(places(shapes[at], half(name)), { set, seen, others: shapes.filter((shape) => shape !== shapes[at]) });
       set.push(label);
       above.append(drawn("text", { class: `region-name region-${at}`, x: label.x, y: label.y, "text-anchor": "middle" }, name));
     });
   };
+  const isSeen = (spots) => [canvas.clientWidth, canvas.clientHeight].every((room, way) => spots.some((spot) => spot[way] > 0) && spots.some((spot) => spot[way] < room));
   // where a name may stand: above, below, at the sides or inside its region, within the picture; the best first
   const half = (name) => { pen.font = "600 12px Inter, sans-serif"; return pen.measureText(name).width / 2; };
   const places = (spots, half) => {
@@ -96,7 +117,7 @@
   };
   // another name in the way is worse than any number of dots, a dot is worse than another region, and that than the next place
   const best = (places, { set, seen, others }) => {
-    const strays = ({ x, y, half }) => others.filter((range) => [x - half, x, x + half].some((at) => holds({ brushType: "polygon", range }, [at, y]))).length;
+    const strays = ({ x, y, half }) => others.filter((range) => [x - half, x, x + half].some((at) => holds(range, [at, y]))).length;
     const lies = (label) => 1e4 * set.filter((other) => Math.abs(other.y - label.y) < 18 && Math.abs(other.x - label.x) < other.half + label.half + 8).length;
     const hides = (label) => seen.filter(([x, y]) => Math.abs(x - label.x) < label.half + 6 && Math.abs(y - label.y + 4) < 14).length;
     const costs = places.map((label, rank) => lies(label) + hides(label) + strays(label) / 2 + rank / 100);
@@ -118,10 +139,16 @@
     return part;
   };
   const tip = ({ dataIndex }) => {
-    const dot = dots[dataIndex], box = document.createElement("div");
+    const dot = shown[dataIndex], box = document.createElement("div");
+    box.className = "map-tip";
+    if (dot.dots.length > 1) {
+      box.append(line("mono", `${map.dataset.topics}: ${numbers.format(dot.dots.length)}`));
+      for (const { summary } of dot.dots.slice(0, 3)) box.append(line("map-tip-summary", summary));
+      box.append(line("quiet", map.dataset.nearer));
+      return box;
+    }
     const when = day(dot.began) === day(dot.ended) ? day(dot.ended) : `${day(dot.began)} – ${day(dot.ended)}`;
     const sizes = [[map.dataset.messages, dot.messages], [map.dataset.characters, dot.characters]];
-    box.className = "map-tip";
     box.append(line("mono", `Topic:${dot.id}`), line("map-tip-summary", dot.summary), line("quiet", [when, ...sizes.map(([name, count]) => `${name}: ${numbers.format(count)}`)].join(" · ")));
     return box;
   };
@@ -138,12 +165,19 @@
       dataZoom: [0, 1].map((place) => ({ type: "inside", [place ? "yAxisIndex" : "xAxisIndex"]: 0, filterMode: "none", moveOnMouseMove: "shift" })),
       tooltip: { trigger: "item", formatter: tip, className: "map-tip-box", confine: true, transitionDuration: 0, backgroundColor: written(inks.panel), borderColor: written(inks.line), textStyle: { color: written(inks.text), fontFamily: "inherit", fontSize: 13 } },
       brush: { xAxisIndex: 0, brushMode: "multiple", throttleType: "debounce", throttleDelay: 80, outOfBrush: {}, inBrush: {}, brushStyle: { color: written(inks.accent, 0.12), borderColor: written(inks.accent), borderWidth: 1 } },
-      series: [{ type: "scatter", data: data(), cursor: "pointer" }],
+      series: [{ type: "scatter", data: [], cursor: "pointer" }],
     });
-    scale();
-    place();
+    redraw();
   };
   const redraw = () => { chart.setOption({ series: [{ data: data() }] }); scale(); place(); };
+
+  const nearer = ({ dots: members }) => {
+    const ranges = ["x", "y"].map((way) => range((dot) => dot[way], members));
+    chart.dispatchAction({ type: "dataZoom", batch: ranges.map(([low, high], dataZoomIndex) => {
+      const margin = Math.max(high - low, 0.01) * 1.5;
+      return { dataZoomIndex, startValue: low - margin, endValue: high + margin };
+    }) });
+  };
 
   // what is picked: dots and rows are two views of one set
   const show = () => {
@@ -152,26 +186,34 @@
     more.dispatchEvent(new Event("change", { bubbles: true }));
     redraw();
   };
-  const more = document.createElement("input");
+  const more = document.createElement("input"), area = document.createElement("input");
+  // an area that was drawn is a filter of the list; what was picked otherwise is listed by its numbers
+  let drawnArea = "";
   if (form) {
     more.type = "hidden";
     more.name = "more";
-    form.append(more);
+    area.type = "hidden";
+    form.append(more, area);
     document.addEventListener("change", (event) => {
       if (event.target.type !== "checkbox" || event.target.form !== form) return;
       picked[event.target.checked ? "add" : "delete"](Number(event.target.value));
+      drawnArea = "";
       more.value = [...picked].join(",");
       redraw();
     });
     form.addEventListener("reset", () => { picked.clear(); setTimeout(show); });
     // one field with all of them makes a shorter address than a thousand boxes
-    form.addEventListener("submit", () => {
+    form.addEventListener("submit", ({ submitter }) => {
       for (const box of document.querySelectorAll("input[type=checkbox][form=picked]")) box.disabled = true;
-      more.name = "topics";
+      const isArea = drawnArea && submitter?.hasAttribute("data-lists-picked");
+      more.name = isArea ? "" : "topics";
+      area.name = isArea ? "area" : "";
+      area.value = drawnArea;
     });
     addEventListener("pageshow", () => {
       for (const box of document.querySelectorAll("input[type=checkbox][form=picked]")) box.disabled = false;
       more.name = "more";
+      area.name = "";
     });
   }
 
@@ -185,21 +227,29 @@
   chart.on("brushEnd", ({ areas }) => {
     if (!areas.length) return;
     if (!isAdding) picked.clear();
-    for (const dot of dots) if (areas.some((area) => holds(area, chart.convertToPixel("grid", [dot.x, dot.y])))) picked.add(dot.id);
+    const corners = outline(areas[0]);
+    drawnArea = isAdding && picked.size ? "" : corners.map((corner) => corner.join(",")).join(";");
+    for (const dot of dots) if (holds(corners, [dot.x * 1000, dot.y * 1000])) picked.add(dot.id);
     chart.dispatchAction({ type: "brush", areas: [] });
     show();
   });
-  const holds = ({ brushType, range: edges }, [x, y]) => brushType === "rect"
-    ? x >= edges[0][0] && x <= edges[0][1] && y >= edges[1][0] && y <= edges[1][1]
-    : edges.reduce((inside, [ax, ay], place) => {
+  // the corners of what was drawn in thousandths, few enough for an address
+  const outline = ({ brushType, range: edges }) => {
+    const [xs, ys] = brushType === "rect" ? edges : [];
+    const drawing = xs ? [[xs[0], ys[0]], [xs[1], ys[0]], [xs[1], ys[1]], [xs[0], ys[1]]] : edges.filter((_corner, at) => at % Math.ceil(edges.length / 18) === 0);
+    return drawing.map((corner) => chart.convertFromPixel("grid", corner).map((value) => Math.round(value * 1000)));
+  };
+  const holds = (edges, [x, y]) => edges.reduce((inside, [ax, ay], place) => {
       const [bx, by] = edges[(place || edges.length) - 1];
       return (ay > y) !== (by > y) && x < ((bx - ax) * (y - ay)) / (by - ay) + ax ? !inside : inside;
     }, false);
 
   chart.on("click", ({ dataIndex, event }) => {
-    const dot = dots[dataIndex];
+    const dot = shown[dataIndex];
+    if (dot.dots.length > 1 && !brush) return nearer(dot);
     if (form && (event.event.shiftKey || event.event.ctrlKey || event.event.metaKey)) {
       picked[picked.has(dot.id) ? "delete" : "add"](dot.id);
+      drawnArea = "";
       return show();
     }
     if (brush) return;
@@ -224,7 +274,8 @@
     KeyV: () => take(""),
   });
 
-  chart.on("datazoom", place);
+  let isAsked = 0;
+  chart.on("datazoom", () => { isAsked ||= requestAnimationFrame(() => { isAsked = 0; redraw(); }); });
   new ResizeObserver(() => { chart.resize(); if (map.dataset.ready === "") place(); }).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();

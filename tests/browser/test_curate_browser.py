@@ -153,6 +153,7 @@ def test_a_box_on_the_map_picks_what_lies_in_it(page: Page, topics: list[Topic],
     expect(page.locator("[data-picked-count]")).to_have_text("2")
     page.get_by_role("button", name="Open as a list").click()
     expect(page.locator("#list [data-row]")).to_have_count(2)
+    expect(page.locator(".facet-words", has_text="in the area drawn")).to_be_visible()
     page.go_back()
     page.locator("#map[data-ready]").wait_for()
     press(page, "v")

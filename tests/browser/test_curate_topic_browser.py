@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from playwright.sync_api import Page, expect
 from memoryapp.models import ChatUser, Operator, Role, Topic
 from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
+from tests.curation.test_merge_proposal import proposing
 from tests.support.browsing import assert_fits, message_ids, press, settle
 
 VLLM = ["vLLM dies on the H100, out of memory", "Lower gpu_memory_utilization to 0.85, then start vLLM again."]
@@ -319,3 +321,22 @@ def test_the_workbench_fits_a_phone(page: Page, topic: Topic) -> None:
     for address in (f"/topics/{topic.pk}/", f"/topics/{topic.pk}/resplit/", f"/topics/{topic.pk}/pick/"):
         page.goto(address)
         assert_fits(page, page.locator("h1"))
+
+
+def test_a_proposed_summary_never_replaces_what_one_types(page: Page, topic: Topic, settings: Any) -> None:
+    with proposing(settings) as model:
+        model.says = json.dumps({"merged_summary": "A honey cake for a birthday"})
+        model.close()
+        cake, rest = [row.pk for row in topic.message_set.in_order()[10:13:2]]
+        page.goto(f"/memory/{topic.owner_id}/change/?op=split&topics={topic.pk}&at={cake},{rest}")
+        fields = page.locator("textarea[name=summary]")
+        expect(page.get_by_text("acme/merger reads the messages…")).to_have_count(2)
+        page.locator("[data-stops-proposing]").nth(1).click()
+        before = fields.nth(2).input_value()
+        fields.nth(1).fill("Mine")
+        model.open()
+        page.get_by_role("button", name="Use it").wait_for()
+        expect(fields.nth(1)).to_have_value("Mine")
+        expect(fields.nth(2)).to_have_value(before)
+        page.get_by_role("button", name="Use it").click()
+        expect(fields.nth(1)).to_have_value("A honey cake for a birthday")

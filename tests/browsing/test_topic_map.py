@@ -15,9 +15,10 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.browsing.topic_map import last_run, topic_map
 from memoryapp.engine.projection import project
+from memoryapp.engine.regions import within
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, RunEvent, Topic, TopicEdit, TopicVector
 from tests.conftest import signed_in
-from tests.support.browsing import cost, get, grow, run_of, topic_of
+from tests.support.browsing import cost, get, grow, rows, run_of, topic_of
 
 
 def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -102,6 +103,29 @@ def test_the_numbers_stand_below_and_in_the_page(anna: ChatUser, as_viewer: Clie
     assert [dot[0] for dot in dots] == [topics[1].pk, topics[0].pk]
     assert "As numbers" in page
     assert page.count('class="num mono"') == 4
+
+
+def test_what_lies_in_an_outline_is_found_even_where_it_crosses_itself() -> None:
+    places = np.array([[0.5, 0.5], [1.5, 0.5], [0.1, 0.9], [0.9, 0.1]], np.float32)
+    assert within(places, [(0, 0), (1, 0), (1, 1), (0, 1)]).tolist() == [True, False, True, True]
+    assert within(places, [(0, 0), (0.2, 1), (0, 1), (0.2, 0)]).tolist() == [False, False, True, False]
+
+
+def test_an_area_and_a_region_of_the_map_are_filters_of_the_list(anna: ChatUser, as_viewer: Client) -> None:
+    topics = [topic_of(anna, f"{'Cake' if n % 2 else 'Tea'} {n}", ["x"], day=n) for n in range(12)]
+    placed(anna, topics, np.array([[1, n % 2 * 9, n / 30] for n in range(12)], np.float32))
+    drawn = topic_map(anna)
+    address = f"/memory/{anna.pk}/topics/"
+    side = [point for point in drawn.points if point.x > 0]
+    page = get(as_viewer, f"{address}?area=0,-2000;2000,-2000;2000,2000;0,2000")
+    assert set(rows(page, "topic")) == {point.topic.pk for point in side} != {point.topic.pk for point in drawn.points}
+    assert "in the area drawn" in page
+    assert "elsewhere on the map" in page
+    page = get(as_viewer, f"{address}?region=0")
+    assert set(rows(page, "topic")) == {point.topic.pk for point in drawn.points if point.region == 0}
+    assert f'href="{address}?region=1"' in get(as_viewer, f"/memory/{anna.pk}/map/")
+    for odd in ("area=", "area=1,1", "area=x", "area=1,2;3,4;5,99999999", "region=99", "region=x"):
+        assert "No topic matches" in get(as_viewer, f"{address}?{odd}")
 
 
 def test_a_viewer_looks_and_a_curator_picks(anna: ChatUser, as_viewer: Client, admin: Operator) -> None:

@@ -138,6 +138,24 @@ async def test_people_and_facts_are_asked_for_by_what_they_are_called(memory: Me
     assert person.startswith("Person:")
 
 
+async def test_of_several_topics_that_say_the_words_the_reader_chooses(
+    memory: Memory, run: Run, as_admin: Client
+) -> None:
+    def asked() -> None:
+        garden = {f"Topic:{topic.pk}" for topic in memory.garden}
+        found = why_not(run, text="in the garden")
+        assert {found.topic, *found.others} <= garden
+        assert len(found.others) == 5
+        address = f"/runs/{run.pk}/why-not/"
+        page = as_admin.get(address, {"text": "in the garden"}).content.decode()
+        assert f'href="{address}?topic={found.others[0]}"' in page
+        chosen = as_admin.get(address, {"topic": found.others[0]}).content.decode()
+        assert "If you meant another topic" not in chosen
+        assert not why_not(run, text=f"{memory.other[0].summary}").others
+
+    await sync_to_async(asked)()
+
+
 async def test_a_question_that_cannot_be_answered_is_a_sentence(memory: Memory, run: Run) -> None:
     waiting = await Run.objects.acreate(owner=memory.owner, query="x", strategy="flash")
 

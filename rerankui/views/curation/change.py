@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import curation
+from memoryapp import curation, proposals
 from memoryapp.curation import CurationError, Stale
 from memoryapp.effect import effect_of
 from memoryapp.engine.memory import topic_id
@@ -33,6 +34,7 @@ from rerankui.curation.change_form import (
     retarget,
 )
 from rerankui.curation.change_words import would_words
+from rerankui.curation.part_summary import MOST_ASKED, proposed_summary
 from rerankui.text.differences import Difference, difference
 
 READS = ("GET", "HEAD", "POST")
@@ -98,11 +100,34 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
     return _page(request, memory, form=form, effect=effect, **_preview_context(memory, staged))
 
 
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def change_summary(request: HttpRequest, owner: int) -> HttpResponse:
+    """A proposed summary of the new topic at the ``place`` of the change: the model's, else the most telling sentences.
+
+    The page asks for it while a person looks at the change, for each new topic that has no summary yet.
+    """
+    memory = owner_or_404(request, owner)
+    form = ChangeForm(request.POST)
+    place = request.POST.get("place", "")
+    if not form.is_valid() or not place.isdecimal():
+        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+    try:
+        put = form.staged(memory, curation.opening).change.put
+    except CurationError as error:
+        return _page(request, memory, form=form, sentence=str(error), status=422)
+    draft = put[min(max(int(place[:4]), 1), len(put)) - 1]
+    proposed = proposed_summary(memory, form.cleaned_data["topics"], draft)
+    return render(request, "partials/curation/part_summary.html", {"proposed": proposed})
+
+
 def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
         "would": would_words(KINDS[staged.op], staged.change, staged.moved),
+        "unnamed": staged.unnamed[:MOST_ASKED],
+        "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
     }
 
 

@@ -14,17 +14,19 @@ from memoryapp.models import Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.pages import PAGE_SIZE
 
-SUMMARY_CHARS = 140
+# Of many topics shorter summaries are sent.
+SUMMARY_CHARS, MANY, SHORT_CHARS = 140, 1_500, 60
 
 
 @require_safe
 def topic_map(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     found, last = placed(of), last_run(of)
+    chars = SUMMARY_CHARS if len(found.points) <= MANY else SHORT_CHARS
     context: dict[str, Any] = {
         "owner": of,
         "map": found,
-        "dots": [_dot(point) for point in found.points],
+        "dots": [_dot(point, chars) for point in found.points],
         "listed": found.points[:PAGE_SIZE],
         "unlisted": len(found.points[PAGE_SIZE:]),
         "percent": round(100 * found.shown),
@@ -48,7 +50,7 @@ def _region(region: MapRegion) -> dict[str, Any]:
     return {"name": ", ".join(region.words), "count": region.count, "corners": corners}
 
 
-def _dot(point: MapPoint) -> list[Any]:
+def _dot(point: MapPoint, chars: int) -> list[Any]:
     """Number, place, first and last second, messages, characters, summary, region: as short as many of them must be."""
     topic, x, y = point.topic, round(point.x, 4), round(point.y, 4)
     return [
@@ -59,6 +61,6 @@ def _dot(point: MapPoint) -> list[Any]:
         topic.ended,
         topic.message_count,
         topic.size_chars,
-        topic.summary[:SUMMARY_CHARS],
+        topic.summary[:chars],
         point.region,
     ]

@@ -1,0 +1,42 @@
+"""The summary that is proposed for a new topic while a person looks at the change that would make it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp import proposals
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import ChatUser, Message, Topic
+from memoryapp.proposals import ProposalError
+from memoryapp.reading import content
+from rerankui.curation.proposal_words import failure_words
+
+# Of a change with more new topics, the first ones are asked for.
+MOST_ASKED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedSummary:
+    """``by`` is the model, empty for the most telling sentences; ``why`` says why the model made none."""
+
+    summary: str
+    by: str = ""
+    why: str | Promise = ""
+
+
+def proposed_summary(owner: ChatUser, topics: Sequence[int], draft: TopicDraft) -> ProposedSummary:
+    """For the messages of ``draft``, which are in these topics; one question to a connected model."""
+    messages = [content(row) for row in Message.objects.of(owner).filter(pk__in=draft.messages).in_order()]
+    of = list(Topic.objects.of(owner).filter(pk__in=topics).order_by("pk"))
+    why: str | Promise = _("No chat model is connected.")
+    if proposals.is_model_connected():
+        try:
+            return ProposedSummary(proposals.part_summary(owner, of, messages), settings.MERGER_MODEL)
+        except ProposalError as error:
+            why = failure_words(error)
+    return ProposedSummary(proposals.summary_extracted(messages), "", why)

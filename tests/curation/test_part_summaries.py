@@ -1,0 +1,105 @@
+"""Summaries proposed for the parts of a change: those of the model, else the most telling sentences."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryapp.models import AgentCall, ChatUser, Role, Topic, TopicEdit
+from tests.conftest import operator, signed_in, talk
+from tests.curation.test_merge_proposal import Proposing, proposing
+from tests.support.browsing import HTMX, flat
+
+TEA = "Green tea, Sencha of all kinds"
+
+
+@pytest.fixture
+def model(settings: Any) -> Iterator[Proposing]:
+    with proposing(settings) as peer:
+        yield peer
+
+
+@pytest.fixture
+def topic(anna: ChatUser) -> Topic:
+    return talk(anna, ("Honey cake, then tea", ["I bake a honey cake", "At 180", "I drink green tea", "Sencha"]))[0]
+
+
+@pytest.fixture
+def as_curator(anna: ChatUser) -> Client:
+    return signed_in(operator("cora", Role.CURATOR, anna))
+
+
+def split(topic: Topic, **more: Any) -> dict[str, Any]:
+    third = topic.message_set.in_order()[2].pk
+    return {"op": "split", "topics": topic.pk, "at": third, **more}
+
+
+def page_of(client: Client, owner: ChatUser, fields: dict[str, Any]) -> str:
+    return flat(client.get(f"/memory/{owner.pk}/change/", fields).content.decode())
+
+
+def proposed(client: Client, owner: ChatUser, fields: dict[str, Any]) -> str:
+    answer = client.post(f"/memory/{owner.pk}/change/summary/", fields, headers=HTMX)
+    assert answer.status_code == 200
+    return flat(answer.content.decode())
+
+
+def proposal(part: str) -> str:
+    found = re.search(r'data-proposal="([^"]*)"', part)
+    assert found
+    return html.unescape(found[1])
+
+
+def test_only_new_parts_without_a_summary_are_asked_for(anna: ChatUser, topic: Topic, as_curator: Client) -> None:
+    page = page_of(as_curator, anna, split(topic))
+    assert re.findall(r'hx-vals=\'{"place": "(\d+)"}\'', page) == ["2"]
+    assert ">Honey cake, then tea</textarea>" in page
+    assert "data-proposing" not in page_of(as_curator, anna, split(topic, summary=["Cake", "Tea"]))
+    messages = [row.pk for row in topic.message_set.in_order()[2:]]
+    moved = {"op": "move", "topics": topic.pk, "messages": messages}
+    assert re.findall(r'hx-vals=\'{"place": "(\d+)"}\'', page_of(as_curator, anna, moved)) == ["2"]
+    other = talk(anna, ("Tea", ["Sencha again"]))[0]
+    assert "data-proposing" not in page_of(as_curator, anna, {**moved, "to": other.pk})
+
+
+def test_a_connected_model_is_asked_once_about_the_messages_of_the_part(
+    anna: ChatUser, topic: Topic, as_curator: Client, model: Proposing
+) -> None:
+    model.says = json.dumps({"merged_summary": TEA})
+    edits = TopicEdit.objects.count()
+    assert "acme/merger reads the messages" in page_of(as_curator, anna, split(topic))
+    assert not model.requests, "a page is shown before anything is asked"
+    part = proposed(as_curator, anna, split(topic, place="2"))
+    assert proposal(part) == TEA
+    assert "Proposed by acme/merger" in part
+    read = model.requests[0]["messages"][1]["content"]
+    assert ("green tea" in read, "honey cake" in read) == (True, False)
+    assert proposal(proposed(as_curator, anna, split(topic, place="2"))) == TEA
+    assert (len(model.requests), AgentCall.objects.count()) == (1, 1), "the stored answer is used"
+    assert TopicEdit.objects.count() == edits
+
+
+def test_without_an_answer_the_most_telling_sentences_are_proposed(
+    anna: ChatUser, topic: Topic, as_curator: Client, model: Proposing, settings: Any
+) -> None:
+    model.says = "{}"
+    part = proposed(as_curator, anna, split(topic, place="2"))
+    assert "rink green tea" in proposal(part)
+    assert "The model" in part
+    settings.LLM_BASE_URL = ""
+    part = proposed(as_curator, anna, split(topic, place="2"))
+    assert "No chat model is connected. Proposed: the most telling sentences." in part
+
+
+def test_what_cannot_be_proposed_for_is_refused_in_words(anna: ChatUser, topic: Topic, as_curator: Client) -> None:
+    address = f"/memory/{anna.pk}/change/summary/"
+    assert "Nothing was chosen" in as_curator.get(address).content.decode()
+    assert "Nothing was chosen" in as_curator.post(address, split(topic, place="x")).content.decode()
+    refused = as_curator.post(address, {"op": "split", "topics": topic.pk, "at": 1, "place": 2})
+    assert refused.status_code == 422
