@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from operator import itemgetter
 from typing import Any
 
 from memoryapp.engine.candidates import UnshownCandidates
-from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
+from memoryapp.engine.events import KINDS, CandidatesFound
 from memoryapp.engine.json_values import build, to_text
-from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 
 
@@ -17,9 +17,12 @@ def to_wire(kind: str, payload: str) -> str:
     """The JSON text of a stored payload, converted to the format for programs."""
     if kind == CandidatesFound.kind:
         return _one_by_one(json.loads(payload))
-    if kind in (TopicsRead.kind, Answered.kind, RunFinished.kind):
-        return _in_words(json.loads(payload)) if '"notes"' in payload else payload
-    return payload
+    return _in_words(json.loads(payload)) if '"notes"' in payload and _has_words(kind) else payload
+
+
+def _has_words(kind: str) -> bool:
+    """Whether programs get the remarks of these events as sentences too, in a field beside their codes."""
+    return kind in KINDS and {"note", "notes"} <= {each.name for each in fields(KINDS[kind])}
 
 
 def _one_by_one(stored: dict[str, Any]) -> str:
