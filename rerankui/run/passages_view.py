@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memoryapp.engine.events import Piece
 from memoryapp.engine.kinds.react import Citation
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline
