@@ -1,6 +1,6 @@
 """The quality of memories in numbers: what is missing, doubtful or never used, each as its list counts it.
 
-Eight queries for any number of chat users and rows.
+Nine queries for any number of chat users and rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
-from memoryapp.browsing.foreign import FOREIGN_SUMMARIES
+from memoryapp.browsing.foreign import foreign_summaries
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.models import ChatUser, Fact, Message, Person
 from memoryapp.models.run import SHOWN_IDS
@@ -40,10 +40,6 @@ FROM (
     ) made ON made.topic_id = t.id
     WHERE t.owner_id = ANY(%(owners)s::bigint[]) AND t.is_live
 ) topic GROUP BY owner_id
-"""
-FOREIGN = f"""
-SELECT owner_id, count(*) FROM memoryapp_topic
-WHERE owner_id = ANY(%s::bigint[]) AND is_live AND id IN ({FOREIGN_SUMMARIES}) GROUP BY owner_id
 """
 # Each owner's last runs by hand, and what they showed to a model.
 RECALLED = f"""
@@ -99,7 +95,7 @@ def qualities(owners: Sequence[ChatUser], *, now: datetime) -> dict[int, Quality
     ids = [owner.pk for owner in owners]
     sums: dict[int, dict[str, int]] = {pk: {} for pk in ids}
     _add(sums, _rows(TOPICS, {"owners": ids}), "topics", "equal", "factless", "segmented")
-    _add(sums, _rows(FOREIGN, [ids, ids]), "foreign")
+    _add(sums, [(pk, len(topics)) for pk, topics in foreign_summaries(ids).items()], "foreign")
     recalled = dict(_rows(RECALLED, {"owners": ids}))
     _add(sums, [(pk, sums[pk].get("topics", 0) - recalled.get(pk, 0)) for pk in ids], "unused")
     messages = Message.objects.filter(owner__in=ids)
@@ -124,7 +120,7 @@ def _counted(rows: QuerySet[Any], **counts: Count) -> list[tuple[int, ...]]:
     return list(rows.order_by().values("owner").annotate(**counts).values_list("owner", *counts))
 
 
-def _rows(sql: str, values: Mapping[str, Any] | Sequence[Any]) -> list[tuple[Any, ...]]:
+def _rows(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return list(cursor.fetchall())

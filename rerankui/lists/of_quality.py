@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.browsing.quality import Quality
 from memoryapp.models import ChatUser
+from memoryapp.proposals import is_model_connected
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class QualityFigure:
     """``of`` is the figure, ``among`` all of which it is a part, 0 where there is no whole.
 
-    ``route`` with ``query`` is the list that shows exactly what is counted.
+    ``route`` with ``query`` is the list that shows exactly what is counted. ``without_model`` is said in place of
+    ``why`` where no chat model is connected.
     """
 
     of: Callable[[Quality], int]
@@ -30,6 +32,7 @@ class QualityFigure:
     icon: str
     route: str
     query: str = ""
+    without_model: StrOrPromise = ""
 
     def address(self, owner: ChatUser) -> str:
         return reverse(self.route, args=[owner.pk]) + self.query
@@ -43,6 +46,10 @@ class CountedFigure:
     count: int
     among: int
     address: str
+
+    @property
+    def why(self) -> StrOrPromise:
+        return self.figure.why if is_model_connected() else self.figure.without_model or self.figure.why
 
     @property
     def share(self) -> float | None:
@@ -93,7 +100,7 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
             QualityFigure(
                 lambda found: found.foreign,
                 lambda found: found.topics,
-                _("Summaries in other letters than their messages"),
+                _("Summaries in another language than their messages"),
                 _("Words of a question do not meet them, and a model reads a title in another language than the talk."),
                 "language",
                 "topics",
@@ -130,6 +137,7 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
                 "bulb",
                 "topics",
                 "?facts=no",
+                _("A chat model extracts facts, and none is connected. You can write some yourself."),
             ),
         ),
     ),

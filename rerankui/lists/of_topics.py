@@ -76,7 +76,7 @@ def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tu
         Facet("recalled", gettext_lazy("Recalled"), _yes_no(_recalled(owner)), _recalled_words),
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
-        *_of_letters(owner, query),
+        *_of_language(owner, query),
         *on_map.facets(owner, query),
     )
 
@@ -141,9 +141,9 @@ def _equal(owner: ChatUser) -> Q:
     return Q(summary__in=summaries.annotate(n=Count("pk")).filter(n__gt=1).values("summary"))
 
 
-def _of_letters(owner: ChatUser, query: QueryDict) -> Iterator[Facet]:
+def _of_language(owner: ChatUser, query: QueryDict) -> Iterator[Facet]:
     if "written" in query:
-        yield Facet("written", gettext_lazy("Summary’s letters"), _written(owner), _written_words)
+        yield Facet("written", gettext_lazy("Summary’s language"), _written(owner), _written_words)
 
 
 def _written(owner: ChatUser) -> Case:

@@ -66,7 +66,7 @@ def unsure(run: Run, outline: Outline) -> list[ShownPassage]:
         return []
     if finished.selected or finished.people or finished.artifacts:
         return []
-    best = [each.passage_id for each in found.candidates if each.passage_id][:OPEN]
+    best = [each.passage_id for each in found.candidates if each.shown and each.passage_id][:OPEN]
     messages: dict[int, list[int]] = defaultdict(list)
     rows = PassageMessage.objects.filter(owner=run.owner_id, passage__in=best).order_by("message")
     for passage, message in rows.values_list("passage", "message"):

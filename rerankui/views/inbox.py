@@ -31,6 +31,8 @@ from rerankui.evaluations.night_chart import worse_in
 
 FEW = 20
 MOST_FAILURES = 50
+# They have no page of their own.
+MOST_FORGETTING = 200
 
 
 @require_http_methods(("GET", "HEAD", "POST"))
@@ -51,7 +53,7 @@ def inbox(request: HttpRequest, owner: int) -> HttpResponse:
         "suggestions": lines_of(list(suggestions.opened(of).defer("evidence")[:FEW]), request.user),
         "findings": list(extraction.waiting(of).select_related("topic")[:FEW]),
         "failures": failures_of(of, FEW)[:FEW],
-        "forgetting": list(forgetting(of)[:FEW]),
+        "forgetting": list(forgetting(of)[:MOST_FORGETTING]),
         "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(of)[:FEW]],
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_change": operator_of(request).may(Role.CURATOR),

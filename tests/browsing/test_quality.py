@@ -100,6 +100,20 @@ def test_a_mixed_talk_has_no_foreign_summary(anna: ChatUser, as_viewer: Client) 
     assert rows(get(as_viewer, f"/memory/{anna.pk}/topics/"), "topic") == [without.pk, mixed.pk]
 
 
+def test_a_summary_in_another_language_of_the_same_letters_is_foreign(anna: ChatUser, as_viewer: Client) -> None:
+    english = ["The cake is for you and the children", "I was at the shop and it is shut"]
+    german = topic_of(anna, "Der Kuchen ist fertig und wir essen ihn", english)
+    topic_of(anna, "The cake is for the children", english, day=1)
+    topic_of(anna, "Kuchen", english, day=2)
+    topic_of(anna, "Der Ofen ist kaputt und kalt", ["Ok", "H100"], day=3)
+    for message in Message.objects.of(anna):
+        _passage(anna, message)
+    page = get(as_viewer, f"/memory/{anna.pk}/topics/?written=foreign")
+    assert rows(page, "topic") == [german.pk]
+    assert "other than its messages’" in page
+    assert qualities([anna], now=timezone.now())[anna.pk].foreign == 1
+
+
 def test_all_memories_stand_in_one_table_and_a_stranger_sees_none(
     anna: ChatUser, memory: list[Topic], as_viewer: Client, as_stranger: Client
 ) -> None:

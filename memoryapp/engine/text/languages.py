@@ -44,6 +44,8 @@ _FREQUENT: Mapping[str, str] = {
     "tr": "ve bir bu için çok var ben evet ama gibi daha değil",
 }
 
+_SURE_WORDS = 2
+
 # The beginnings of the first messages show their language.
 _OPENING_CHARS, _OPENINGS = 120, 200
 _GENERAL: Mapping[str, str] = {
@@ -106,10 +108,24 @@ def language(text: str) -> str:
     return _BY_SCRIPT.get(script, "en")
 
 
+def latin_language(text: str) -> str:
+    """The code of the language of a text in Latin letters; empty unless several frequent words speak for it, twice as
+    many as for any other."""
+    (first, code), (second, _other) = sorted(((n, code) for code, n in _frequent(text.lower()).items()), reverse=True)[
+        :2
+    ]
+    return code if first >= _SURE_WORDS and first >= 2 * second else ""
+
+
 def _by_words(text: str) -> str:
-    counts = Counter(text.split())
-    found = {code: sum(counts[word] for word in words.split()) for code, words in _FREQUENT.items()}
+    found = _frequent(text)
     return max(found, key=lambda code: found[code])
+
+
+def _frequent(text: str) -> dict[str, int]:
+    """How many of the words are frequent ones of each language."""
+    counts = Counter(text.split())
+    return {code: sum(counts[word] for word in words.split()) for code, words in _FREQUENT.items()}
 
 
 def general(messages: Sequence[MessageContent]) -> str:

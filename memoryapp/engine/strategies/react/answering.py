@@ -11,7 +11,7 @@ right passage was among the first five for four questions of five.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -201,8 +201,10 @@ def end_event(
     located: Located,
     candidates: Mapping[str, Candidate],
     baseline: tuple[str, ...],
+    read: Iterable[str],
 ) -> RunFinished:
-    """The cited topics in the order of their citations, each with the quotations from it. ``draft`` is the model's."""
+    """The cited topics in the order of their citations, each with the quotations from it. ``draft`` is the model's,
+    ``read`` are the topics whose passages were fetched."""
     ids = list(dict.fromkeys(citation.topic for citation, _piece in located))
     selected = tuple(
         Selected(
@@ -217,7 +219,8 @@ def end_event(
         for rank, id in enumerate(ids, start=1)
     )
     why = tuple(note for note in event.notes if note.code not in _OF_ANSWERS)
-    return RunFinished(selected, (), "", baseline=baseline, notes=() if selected else why)
+    dropped = tuple(id for id in dict.fromkeys(read) if id not in ids)
+    return RunFinished(selected, dropped, "", baseline=baseline, notes=() if selected else why)
 
 
 def _reason(draft: Draft | None, numbers: Sequence[int]) -> str:

@@ -78,7 +78,8 @@ def conclusion(
     else:
         notes = (*_why(searching, composing), *notes)
         answer, located = passages_event(sources, composing.question_terms, coverage, notes)
-    return answer, end_event(answer, draft, located, candidates, baseline)
+    read = [document.topic for document in searching.pool.documents.values()]
+    return answer, end_event(answer, draft, located, candidates, baseline, read)
 
 
 def _by_others(composing: Composing) -> Notes:
