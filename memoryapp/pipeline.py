@@ -42,7 +42,6 @@ MOST = 10_000
 MOST_FAULTS = 5
 HOURS = 24
 NAMES = ("import", "archive", "embed", "consolidate", "extract", "artifacts", "runs", "erase")
-_AGENTS = {stage: agent for agent, stage in costs.STAGE_OF.items()}
 # Ends of a recall that somebody intended; all others count as failures.
 _MEANT = ("", "disabled", "stopped", "no_candidates")
 
@@ -252,7 +251,7 @@ def _hours(scope: _Scope, name: str) -> list[int]:
         made = EditedTopic.objects.filter(side=EditedTopic.Side.IN, edit__in=edits)
         return _by_hour(scope, made, "edit__at", Count("pk"))
     if name in ("consolidate", "extract"):
-        asked = scope.of(AgentCall.objects.filter(at__gte=since, agent=_AGENTS[name]))
+        asked = scope.of(AgentCall.objects.filter(at__gte=since, agent__in=costs.agents_of(name)))
         return _by_hour(scope, asked, "at", Count("pk"))
     if name == "embed":
         vectors = scope.of(PassageVector.objects.filter(made_at__gte=since))
@@ -301,7 +300,7 @@ def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
     unanswered = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="")
     for call in scope.of(unanswered).select_related("owner").defer("events").order_by("-at")[:50]:
         fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)
-        found.setdefault(costs.STAGE_OF.get(call.agent, call.agent), []).append(fault)
+        found.setdefault(costs.stage_of(call.agent), []).append(fault)
     found["artifacts"] = _unreadable(scope)
     found[costs.RUNS] = _fallen_back(scope)
     return found

@@ -173,7 +173,7 @@ def read_artifacts() -> None:
 def _describer() -> Describer | None:
     if not settings.LLM_BASE_URL:
         return None
-    return Describer(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
+    return Describer(settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
 
 
 @app.task
@@ -341,7 +341,7 @@ def extract_due() -> None:
     """Extracts facts and people from topics until the next sweep is due, if a chat model is connected."""
     if not settings.LLM_BASE_URL:
         return
-    model = extraction.Model(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, clients.open_chat)
+    model = extraction.Model(settings.ARCHIVIST_TIMEOUT, clients.open_chat)
     is_enough = extraction.enough_after(EXTRACTION_SECONDS)
     for owner in list(work.unpaused(extraction.with_due(), Work.Kind.EXTRACT)):
         if is_enough():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, cast
@@ -19,7 +19,8 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
-from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models.agent import named_agents
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
 from rerankui.run.outcomes import NAMES, NO_ANSWER
@@ -30,8 +31,10 @@ Options = list[tuple[str, Any]]
 _NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifacts"))]
 
 
-def _choice(label: Any, first: Any, choices: Options) -> forms.ChoiceField:
-    field = forms.ChoiceField(label=label, required=False, choices=[("", first), *choices])
+def _choice(label: Any, first: Any, choices: Options | Callable[[], Options]) -> forms.ChoiceField:
+    """The choices of a function are those at the time of a request."""
+    listed = choices if callable(choices) else lambda: choices
+    field = forms.ChoiceField(label=label, required=False, choices=lambda: [("", first), *listed()])
     field.widget.attrs.update({"class": "field", "aria-label": label})
     return field
 
@@ -258,7 +261,7 @@ class AgentFilter(OfOwnersFilter):
     SORTS = {"newest": ("-id", "-id")}
     TOPIC = re.compile(r"\s*Topic:(\d{1,18})\s*", re.IGNORECASE)
 
-    agent = _choice(_("Agent"), _("all agents"), list(AgentCall.Agent.choices))
+    agent = _choice(_("Agent"), _("all agents"), named_agents)
     outcome = _choice(
         _("Outcome"),
         _("all outcomes"),

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.clients import host_of
+from memoryapp.engine.agents import AGENTS
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 
@@ -90,12 +91,8 @@ def chat_model_of(stage: str) -> str:
 
 
 def _models() -> dict[str, str]:
-    return {
-        "splitter": settings.SPLITTER_MODEL,
-        "merger": settings.MERGER_MODEL,
-        "archivist": settings.ARCHIVIST_MODEL,
-        "reranker": settings.RERANKER_MODEL,
-    }
+    of_agents = {agent.name: getattr(settings, agent.model) for agent in AGENTS.values()}
+    return {**of_agents, "reranker": settings.RERANKER_MODEL}
 
 
 def _embedder(profile: Profile) -> str:

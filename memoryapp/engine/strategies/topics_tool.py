@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.conversation import Tool, ToolResult
 from memoryapp.engine.events import ReadTopic, ToolCall, TopicsRead
-from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
+from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id, topic_number
 from memoryapp.engine.notes import Note, Notes, english
 from memoryapp.engine.parameters import Limits
-from memoryapp.engine.prompts import TOOL, TOOL_NAME, topic_number
+from memoryapp.engine.prompts.rerank import TOOL, TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lines import one_line, size_text, topic_text
 from memoryapp.engine.threads import apart
