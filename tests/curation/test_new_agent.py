@@ -13,7 +13,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import pipeline, prompt_versions
+from memoryapp import prompt_versions
 from memoryapp.agent_calls import AgentCaller
 from memoryapp.browsing import costs
 from memoryapp.engine.agents import AGENTS
@@ -26,6 +26,7 @@ from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook,
 from memoryapp.engine.prompts.variables import TOPIC
 from memoryapp.engine.text.lines import one_line, quoted
 from memoryapp.models import AgentCall, ChatUser, Message
+from memoryapp.pipeline import STAGES
 from tests.conftest import talk
 from tests.engine.scripted import ScriptedChat, Step, says
 from tests.support.browsing import flat
@@ -139,7 +140,7 @@ def paid(owner: ChatUser) -> dict[str, float]:
 
 def test_every_registered_agent_names_a_stage_and_a_setting_that_there_are() -> None:
     for agent in AGENTS.values():
-        assert agent.stage in pipeline.NAMES
+        assert agent.stage in STAGES
         assert getattr(settings, agent.model)
         assert len(agent.name) <= AgentCall._meta.get_field("agent").max_length
 
