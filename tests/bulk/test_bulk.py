@@ -85,9 +85,9 @@ def test_summaries_are_written_again_and_one_undo_brings_the_old_ones_back(
 def test_what_people_made_and_what_is_gone_is_left_as_it_is(
     anna: ChatUser, topics: list[Topic], merger: Merger
 ) -> None:
-    edit = swap(anna, plan_edit(anna, topics[0].pk, "By hand"), kind=TopicEdit.Kind.EDIT, actor="dora")
+    edit = swap(anna, plan_edit(anna, topics[0].pk, "By hand"), kind="edit", actor="dora")
     work = asked(anna, [*put_in(edit), *topics[1:]])
-    swap(anna, plan_edit(anna, topics[1].pk, "Meanwhile"), kind=TopicEdit.Kind.EDIT, actor="dora")
+    swap(anna, plan_edit(anna, topics[1].pk, "Meanwhile"), kind="edit", actor="dora")
     tasks.carry_on_bulk()
     assert sorted(states(work)) == [State.DONE, State.UNCHANGED, State.UNCHANGED]
     assert summaries(anna) == [SUMMARY, "By hand", "Meanwhile"]
