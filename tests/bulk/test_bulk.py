@@ -20,7 +20,6 @@ from memoryapp.models import (
     PassageVector,
     Role,
     Topic,
-    TopicEdit,
     TopicVector,
 )
 from memoryapp.search import vectors
@@ -119,14 +118,14 @@ def test_a_killed_process_leaves_nothing_half_done_and_the_next_goes_on(
     anna: ChatUser, topics: list[Topic], merger: Merger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = asked(anna, topics)
-    swapped = carrying_out.curation.swap
+    make = carrying_out.curation.make
 
-    def killed(*args: Any, **kwargs: Any) -> TopicEdit:
-        swapped(*args, **kwargs)
+    def killed(*args: Any, **kwargs: Any) -> None:
+        make(*args, **kwargs)
         raise SystemExit
 
     with monkeypatch.context() as dying:
-        dying.setattr(carrying_out.curation, "swap", killed)
+        dying.setattr(carrying_out.curation, "make", killed)
         with pytest.raises(SystemExit):
             bulk.carry_on(work)
     assert states(work) == [State.WAITING] * 3
