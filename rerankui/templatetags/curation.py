@@ -41,7 +41,7 @@ def origin(holders: Mapping[int, Sequence[int]], topic: int) -> dict[str, object
     return {"topic": topic, "holders": now[:MOST_HOLDERS], "more": len(now[MOST_HOLDERS:]), "is_live": topic in now}
 
 
-@register.inclusion_tag("partials/topics/bench_buttons.html")
+@register.inclusion_tag("partials/curation/bench_buttons.html")
 def bench_buttons(ticked: str) -> dict[str, object]:
     """The operations that are offered for ``cuts`` between messages or for ``chosen`` messages."""
     return {"operations": [each for each in OPERATIONS.values() if each.bench and each.bench.ticked == ticked]}
