@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0071_work_on_many'),
+        ('memoryapp', '0072_kinds_of_work'),
     ]
 
     operations = [
