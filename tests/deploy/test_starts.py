@@ -163,7 +163,15 @@ def ground() -> Iterator[Ground]:
         yield Ground(Path(name).resolve())
 
 
-@pytest.mark.parametrize("way", [of_units, of_compose, of_chart], ids=["systemd", "compose", "helm"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(of_units, id="systemd"),
+        # It has the commands of the chart, and starts them as the image does, which has a test of its own.
+        pytest.param(of_compose, id="compose", marks=pytest.mark.thorough),
+        pytest.param(of_chart, id="helm"),
+    ],
+)
 def test_what_it_starts_recalls_and_stops(way: Callable[[Stores], list[Start]], stores: Stores, ground: Ground) -> None:
     *before, web, worker, beat = way(stores)
     assert [each.name for each in (web, worker, beat)] == ["web", "worker", "beat"]

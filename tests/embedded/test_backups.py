@@ -7,13 +7,17 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memoryapp.embedded import paths
+from memoryapp.embedded.lease import Lease
 from tests.embedded import kept
-from tests.support.stack import CHECKOUT, Stack
+from tests.embedded.cluster_use import connect
+from tests.support.stack import CHECKOUT, Stack, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
@@ -80,6 +84,24 @@ def test_what_cannot_be_restored_is_refused_and_leaves_nothing(
     assert SENTENCES[fault] in done.stderr
     whole = ran(stack, "restore", str(backup), "--data-dir", str(data))
     assert whole.returncode == 0, whole.stderr
+
+
+def test_a_restore_waits_for_what_a_killed_one_began_on_the_server(stack: Stack, backup: Path, tmp_path: Path) -> None:
+    """The tool of the killed one is committing: its files belong to the database that is there in a moment."""
+    data, cluster = tmp_path / "data", paths.cluster(tmp_path / "data")
+    with Lease(cluster), connect(cluster) as watching:
+        (data / "files").mkdir()
+        for left in (data / "restoring", data / "files" / "picture"):
+            left.touch()
+        with connect(cluster, application_name="pg_restore") as killed, ThreadPoolExecutor(1) as later:
+            killed.execute("BEGIN")
+            killed.execute("CREATE TABLE restored ()")
+            done = later.submit(ran, stack, "restore", str(backup), "--data-dir", str(data))
+            asking = "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_restore%'"
+            wait_for(lambda: watching.execute(asking).rowcount)
+            killed.execute("COMMIT")
+        assert "has tables already" in done.result().stderr
+    assert (data / "files" / "picture").exists()
 
 
 def changed(source: Path, target: Path, **members: Any) -> None:
