@@ -152,7 +152,7 @@ class Ground:
                 text=True,
             )
 
-    def said(self) -> str:
+    def output(self) -> str:
         return "\n".join(f"{path.name}: {path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))
 
 
@@ -177,19 +177,19 @@ def test_what_it_starts_recalls_and_stops(way: Callable[[Stores], list[Start]], 
     assert [each.name for each in (web, worker, beat)] == ["web", "worker", "beat"]
     for each in before:
         with ground.launched(each) as process:
-            assert process.wait(PATIENCE) == 0, ground.said()
+            assert process.wait(PATIENCE) == 0, ground.output()
     with ExitStack() as stack:
         running = [stack.enter_context(ground.launched(each)) for each in (web, worker, beat)]
         wait_for(lambda: _is_ready(ground, running))
         _recall(ground, web)
         for process in running:
             process.send_signal(signal.SIGTERM)
-        assert [process.wait(PATIENCE) for process in running] == [0, 0, 0], ground.said()
-    assert "Traceback" not in ground.said()
+        assert [process.wait(PATIENCE) for process in running] == [0, 0, 0], ground.output()
+    assert "Traceback" not in ground.output()
 
 
 def _is_ready(ground: Ground, running: list[subprocess.Popen[str]]) -> bool:
-    assert [process.poll() for process in running] == [None, None, None], ground.said()
+    assert [process.poll() for process in running] == [None, None, None], ground.output()
     try:
         answer = httpx.get(f"http://127.0.0.1:{ground.port}/readyz?all=1", headers={"Host": HOST}, timeout=PATIENCE)
     except httpx.TransportError:
@@ -202,12 +202,12 @@ def _recall(ground: Ground, web: Start) -> None:
     asked = ("mnemoscope", "create_token", "p", "--scope", "recall,ingest", "--json")
     with ground.launched(Start("token", asked, web.environment)) as process:
         made: Any = process.communicate(timeout=PATIENCE)[0]
-    assert process.returncode == 0, ground.said()
+    assert process.returncode == 0, ground.output()
     token = httpx.Response(200, text=made).json()["token"]
     headers = {"Host": HOST, "X-Forwarded-Proto": "https", "Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{ground.port}", headers=headers, timeout=PATIENCE) as client:
-        said = [{"id": "m1", "role": "user", "text": "Dasha baked a honey cake with walnuts."}]
-        client.post("/v1/messages", json={"user": "anna", "messages": said}).raise_for_status()
+        messages = [{"id": "m1", "role": "user", "text": "Dasha baked a honey cake with walnuts."}]
+        client.post("/v1/messages", json={"user": "anna", "messages": messages}).raise_for_status()
         found = client.post("/v1/recall", json={"user": "anna", "query": "Which cake did Dasha bake?"}).json()
         assert "honey cake" in found["context"], found
         page = client.get("/login/").raise_for_status()

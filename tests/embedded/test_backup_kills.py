@@ -97,8 +97,10 @@ def test_a_restore_leaves_nothing_or_all(ended: Ended, tmp_path: Path, points: i
         assert not (data / "restoring").exists(), taken[-1]
         checked = ended.run(data, "check_memory", "--json")
         assert json.loads(checked.stdout)["violations"] == [], (taken[-1], checked.stderr)
-        told = ended.run(data, "shell", "-c", "from memoryapp.models import Message; print(Message.objects.count())")
-        assert told.stdout.split()[-1] == "1", (taken[-1], told.stderr)
+        counting = ended.run(
+            data, "shell", "-c", "from memoryapp.models import Message; print(Message.objects.count())"
+        )
+        assert counting.stdout.split()[-1] == "1", (taken[-1], counting.stderr)
         await_end(paths.cluster(data))
         shutil.rmtree(data)
 
