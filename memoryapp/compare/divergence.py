@@ -14,7 +14,6 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memoryapp.compare.marks import requested_ids
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import Event, ModelReplied, Selected, TopicsRead, TurnStarted
 from memoryapp.engine.kinds.filter import Filtered
@@ -100,7 +99,7 @@ class Side:
         found = self.outline.found
         if found is None:
             return []
-        listed: Sequence[Candidate | ItemCandidate] = (*found.ranked(), *found.people, *found.artifacts)
+        listed: Sequence[Candidate | ItemCandidate] = (*found.candidates, *found.people, *found.artifacts)
         return self.known(each.id for each in listed if each.shown)
 
     def known(self, ids: Iterable[str]) -> list[str]:
@@ -198,7 +197,7 @@ def _read(events: Iterable[Event]) -> list[str]:
 
 
 def _asked(events: Iterable[Event]) -> list[str]:
-    return [id for event in events if isinstance(event, ModelReplied) for id in requested_ids(event)]
+    return [id for event in events if isinstance(event, ModelReplied) for id in event.requested]
 
 
 def _failed(events: Iterable[Event]) -> bool:

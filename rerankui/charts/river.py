@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.compare.marks import marks
 from memoryapp.compare.states import SHOWN
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished
@@ -123,7 +122,7 @@ def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> Ran
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     finished = events[-1] if isinstance(events[-1], RunFinished) else None
     chosen = [each.id for each in finished.selected] if finished else []
-    ranked = found.ranked() if found else ()
+    ranked = found.candidates if found else ()
     topics = [each for each in ranked if each.shown or each.id in chosen]
     if not topics:
         return None
@@ -147,12 +146,12 @@ def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> Ran
 
 def states_of(events: Iterable[Event]) -> dict[str, str]:
     """What became of each topic in the end, by the last mark that it got."""
-    return {id: state for event in events for id, state in marks(event).items()}
+    return {id: state for event in events for id, state in event.marks().items()}
 
 
 def _read(events: Iterable[Event]) -> list[str]:
     """The topics that were read, in the order of reading."""
-    return list(dict.fromkeys(id for event in events for id, mark in marks(event).items() if mark == "read"))
+    return list(dict.fromkeys(id for event in events for id, mark in event.marks().items() if mark == "read"))
 
 
 def _columns(orders: Mapping[str, Sequence[str]]) -> dict[str, float]:

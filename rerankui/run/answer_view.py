@@ -22,10 +22,10 @@ from memoryapp.engine.strategies import ANSWERING
 from memoryapp.models import Judgement, Message, Run, RunProgress, Topic
 from memoryapp.runs.answer_document import answer_of
 from memoryapp.runs.following import StoredEvent
+from rerankui.run.activity import activity_after, turn_of
 from rerankui.run.notes import remarks
 from rerankui.run.outcomes import outcome
 from rerankui.run.passages_view import OPEN, passages
-from rerankui.run.stages import stage_after, turn_of
 from rerankui.text.cited import Link, cited_text
 
 # What a strategy does, in the words of a person who asks.
@@ -101,7 +101,7 @@ def answer_context(
         "nearest": _nearest(run, outline) if answered and answered.outcome == "refused" else [],
         "end": _end(answered, finished),
         "outcome": outcome(events) if finished and not answered else None,
-        "stage": stage_after(last, _turn(events)),
+        "activity": activity_after(last, _turn(events)),
         "progress": None if finished else progress,
         "is_live": finished is None,
         "verdict": _verdict(run, user) if answered and finished else None,
@@ -151,7 +151,7 @@ def _chosen(outline: Outline) -> list[tuple[Any, Any]]:
 def _nearest(run: Run, outline: Outline) -> list[tuple[str, str]]:
     """The topics nearest to a question that was refused, as ids with summaries: one query."""
     selected = [each.id for each in outline.finished.selected] if outline.finished else []
-    found = [each.id for each in outline.found.candidates if each.shown] if outline.found else []
+    found = [each.id for each in outline.found.shown] if outline.found else []
     numbers = [parse_topic_id(id) or 0 for id in (selected or found)[:MOST_TOPICS]]
     topics = Topic.objects.of(run.owner_id).in_bulk([number for number in numbers if number > 0])
     return [(topic_id(number), topics[number].summary) for number in numbers if number in topics]

@@ -17,16 +17,9 @@ from memoryapp.curation import Change, Stale
 from memoryapp.effect import Effect, RunEffect, effect_of
 from memoryapp.effect.verdict import Standing, verdict_of
 from memoryapp.engine.candidates import UnderstoodQuery
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    Piece,
-    QueryEnriched,
-    RunFinished,
-    Selected,
-    to_payload,
-)
+from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished, Selected, to_payload
 from memoryapp.engine.json_values import to_text
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id
 from memoryapp.models import (
     ChatUser,
@@ -79,7 +72,7 @@ def asked(
     )
     events: list[Event] = [
         QueryEnriched(query, query, "", 0.0),
-        CandidatesFound(found.candidates, found.passages, 0.0, below=found.below),
+        CandidatesFound(found.candidates, found.passages, 0.0),
         RunFinished(selected, (), "", ""),
     ]
     for seq, event in enumerate(events, start=1):
@@ -351,4 +344,4 @@ def is_shown(owner: ChatUser, run: Run) -> bool:
 def real(owner: ChatUser, run: Run) -> Sequence[Any]:
     sizes = {"topics": run.parameters["candidates"]} if run.parameters else {}
     found = search(owner, run.query, vector=QueryVector.objects.filter(run=run).exists(), **sizes)
-    return (*found.candidates, *found.below.candidates())
+    return found.candidates

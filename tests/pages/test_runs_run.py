@@ -15,8 +15,7 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils.html import escape
 
-from memoryapp.compare.marks import marks
-from memoryapp.engine.candidates import UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
@@ -26,12 +25,12 @@ from memoryapp.engine.events import (
     RunStarted,
     Selected,
     ToolCall,
-    Totals,
 )
+from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.memory import Where
 from memoryapp.engine.strategies.cuts import Cuts
 from memoryapp.filter_lab import presets
-from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, RunEvent, Topic
+from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, Topic
 from memoryapp.runs import following
 from memoryapp.runs.notices import announce
 from memoryapp.search.profiles import serving_profile
@@ -41,7 +40,7 @@ from rerankui.fragments import Seen
 from rerankui.run.outcomes import ADVICE, SENTENCES
 from rerankui.run.score_parts import bounds
 from tests.conftest import candidate, talk
-from tests.runs.stored_events import every_event, found_in, store
+from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 
@@ -113,7 +112,7 @@ def test_marks_fold_to_the_state_of_each_candidate(topics: list[Topic], events: 
     folded: dict[str, str] = {}
     seen = []
     for event in events:
-        folded |= marks(event)
+        folded |= event.marks()
         seen.append(dict(folded))
     assert seen[5] == {}
     assert seen[6] == {one: "requested", two: "requested"}
@@ -140,7 +139,7 @@ def test_no_answer_of_a_model_breaks_its_page(run: Run, as_viewer: Client, argum
 @pytest.mark.parametrize("arguments", ['{"ids": "42"}', '{"topic_ids": [42]}', "[42]", '{"ids": ["Topic:42",]}'])
 def test_topics_light_up_as_the_reranker_reads_the_call(arguments: str) -> None:
     call = ToolCall("c1", "get_topics_content", arguments)
-    assert marks(ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m")) == {"Topic:42": "requested"}
+    assert ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m").marks() == {"Topic:42": "requested"}
 
 
 def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer: Client) -> None:
@@ -175,7 +174,7 @@ def test_what_a_fallback_leaves_was_put_aside_by_nobody(run: Run, events: list[E
     assert isinstance(ended, RunFinished)
     folded: dict[str, str] = {}
     for event in (*before, replace(ended, fallback="timeout", dropped=(two,))):
-        folded |= marks(event)
+        folded |= event.marks()
     assert folded == {one: "instead", two: "read"}
 
 
@@ -197,8 +196,8 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
 ) -> None:
     place, found = found_in(events)
     first, second = found.candidates
-    row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then", 0)
-    events[place] = replace(found, candidates=(first,), below=UnshownCandidates.of([row], {second.id: {"oom": 2.0}}))
+    unshown = replace(second, cosine=0.25, shown=False, line="", terms={"oom": 2.0})
+    events[place] = replace(found, candidates=(first, unshown))
     store(run, events)
     page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
     assert "+1 ranked below" in page
@@ -240,17 +239,17 @@ def test_a_topic_that_its_summary_found_is_not_credited_to_an_exchange(
     assert "Found by the exchange" not in peek
 
 
-def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(
+def test_a_run_whose_unshown_topics_were_stored_as_columns_reads_the_same(
     run: Run, events: list[Event], as_viewer: Client
 ) -> None:
     place, found = found_in(events)
     first, second = found.candidates
     events[place] = replace(found, candidates=(first, replace(second, shown=False, line="")))
     store(run, events)
-    row = RunEvent.objects.get(run=run, kind="candidates_found")
-    del row.payload["below"]
-    row.save()
+    before = as_viewer.get(f"/runs/{run.pk}/below/").context["below"]
+    store_as_columns(run)
     assert "+1 ranked below" in as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert as_viewer.get(f"/runs/{run.pk}/below/").context["below"] == before
     assert as_viewer.get(f"/runs/{run.pk}/topics/{second.id.removeprefix('Topic:')}/").status_code == 200
 
 
