@@ -21,6 +21,7 @@ from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
 from memoryapp.models.agent import named_agents
+from memoryapp.models.topic import edit_kinds
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
 from rerankui.run.outcomes import NAMES, NO_ANSWER
@@ -32,9 +33,10 @@ _NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifac
 
 
 def _choice(label: Any, first: Any, choices: Options | Callable[[], Options]) -> forms.ChoiceField:
-    """The choices of a function are those at the time of a request."""
-    listed = choices if callable(choices) else lambda: choices
-    field = forms.ChoiceField(label=label, required=False, choices=lambda: [("", first), *listed()])
+    """``choices`` may be a function, for what is known only when the form is shown."""
+    field = forms.ChoiceField(
+        label=label, required=False, choices=lambda: [("", first), *(choices() if callable(choices) else choices)]
+    )
     field.widget.attrs.update({"class": "field", "aria-label": label})
     return field
 
@@ -288,7 +290,7 @@ class HistoryFilter(Filter):
     kind = _choice(
         pgettext_lazy("noun", "Change"),
         _("any change"),
-        list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items()),
+        lambda: list(dict([*edit_kinds(), *KnowledgeEdit.Kind.choices]).items()),
     )
     since = _moment(_("From"))
     until = _moment(_("Until"), later=timedelta(minutes=1))

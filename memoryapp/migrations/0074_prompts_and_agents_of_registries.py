@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0072_kinds_of_work'),
+        ('memoryapp', '0073_kinds_of_edits'),
     ]
 
     operations = [
