@@ -17,7 +17,7 @@ from memoryapp.embedded.paths import CHECKOUT
 OPTION = "--gate"
 _PROGRAM = ("manage.py", "pyproject.toml", "requirements", "memoryapp/environment.py", "memoryapp/settings.py")
 _STARTED = (*_PROGRAM, "memoryapp/embedded", "memoryapp/management", "memoryapp/operations", "memoryapp/celery.py")
-_SHARED = ("tests/conftest.py", "tests/database.py", "tests/support")
+_SHARED = ("tests/conftest.py", "tests/database.py", "tests/examples.py", "tests/support")
 # What the tests of a folder cover, as beginnings of paths.
 SUBJECTS = {
     "embedded": (*_STARTED, "memoryapp/migrations", "memoryapp/models", "deploy", "Dockerfile", "compose.yaml"),

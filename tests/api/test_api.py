@@ -26,8 +26,8 @@ from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, Fact, KnowledgeEdit, Operator, Run, RunEvent, Topic, TopicEdit
 from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
 from tests.conftest import signed_in, talk
+from tests.examples import examples
 from tests.support.api_client import EVERY_SCOPE, Program, error_of, token_for
-from tests.support.examples import examples
 
 OPERATIONS = {
     *("addMessages", "moveMessages", "listMessages", "eraseMessage"),

@@ -15,9 +15,9 @@ from memoryapp import clients
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from tests.api.curated import changed
 from tests.api.test_api import anything, words
+from tests.examples import examples
 from tests.search.test_vectors import Hashing
 from tests.support.api_client import Program, error_of, token_for
-from tests.support.examples import examples
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 

@@ -26,7 +26,7 @@ from memoryapp.search import cards
 from rerankui.web import uploads
 from tests.artifacts.files import pdf, word
 from tests.conftest import operator, signed_in
-from tests.support.examples import examples
+from tests.examples import examples
 
 pytestmark = pytest.mark.django_db
 State = Artifact.State

@@ -25,8 +25,8 @@ from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage, TopicVector
 from tests.conftest import talk
 from tests.consolidation.merger_passes import rested
+from tests.examples import examples
 from tests.suggestions.placed_topics import place
-from tests.support.examples import examples
 from tests.support.merging import Merger, verdict
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from memoryapp.models import AgentCall, ChatUser, Erasure, Message, Run, RunEven
 from tests.conftest import talk
 from tests.erasure.conftest import SECRET, Filled
 from tests.erasure.test_part_erasure import places, tables_with
-from tests.support.examples import examples
+from tests.examples import examples
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 

@@ -16,8 +16,8 @@ from memoryapp import extraction, knowledge
 from memoryapp.curation import CurationError
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Person
+from tests.examples import examples
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, person
-from tests.support.examples import examples
 
 pytestmark = pytest.mark.slow
 

@@ -27,7 +27,7 @@ import pytest
 
 import memoryapp
 import rerankui
-from tests.support.kept import kept
+from tests.kept import kept
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoryapp.embedded.paths import CHECKOUT
-from tests.support.kept import kept
+from tests.kept import kept
 from tests.support.node import fetched, node
 
 COMPILER = "typescript@5.9.3"

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from memoryapp.importers import Hints, MessageRecord, open_chat
 from memoryapp.ingestion.imports import Course, import_for
 from memoryapp.models import Message
+from tests.examples import examples
 from tests.importers.other_chats import discord, discord_message, letta, letta_message, webui, webui_message
 from tests.support.chats import asked, chat_line, chatgpt, claude, code_line, node, sent, telegram
-from tests.support.examples import examples
 
 
 @dataclass(frozen=True)

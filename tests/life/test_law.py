@@ -16,8 +16,8 @@ from hypothesis.extra.django import TestCase
 
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, TopicMessage
+from tests.examples import examples
 from tests.life.world import DEEDS, DEEDS_MORE, PASSES, World
-from tests.support.examples import examples
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from django.test import Client
 from memoryapp.models import ChatUser, Role
 from tests.accounts.every_address import every_row, holdings, routes
 from tests.conftest import operator, signed_in
-from tests.support.examples import examples
+from tests.examples import examples
 
 # A statement that the database refuses ends a transaction, so each request has its own, as in the program.
 pytestmark = pytest.mark.django_db(transaction=True)
