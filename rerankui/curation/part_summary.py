@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp import proposals
+from memoryapp.curation import MOVE, SPLIT, Change, ChangeRequest
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Topic
 from memoryapp.proposals import ProposalError
@@ -27,6 +28,16 @@ class ProposedSummary:
     summary: str
     by: str = ""
     why: str | Promise = ""
+
+
+def unnamed(request: ChangeRequest, change: Change) -> range:
+    """The places of the new topics, from 1, for which nobody wrote a summary."""
+    count = len(change.put)
+    if any(request.summaries):
+        return range(0)
+    if request.operation is SPLIT:
+        return range(2, count + 1)
+    return range(count, count + 1) if request.operation is MOVE and request.to is None else range(0)
 
 
 def proposed_summary(owner: ChatUser, topics: Sequence[int], draft: TopicDraft) -> ProposedSummary:

@@ -26,7 +26,6 @@ from rerankui.access import owner_or_404, requires
 from rerankui.addresses import own_address
 from rerankui.curation.before_after import sides
 from rerankui.curation.change_form import (
-    KINDS,
     ChangeForm,
     StagedChange,
     commit,
@@ -34,7 +33,7 @@ from rerankui.curation.change_form import (
     retarget,
 )
 from rerankui.curation.change_words import would_words
-from rerankui.curation.part_summary import MOST_ASKED, proposed_summary
+from rerankui.curation.part_summary import MOST_ASKED, proposed_summary, unnamed
 from rerankui.text.differences import Difference, difference
 
 READS = ("GET", "HEAD", "POST")
@@ -72,9 +71,9 @@ def change(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, memory, sentence=_sentence_of(form), status=422)
     try:
-        staged = form.staged(memory, curation.opening)
         if request.method == "POST" and request.POST.get("commit"):
-            return _redirect_after(request, commit(request, memory, staged), staged)
+            return _redirect_after(request, commit(request, memory, form), form.cleaned_data["next"])
+        staged = form.staged(memory)
     except Stale as stale:
         return _page(request, memory, form=form, overtaken=_overtaken(memory, form, stale), status=409)
     except CurationError as error:
@@ -91,7 +90,7 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        staged = form.staged(memory, curation.opening)
+        staged = form.staged(memory)
         effect = effect_of(memory, staged.change)
     except CurationError as error:
         return _page(request, memory, form=form, sentence=str(error), status=422)
@@ -113,7 +112,7 @@ def change_summary(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid() or not place.isdecimal():
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        put = form.staged(memory, curation.opening).change.put
+        put = form.staged(memory).change.put
     except CurationError as error:
         return _page(request, memory, form=form, sentence=str(error), status=422)
     draft = put[min(max(int(place[:4]), 1), len(put)) - 1]
@@ -125,8 +124,8 @@ def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
-        "would": would_words(KINDS[staged.op], staged.change, staged.moved),
-        "unnamed": staged.unnamed[:MOST_ASKED],
+        "would": would_words(staged.request, staged.change),
+        "unnamed": unnamed(staged.request, staged.change)[:MOST_ASKED],
         "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
     }
 
@@ -146,8 +145,8 @@ def _sentence_of(form: ChangeForm) -> str:
     return f"{name}: {errors[0]}"
 
 
-def _redirect_after(request: HttpRequest, edit: TopicEdit, staged: StagedChange) -> HttpResponse:
-    after = own_address(request, staged.after)
+def _redirect_after(request: HttpRequest, edit: TopicEdit, back: str) -> HttpResponse:
+    after = own_address(request, back)
     return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
 
 
