@@ -146,7 +146,7 @@ def test_an_upgrade_goes_on_after_its_backup(earlier: Ended, tmp_path: Path, poi
         try:
             with kept.client_of(started, earlier.token) as client:
                 assert client.get(kept.MESSAGES).text == earlier.messages, taken[-1]
-            assert json.loads(started.command("check_memory", "--json").stdout)["violations"] == []
+            assert started.json("check_memory")["violations"] == [], taken[-1]
         finally:
             assert started.stop() == 0
         assert os.listdir(data / "backups") != [], taken[-1]
