@@ -108,14 +108,17 @@ class _CommandLine(ManagementUtility):
 
 def _check(command: str, argv: Sequence[str]) -> None:
     """Ends the process with a sentence if this program's commands cannot work on the database."""
-    if command not in _OURS or command in _WITHOUT_DATABASE | _WITH_ANY_TABLES or {"-h", "--help"} & {*argv}:
+    if command not in {*_OURS, "migrate"} - _WITHOUT_DATABASE - _WITH_ANY_TABLES or {"-h", "--help"} & {*argv}:
         return
     django.setup()
     from memoryapp.operations import startup  # noqa: PLC0415 it reads the settings, which are not configured before
 
     try:
-        startup.check_tables()
-        startup.check_pooling()
+        if command == "migrate":
+            startup.check_version()
+        else:
+            startup.check_tables()
+            startup.check_pooling()
     except startup.UnusableDatabase as refusal:
         sys.exit(str(refusal))
 

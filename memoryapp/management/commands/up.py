@@ -87,7 +87,7 @@ class Command(BaseCommand):
     def _prepare(self, with_demo: bool) -> None:
         try:
             startup.check_pooling()
-            startup.check_not_newer()
+            startup.check_version()
         except startup.UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from None
         if _has_unapplied_migrations():
