@@ -61,7 +61,7 @@ class Manifest:
     def last_migration(self) -> str:
         """Returns the newest of this program's, or of those that it has replaced if there are only such; else empty."""
         own = {name for name in self.migrations if name.startswith("memoryapp.")}
-        return max(own - _replaced() or own, default="")
+        return max(own - startup.replaced() or own, default="")
 
 
 def folders() -> Mapping[str, Path]:
@@ -253,15 +253,11 @@ def _applied() -> tuple[str, ...]:
     return tuple(sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations()))
 
 
-def _replaced() -> set[str]:
-    return {".".join(key) for key in startup.replaced()}
-
-
 def _check_known(manifest: Manifest) -> None:
-    if startup.is_before_replaced([(app, name) for app, _, name in (key.partition(".") for key in manifest.migrations)]):
+    if startup.is_before_replaced(manifest.migrations):
         raise BackupError("The backup was made by a version before 0.15.1: restore it with 0.15.1, then upgrade that.")
     known = {".".join(key) for key in MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}}
-    if unknown := sorted(set(manifest.migrations) - known - _replaced()):
+    if unknown := sorted(set(manifest.migrations) - known - startup.replaced()):
         raise BackupError(
             f"The backup was made by a newer version of this program, which made {unknown[-1]}: restore it with that."
         )

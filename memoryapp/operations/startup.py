@@ -13,7 +13,7 @@ from memoryapp.environment import PROGRAM
 from memoryapp.operations.database import conninfo
 
 _NEWEST = "The database was last used by a newer version of this program, which made {name}: start that version again."
-_BEFORE = "The database was last used by a version before 0.15.1, which this one cannot read: upgrade through 0.15.1 first."
+_BEFORE = "The database was last used by a version before 0.15.1: upgrade through 0.15.1 first, then start this one."
 _OLDER = f"The database's tables are those of an earlier version: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
 _POOLED = (
     "The database is behind a pooler that gives each transaction another connection, which locks and notices of this "
@@ -52,22 +52,22 @@ def check_version() -> MigrationLoader:
     """Raises UnusableDatabase for tables that this program cannot bring up to date: those of a newer version, and those
     of a version before the release that its first migration replaces."""
     loader = MigrationLoader(connection)
-    known, ours = {*(loader.disk_migrations or {})}, loader.migrated_apps
-    applied = {key for key in loader.applied_migrations if key[0] in ours}
+    applied = {".".join(key) for key in loader.applied_migrations if key[0] in loader.migrated_apps}
+    known = {".".join(key) for key in loader.disk_migrations or {}}
     if unknown := sorted(applied - known - replaced()):
-        raise UnusableDatabase(_NEWEST.format(name=".".join(unknown[-1])))
+        raise UnusableDatabase(_NEWEST.format(name=unknown[-1]))
     if is_before_replaced(applied):
         raise UnusableDatabase(_BEFORE)
     return loader
 
 
-def replaced() -> set[tuple[str, str]]:
+def replaced() -> set[str]:
     """Returns the migrations that databases have recorded and that this program has replaced by others."""
     found = (MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}).values()
-    return {key for migration in found for key in migration.replaces if key[0] == "memoryapp"}
+    return {".".join(key) for migration in found for key in migration.replaces if key[0] == "memoryapp"}
 
 
-def is_before_replaced(applied: Collection[tuple[str, str]]) -> bool:
+def is_before_replaced(applied: Collection[str]) -> bool:
     """Returns whether a database with these migrations lacks some of those that were replaced."""
     return 0 < len(replaced().intersection(applied)) < len(replaced())
 

@@ -87,7 +87,9 @@ def test_a_database_of_a_newer_version_is_refused_in_a_sentence(db: None) -> Non
 @pytest.mark.parametrize("command", ["check_memory", "migrate"])
 def test_a_database_from_before_the_first_migration_is_refused_in_a_sentence(db: None, command: str) -> None:
     MigrationRecorder(connection).record_unapplied("memoryapp", "0041_artifact_faults_as_codes")
-    sentence = "The database was last used by a version before 0.15.1, which this one cannot read: upgrade through 0.15.1 first."
+    sentence = (
+        "The database was last used by a version before 0.15.1: upgrade through 0.15.1 first, then start this one."
+    )
     assert main_says(command) == sentence
     assert startup.refusal() == sentence
 

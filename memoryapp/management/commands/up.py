@@ -97,8 +97,6 @@ class Command(BaseCommand):
         statics.collect()
         if with_demo:
             self._load_demo()
-        if demo.withdraw_superuser():
-            self._say("The demo account is no longer a superuser; it keeps the role admin.")
         connection.close()
 
     def _back_up(self) -> None:
