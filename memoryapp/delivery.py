@@ -105,7 +105,7 @@ def _compared(run: Run, finished: RunFinished, found: CandidatesFound | None, an
 
 def _texts_of(run: Run, finished: RunFinished, found: CandidatesFound | None) -> Mapping[str, list[str]]:
     """What the context says of each chosen topic or active session: its summary, then its messages, oldest first."""
-    ranked = found.ranked() if found else ()
+    ranked = found.candidates if found else ()
     summaries = {each.id: each.summary for each in ranked}
     texts_of_documents = {each.id: each.line for each in ranked if parse_document_id(each.id)}
     ids = [each.id for each in finished.selected]

@@ -216,7 +216,7 @@ def run_context(
 
 
 def _by_id(found: CandidatesFound | None) -> dict[str, Candidate]:
-    return {candidate.id: candidate for candidate in found.ranked()} if found else {}
+    return {candidate.id: candidate for candidate in found.candidates} if found else {}
 
 
 def _items(found: CandidatesFound | None) -> dict[str, ItemCandidate]:

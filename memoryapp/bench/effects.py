@@ -84,7 +84,7 @@ def _events(
     """Yields the events of a run that are read: the query, the candidates and the selection."""
     chosen = topics[n % len(topics)]
     yield "query_enriched", {"query": query, "enriched": query}
-    shown = [{"id": topic_id(number), "line": "·" * 1000} for number in topics[:50]]
-    below = {"id": [topic_id(number) for number in topics[50:200]], "summary": ["·" * 200] * len(topics[50:200])}
-    yield "candidates_found", {"candidates": shown, "below": below}
+    shown = [{"id": topic_id(number), "line": "·" * 1000, "shown": True} for number in topics[:50]]
+    others = [{"id": topic_id(number), "summary": "·" * 200, "shown": False} for number in topics[50:200]]
+    yield "candidates_found", {"candidates": [*shown, *others]}
     yield "run_finished", {"selected": [{"id": topic_id(chosen), "excerpt": [{"message": newest[chosen]}]}]}

@@ -82,7 +82,7 @@ def _topics(found: SearchResult) -> dict[int, float]:
     copies: dict[str, list[str]] = {}
     for copy, original in found.copies.items():
         copies.setdefault(original, []).append(copy)
-    scored = ((id, each.score) for each in found.candidates for id in (each.id, *copies.get(each.id, ())))
+    scored = ((id, each.score) for each in found.shown for id in (each.id, *copies.get(each.id, ())))
     return _best((number, score) for id, score in scored if (number := parse_topic_id(id)) and number > 0)
 
 

@@ -16,6 +16,7 @@ from django.db.models import Count, Q, QuerySet
 from memoryapp.browsing.foreign import FOREIGN_SUMMARIES
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.models import ChatUser, Fact, Message, Person
+from memoryapp.models.run import SHOWN_IDS
 
 # Who is mentioned less than that is seldom worth a row of their own.
 FEW_MENTIONS = 2
@@ -48,7 +49,7 @@ WHERE owner_id = ANY(%s::bigint[]) AND is_live AND id IN ({FOREIGN_SUMMARIES}) G
 RECALLED = f"""
 SELECT t.owner_id, count(*) FROM memoryapp_topic t
 WHERE t.owner_id = ANY(%(owners)s::bigint[]) AND t.is_live AND 'Topic:' || t.id IN (
-    SELECT jsonb_path_query(e.payload, '$.candidates[*].id') #>> '{{}}'
+    SELECT jsonb_array_elements_text({SHOWN_IDS.format(payload="e.payload")})
     FROM unnest(%(owners)s::bigint[]) AS listed (owner)
     CROSS JOIN LATERAL (
         SELECT id FROM memoryapp_run WHERE owner_id = listed.owner AND evaluation_id IS NULL AND origin = ''

@@ -14,10 +14,11 @@ from memoryapp import curation
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import Run
+from memoryapp.models.run import SHOWN_IDS
 
-# Of each run the ids of its candidates, of what it read and of what it chose; the long payloads are not read.
-NAMED = """
-SELECT kind, jsonb_path_query_array(payload, '$.candidates[*].id'), payload -> 'requested',
+# Of each run the ids of what it showed, of what it read and of what it chose; the long payloads are not read.
+NAMED = f"""
+SELECT kind, {SHOWN_IDS.format(payload="payload")}, payload -> 'requested',
        jsonb_path_query_array(payload, '$.selected[*].id'), run_id
 FROM memoryapp_runevent
 WHERE owner_id = %(owner)s AND run_id = ANY(%(runs)s) AND kind IN ('candidates_found', 'run_finished')

@@ -100,7 +100,7 @@ class Side:
         found = self.outline.found
         if found is None:
             return []
-        listed: Sequence[Candidate | ItemCandidate] = (*found.ranked(), *found.people, *found.artifacts)
+        listed: Sequence[Candidate | ItemCandidate] = (*found.candidates, *found.people, *found.artifacts)
         return self.known(each.id for each in listed if each.shown)
 
     def known(self, ids: Iterable[str]) -> list[str]:

@@ -124,7 +124,7 @@ def _changes(
         return [{"order": seed} for seed in range(first, first + times)]
     if kind == "without_first":
         found = Outline.of(events).found
-        shown = [candidate.id for candidate in found.ranked() if candidate.shown] if found else []
+        shown = [candidate.id for candidate in found.shown] if found else []
         return [{"without": shown[:1]}] * times if shown else []
     if kind == "paraphrased":
         lines = dict.fromkeys(line.strip() for line in wanted.paraphrases.splitlines() if line.strip())

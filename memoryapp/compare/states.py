@@ -13,6 +13,7 @@ from django.db import connection
 from memoryapp.compare.marks import marks
 from memoryapp.engine.events import from_payload
 from memoryapp.engine.memory import is_talk
+from memoryapp.models.run import CANDIDATE_FIELD, SHOWN_IDS
 
 # From the least to the most that can become of a topic; each is a code of the interface for programs.
 ABSENT, BELOW, SHOWN = "absent", "below", "shown"
@@ -34,17 +35,16 @@ STATES: tuple[str, ...] = get_args(State)
 USED = frozenset(("chosen", "instead"))
 _PLACE = {state: place for place, state in enumerate(STATES)}
 _KINDS = ["candidates_found", "model_replied", "topics_read", "tool_used", "filtered", "run_finished"]
-EVENTS = """
+EVENTS = f"""
 SELECT run_id, kind, CASE kind
     WHEN 'candidates_found' THEN jsonb_build_object(
-        'ids', jsonb_path_query_array(payload, '$.candidates[*].id'),
-        'ranks', jsonb_path_query_array(payload, '$.candidates[*].rank'),
-        'shown', jsonb_path_query_array(payload, '$.candidates[*].shown'),
-        'titles', CASE WHEN payload #>> '{candidates,0,id}' LIKE 'Document:%%'
-                  THEN jsonb_path_query_array(payload, '$.candidates[*].summary') END,
-        'below', payload #> '{below,id}', 'below_ranks', payload #> '{below,rank}', 'sessions', payload -> 'sessions'
+        'ids', {CANDIDATE_FIELD.format(payload="payload", name="id")},
+        'ranks', {CANDIDATE_FIELD.format(payload="payload", name="rank")},
+        'shown', {SHOWN_IDS.format(payload="payload")}, 'sessions', payload -> 'sessions',
+        'titles', CASE WHEN payload #>> '{{candidates,0,id}}' LIKE 'Document:%%'
+                  THEN jsonb_path_query_array(payload, '$.candidates[*].summary') END
     )
-    WHEN 'model_replied' THEN payload || '{"text": "", "reasoning": ""}'
+    WHEN 'model_replied' THEN payload || '{{"text": "", "reasoning": ""}}'
     ELSE payload - 'context' END
 FROM memoryapp_runevent WHERE owner_id = %(owner)s AND run_id = ANY(%(runs)s) AND kind = ANY(%(kinds)s)
 ORDER BY run_id, seq
@@ -81,10 +81,9 @@ def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
 
 
 def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:
-    rows = list(zip(found["ids"], found["ranks"], found["shown"], strict=True))
-    rows += [(id, rank, False) for id, rank in zip(found["below"] or (), found["below_ranks"] or (), strict=True)]
-    known.ranks = {id: rank for id, rank, _shown in rows}
-    known.states = {id: SHOWN if is_shown else BELOW for id, _rank, is_shown in rows}
+    shown = frozenset(found["shown"])
+    known.ranks = dict(zip(found["ids"], found["ranks"], strict=True))
+    known.states = {id: SHOWN if id in shown else BELOW for id in found["ids"]}
     known.sessions = dict(found["sessions"] or {})
     known.titles = dict(zip(found["ids"], found["titles"] or (), strict=False))
 

@@ -18,7 +18,7 @@ from django.db import connection
 
 from memoryapp.effect.rescoring import Query, vector_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
-from memoryapp.models.run import RANKED_ANY
+from memoryapp.models.run import CANDIDATE_FIELD
 from memoryapp.runs.parameters import of_run
 
 MOST_BY_HAND = 200
@@ -54,7 +54,7 @@ JOIN memoryapp_runevent f ON f.run_id = r.id AND f.kind = 'candidates_found'
 JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
 LEFT JOIN memoryapp_queryvector v ON v.run_id = r.id
 WHERE NOT jsonb_path_exists(f.payload, '$.understood.where.* ? (@ <> "")')
-AND ({RANKED_ANY.format(payload="f.payload", ids="%(names)s")} OR l.is_golden AND EXISTS (
+AND ({CANDIDATE_FIELD.format(payload="f.payload", name="id")} ?| %(names)s OR l.is_golden AND EXISTS (
     SELECT FROM jsonb_array_elements_text(r.evidence) named (id)
     JOIN memoryapp_message m ON m.id = named.id::bigint AND m.owner_id = %(owner)s
     WHERE m.topic_id = ANY(%(topics)s::bigint[])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from memoryapp.engine.memory import ANYWHERE, Where
 
@@ -102,67 +100,6 @@ class Candidate:
     terms: Mapping[str, float] = field(default_factory=dict)
     found_by: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class UnshownCandidates:
-    """Candidates that were ranked but not shown to the model, as columns of equal length with the fields of
-    ``Candidate``.
-
-    Three of four candidates are stored only so that their absence can be explained; as columns they take half the time
-    to store. ``terms`` are by id, for candidates with a word of the query; ``parts`` are columns by name. Rows store
-    them under ``below``, beside ``candidates``: ``engine.wire`` joins both for programs, and ``models.run.RANKED_ANY``
-    searches both.
-    """
-
-    id: tuple[str, ...] = ()
-    rank: tuple[int, ...] = ()
-    vector_rank: tuple[int, ...] = ()
-    cosine: tuple[float, ...] = ()
-    bm25: tuple[float, ...] = ()
-    fused: tuple[float, ...] = ()
-    score: tuple[float, ...] = ()
-    date: tuple[str, ...] = ()
-    message_count: tuple[int, ...] = ()
-    size_chars: tuple[int, ...] = ()
-    summary: tuple[str, ...] = ()
-    passage_id: tuple[int, ...] = ()
-    terms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    parts: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        rows: Sequence[tuple[Any, ...]],
-        terms: Mapping[str, Mapping[str, float]],
-        parts: Sequence[Mapping[str, float]] = (),
-    ) -> UnshownCandidates:
-        """Built from rows in order, with a value for each column except ``terms``; ``parts`` are those of each row."""
-        columns: dict[str, Any] = dict(zip(_columns(), zip(*rows, strict=True), strict=True)) if rows else {}
-        names = [name for name in PARTS if any(name in each for each in parts)]
-        return cls(**columns, terms=terms, parts={name: [each.get(name, 0.0) for each in parts] for name in names})
-
-    @classmethod
-    def made_of(cls, candidates: Sequence[Candidate]) -> UnshownCandidates:
-        """These candidates, in order."""
-        rows = [tuple(getattr(each, name) for name in _columns()) for each in candidates]
-        return cls.of(rows, {c.id: c.terms for c in candidates if c.terms}, [c.parts for c in candidates])
-
-    def __len__(self) -> int:
-        return len(self.id)
-
-    def candidates(self) -> Iterator[Candidate]:
-        """Each candidate as a value. Columns that an earlier version did not store have their defaults."""
-        columns = {name: column for name in _columns() if (column := getattr(self, name))}
-        for place, row in enumerate(zip(*columns.values(), strict=True)):
-            values: dict[str, Any] = dict(zip(columns, row, strict=True))
-            parts = {name: column[place] for name, column in self.parts.items() if column[place]}
-            yield Candidate(**values, line="", shown=False, terms=self.terms.get(values["id"], {}), parts=parts)
-
-
-@cache
-def _columns() -> tuple[str, ...]:
-    return tuple(column.name for column in fields(UnshownCandidates) if column.name not in ("terms", "parts"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from memoryapp.engine.budget import Usage
-from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery
+from memoryapp.engine.earlier import upgraded
 from memoryapp.engine.json_values import build, to_text
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.kinds.filter import Filtered
@@ -160,10 +160,10 @@ class QueryEnriched:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesFound:
-    """The topics that the model was shown, best first, and those ranked ``below`` them, together up to rank 200.
+    """The topics that were ranked, best first, up to rank 200; the model saw those that are ``shown``.
 
     ``passages`` counts the passages that were compared, ``cards`` people and artifacts, which are ranked within their
-    own kind. Runs of early versions have no ``below``: all topics are in ``candidates``.
+    own kind.
 
     ``notes`` say why only words were compared; they are empty when vectors were compared too. Runs of earlier versions
     have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by
@@ -180,7 +180,6 @@ class CandidatesFound:
     people: tuple[ItemCandidate, ...] = ()
     artifacts: tuple[ItemCandidate, ...] = ()
     cards: int = 0
-    below: UnshownCandidates = UnshownCandidates()
     notes: Notes = ()
     understood: UnderstoodQuery = UnderstoodQuery()
     cross_encoder: CrossEncoded = CrossEncoded()
@@ -193,19 +192,15 @@ class CandidatesFound:
         """Whether there was no vector of the query."""
         return bool(self.note or self.notes)
 
-    def ranked(self) -> tuple[Candidate, ...]:
-        """Every topic, best first."""
-        if not self.below:
-            return self.candidates
-        return tuple(sorted((*self.candidates, *self.below.candidates()), key=attrgetter("rank")))
+    @property
+    def shown(self) -> tuple[Candidate, ...]:
+        """The topics that the model saw, best first."""
+        return tuple(candidate for candidate in self.candidates if candidate.shown)
 
     def named(self, selected: Iterable[Selected]) -> dict[str, Candidate]:
         """The selected topics as the search found them, by id."""
         wanted = {each.id for each in selected}
-        shown = {candidate.id: candidate for candidate in self.candidates if candidate.id in wanted}
-        if len(shown) == len(wanted):
-            return shown
-        return shown | {candidate.id: candidate for candidate in self.below.candidates() if candidate.id in wanted}
+        return {candidate.id: candidate for candidate in self.candidates if candidate.id in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +380,6 @@ def raw_message(event: Event) -> str:
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
-    """The event stored under ``kind``. Raises KeyError for an unknown kind."""
-    event: Event = build(KINDS[kind], payload)
+    """The event stored under ``kind``, by this version or an earlier one. Raises KeyError for an unknown kind."""
+    event: Event = build(KINDS[kind], upgraded(payload))
     return event

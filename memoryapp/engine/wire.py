@@ -1,14 +1,14 @@
-"""Stored events as programs receive them: each candidate is a value of its own, and remarks are English sentences."""
+"""Stored events as programs receive them: in today's form, with remarks as English sentences."""
 
 from __future__ import annotations
 
 import json
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import Any
 
-from memoryapp.engine.candidates import UnshownCandidates
+from memoryapp.engine.earlier import upgraded
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
-from memoryapp.engine.json_values import build, to_text
+from memoryapp.engine.json_values import to_text
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 
@@ -16,21 +16,13 @@ from memoryapp.engine.notes import Note, english
 def to_wire(kind: str, payload: str) -> str:
     """The JSON text of a stored payload, converted to the format for programs."""
     if kind == CandidatesFound.kind:
-        return _one_by_one(json.loads(payload))
+        return _in_words(upgraded(json.loads(payload)))
     if kind in (TopicsRead.kind, Answered.kind, RunFinished.kind):
         return _in_words(json.loads(payload)) if '"notes"' in payload else payload
     return payload
 
 
-def _one_by_one(stored: dict[str, Any]) -> str:
-    """All candidates in one list, best first."""
-    unshown = build(UnshownCandidates, stored.pop("below", {}))
-    ranked = [(each["rank"], each) for each in stored["candidates"]]
-    ranked += [(each.rank, each) for each in unshown.candidates()]
-    return _in_words({**stored, "candidates": [each for _rank, each in sorted(ranked, key=itemgetter(0))]})
-
-
-def _in_words(stored: dict[str, Any]) -> str:
+def _in_words(stored: Mapping[str, Any]) -> str:
     """Replaces the codes of notes by sentences; remarks that were stored as words stay as they are."""
     sentences = english([Note(**note) for note in stored.get("notes", ())])
     return to_text({**stored, "note": sentences or stored.get("note", "")})

@@ -135,7 +135,7 @@ def _early(run: Run, outline: Outline, ranked: Sequence[str], evidence: Collecti
 def _handed_over(run: Run, outline: Outline, ranked: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Each message of the ranked topics with its length, as far as it would be handed over."""
     numbers = [number for id in ranked if (number := parse_topic_id(id)) is not None]
-    found = {each.id: each.passage_id for each in outline.found.ranked()} if outline.found else {}
+    found = {each.id: each.passage_id for each in outline.found.candidates} if outline.found else {}
     by_passages = recall_document.handed_over(run) == "passages"
     for start in range(0, len(numbers), _TOPICS_AT_ONCE):
         first = numbers[start : start + _TOPICS_AT_ONCE]

@@ -52,7 +52,7 @@ def foreign_fate(run: Run, asked: str) -> ForeignFate:
 
 
 def _document(outline: Outline, asked: str) -> Candidate | None:
-    ranked = outline.found.ranked() if outline.found else ()
+    ranked = outline.found.candidates if outline.found else ()
     words = " ".join(asked.casefold().split())
     by_id = (each for each in ranked if each.id in (asked, document_id(asked)))
     by_words = (each for each in ranked if words in " ".join(f"{each.summary} {each.line}".casefold().split()))

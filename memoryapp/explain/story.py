@@ -97,7 +97,7 @@ class Story:
         if self.found is None:
             return ()
         kinds: Mapping[str, Sequence[Candidate | ItemCandidate]] = {
-            "Topic": self.found.ranked(),
+            "Topic": self.found.candidates,
             "Person": self.found.people,
             "Artifact": self.found.artifacts,
         }

@@ -143,11 +143,11 @@ def grades_of(run: Run, reader: User | None) -> RunGrades:
     outline = _outline(run)
     if outline.found is None:
         return RunGrades({}, 0, 0, None, None)
-    ranked = [candidate.id for candidate in outline.found.ranked()]
+    ranked = [candidate.id for candidate in outline.found.candidates]
     opinions = _opinions(run, reader, ranked, outline.found.sessions)
     chosen = [each.id for each in outline.finished.selected] if outline.finished else []
     means = {id: opinion.mean for id, opinion in opinions.items()}
-    shown = [candidate.id for candidate in outline.found.ranked() if candidate.shown]
+    shown = [candidate.id for candidate in outline.found.shown]
     graded = sum(id in opinions and opinions[id].own is not None for id in shown)
     return RunGrades(opinions, len(shown), graded, ndcg([*chosen, *ranked], means), ndcg(ranked, means))
 

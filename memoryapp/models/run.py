@@ -132,13 +132,12 @@ class Run(Owned):
         return bool(self.selected_count or self.selected_people_count or self.selected_artifact_count)
 
 
-# Whether a payload of ``candidates_found`` contains one of the ids, among candidates that were shown or not.
-RANKED_ANY = """(
-    EXISTS (
-        SELECT FROM jsonb_path_query({payload}, '$.candidates[*].id') seen (id) WHERE seen.id #>> '{{}}' = ANY({ids})
-    )
-    OR {payload} #> '{{below,id}}' ?| {ids}
+# One field of all candidates in a payload of ``candidates_found``, as a JSON array; ``below`` as in ``engine.earlier``.
+CANDIDATE_FIELD = """(
+    jsonb_path_query_array({payload}, '$.candidates[*].{name}') || coalesce({payload} #> '{{below,{name}}}', '[]')
 )"""
+# The ids of those that the model was shown.
+SHOWN_IDS = "jsonb_path_query_array({payload}, '$.candidates[*] ? (@.shown == true).id')"
 
 
 class RunEvent(Owned):

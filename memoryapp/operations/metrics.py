@@ -109,7 +109,7 @@ def _count(event: Event, owner: int) -> None:
     match event:
         case CandidatesFound():
             _of(topics_search_duration, owner).observe(event.seconds)
-            _of(topics_search_results, owner).observe(len(event.candidates) + len(event.below))
+            _of(topics_search_results, owner).observe(len(event.candidates))
             (embedding_failures if event.by_words_alone else embedding_texts).labels(purpose="query").inc()
         case QueryEnriched() if event.model:
             _count_call(event, "enricher", _enriched(event), owner)
@@ -137,7 +137,7 @@ def _count_rerank(outline: Outline, finished: RunFinished, owner: int) -> None:
         _of(reranker_duration, owner).observe(finished.rerank_seconds or sum(reply.seconds for reply in replies))
     _of(reranker_tool_calls, owner).inc(sum(len(reply.tool_calls) for reply in replies))
     _of(reranker_cost, owner).inc(max(sum(reply.cost_usd for reply in replies), 0.0))
-    _of(reranker_candidates_input, owner).observe(sum(c.shown for c in found.candidates) if found else 0)
+    _of(reranker_candidates_input, owner).observe(len(found.shown) if found else 0)
     _of(reranker_candidates_output, owner).observe(len(finished.selected))
     _of(hallucinated_ids, owner).inc(len(finished.hallucinated))
     if finished.fallback:

@@ -146,7 +146,7 @@ class _Sources:
 
 def _recallable(owner_id: int, replayed: Replayed, background: Background) -> Replayed:
     """The same without what somebody decided since never to recall, in candidates and in what describes the user."""
-    ranked = replayed.found.ranked() if replayed.found else ()
+    ranked = replayed.found.candidates if replayed.found else ()
     numbers = [number for each in ranked if (number := parse_topic_id(each.id))]
     gone = [*map(topic_id, past.never_among(owner_id, numbers)), *background.never]
     return left_out(replace(replayed, enrich_variables={}, rerank_variables={}), gone)

@@ -123,7 +123,7 @@ def _check_turns(run: Run, events: Sequence[Event], at: int, named: Mapping[str,
     used = [event for event in events if isinstance(event, _USED) or _is_reply_before(event, at)]
     if _ERASED in run.query or any(_ERASED in to_json(event) for event in used):
         raise ForkError(_("Words of run %(run)s have been erased since, so it cannot be replayed. Ask again.") % named)
-    shown = outline.found.candidates if outline.found and at > 1 else ()
+    shown = outline.found.shown if outline.found and at > 1 else ()
     if past.never_among(run.owner_id, [number for each in shown if (number := parse_topic_id(each.id))]):
         raise ForkError(_("The replies of run %(run)s speak of what is never recalled now; fork it at turn 1.") % named)
     if at and (outline.enriched is None or (outline.found is None and is_search_replayed(events))):

@@ -148,7 +148,7 @@ def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, An
         "state": Run.State.FINISHED.value,
         "prompt_version": outline.started.prompt_version if outline.started else "",
         "fallback": finished.fallback,
-        "candidate_count": sum(candidate.shown for candidate in outline.found.candidates) if outline.found else 0,
+        "candidate_count": len(outline.found.shown) if outline.found else 0,
         "selected_count": len(finished.selected),
         "selected_people_count": len(finished.people),
         "selected_artifact_count": len(finished.artifacts),

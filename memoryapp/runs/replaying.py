@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp import past, prompt_versions
-from memoryapp.engine.candidates import BASELINE, UnshownCandidates
+from memoryapp.engine.candidates import BASELINE
 from memoryapp.engine.chat.protocol import LLMError, LLMTimeout, Reply
 from memoryapp.engine.chat.recorded import RecordedReply
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, TurnStarted
@@ -30,7 +30,7 @@ from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompts import VARIABLES, PromptText
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import STRATEGIES
-from memoryapp.engine.text.lines import candidate_line
+from memoryapp.engine.text.lines import placed
 from memoryapp.runs.parameters import all_declarations, strategy_named, validate
 from memoryapp.runs.recall.request import Replayed
 
@@ -105,7 +105,7 @@ def _ids(value: Any, events: Sequence[Event]) -> list[str]:
     if found is None or not is_search_replayed(events):
         raise ForkError(_("This run's candidates cannot be changed, because its strategy searches again in a fork."))
     given = value if isinstance(value, list | tuple) else str(value).split(",")
-    known = {topic.id for topic in found.ranked()} | {item.id for item in (*found.people, *found.artifacts)}
+    known = {topic.id for topic in found.candidates} | {item.id for item in (*found.people, *found.artifacts)}
     read = [item_id(*parsed) if (parsed := parse_item_id(each)) else str(each) for each in given]
     if strange := [id for id in read if id not in known]:
         raise ForkError(_("%(id)s is not among the candidates of this run.") % {"id": strange[0][:60]})
@@ -128,20 +128,11 @@ def _listed(replayed: Replayed, ids: Sequence[str]) -> Replayed:
     """Shows these topics, in this order, and no others."""
     if replayed.found is None:
         return replayed
-    known = {candidate.id: candidate for candidate in replayed.found.ranked()}
+    known = {candidate.id: candidate for candidate in replayed.found.candidates}
     shown = [known.pop(id) for id in ids if id in known]
-    lined = tuple(
-        replace(
-            each,
-            rank=rank,
-            shown=True,
-            line=each.line
-            or candidate_line(each.id, each.score, each.date, each.message_count, each.size_chars, each.summary),
-        )
-        for rank, each in enumerate(shown, start=1)
-    )
-    rest = [replace(each, rank=rank) for rank, each in enumerate(known.values(), start=len(lined) + 1)]
-    return replace(replayed, found=replace(replayed.found, candidates=lined, below=UnshownCandidates.made_of(rest)))
+    ranked = enumerate((*shown, *known.values()), start=1)
+    candidates = tuple(placed(each, rank, shown=rank <= len(shown)) for rank, each in ranked)
+    return replace(replayed, found=replace(replayed.found, candidates=candidates))
 
 
 LARGEST_SEED = 2**31 - 1
@@ -161,7 +152,7 @@ def _shuffled(replayed: Replayed, seed: int) -> Replayed:
     """Shows the same candidates in an order that the seed decides."""
     if replayed.found is None:
         return replayed
-    shown = [candidate.id for candidate in replayed.found.ranked() if candidate.shown]
+    shown = [candidate.id for candidate in replayed.found.shown]
     random.Random(seed).shuffle(shown)
     return _listed(replayed, shown)
 
@@ -171,14 +162,13 @@ def left_out(replayed: Replayed, ids: Sequence[str]) -> Replayed:
     found = replayed.found
     if found is None:
         return replayed
-    left = [each for each in found.ranked() if each.id not in ids]
-    ranked = [replace(each, rank=rank) for rank, each in enumerate(left, start=1)]
+    left = [each for each in found.candidates if each.id not in ids]
+    ranked = tuple(replace(each, rank=rank) for rank, each in enumerate(left, start=1))
     return replace(
         replayed,
         found=replace(
             found,
-            candidates=tuple(each for each in ranked if each.shown),
-            below=UnshownCandidates.made_of([each for each in ranked if not each.shown]),
+            candidates=ranked,
             people=tuple(each for each in found.people if each.id not in ids),
             artifacts=tuple(each for each in found.artifacts if each.id not in ids),
         ),
@@ -340,7 +330,7 @@ def _before_the_turn(events: Sequence[Event], outline: Outline, turn: int) -> Re
 
 
 def _by_vector(found: CandidatesFound) -> tuple[str, ...]:
-    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.ranked())
+    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.candidates)
     return tuple(id for _, id in order)[:BASELINE]
 
 

@@ -23,28 +23,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
-from memoryapp.engine.candidates import Candidate, UnshownCandidates
+from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.chat.cross_encoder import log_odds
 from memoryapp.engine.fusion import shown_scores, z_scores
 from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.engine.text.lines import candidate_line
+from memoryapp.engine.text.lines import placed
 from memoryapp.search import passages
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Connection
 
 WEIGHT = 3.0
 _DIGITS = 6
-
-
-def ranked(found: SearchResult) -> list[Candidate]:
-    """All ranked topics, best first."""
-    return sorted((*found.candidates, *found.below.candidates()), key=attrgetter("rank"))
 
 
 async def passage_texts(
@@ -61,23 +54,14 @@ async def passage_texts(
 
 def reranked(found: SearchResult, scores: Floats, shown: int) -> SearchResult:
     """The search with the ``scores`` of the first topics added; ``shown`` is how many topics the model sees."""
-    candidates = ranked(found)
+    candidates = found.candidates
     lifts = np.round(WEIGHT * z_scores(log_odds(scores)), _DIGITS).tolist()
     scored = [_lifted(candidate, lift) for candidate, lift in zip(candidates, lifts, strict=False)]
     ordered = sorted((*scored, *candidates[len(scored) :]), key=lambda each: -each.fused)
     relevant = [each.id for each in ordered if each.shown or _is_relevant(each, found.threshold)]
     kept = set([id for id in relevant if id not in found.copies][:shown])
-    renumbered = [replace(each, rank=rank, shown=each.id in kept) for rank, each in enumerate(ordered, start=1)]
-    below = [each for each in renumbered if not each.shown]
-    return replace(
-        found,
-        candidates=tuple(replace(each, line=_line(each)) for each in renumbered if each.shown),
-        below=UnshownCandidates.of(
-            [_row(each) for each in below],
-            {each.id: each.terms for each in below if each.terms},
-            [each.parts for each in below],
-        ),
-    )
+    placed_anew = (placed(each, rank, shown=each.id in kept) for rank, each in enumerate(ordered, start=1))
+    return replace(found, candidates=tuple(placed_anew))
 
 
 def _is_relevant(each: Candidate, threshold: float) -> bool:
@@ -87,14 +71,4 @@ def _is_relevant(each: Candidate, threshold: float) -> bool:
 def _lifted(candidate: Candidate, lift: float) -> Candidate:
     fused = round(candidate.fused + lift, _DIGITS)
     score = round(float(shown_scores(np.array(fused))), _DIGITS)
-    return replace(candidate, fused=fused, score=score, parts={**candidate.parts, "cross_encoder": lift})
-
-
-def _line(each: Candidate) -> str:
-    return candidate_line(each.id, each.score, each.date, each.message_count, each.size_chars, each.summary)
-
-
-def _row(each: Candidate) -> tuple[Any, ...]:
-    """The values in the order of the columns of ``UnshownCandidates``."""
-    numbers = (each.id, each.rank, each.vector_rank, each.cosine, each.bm25, each.fused, each.score)
-    return (*numbers, each.date, each.message_count, each.size_chars, each.summary, each.passage_id)
+    return replace(candidate, fused=fused, score=score, line="", parts={**candidate.parts, "cross_encoder": lift})

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from memoryapp import reading
-from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery
 from memoryapp.engine.fusion import Best, Fusion, TopicPassages, fuse
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies.ports import FoundPassage
@@ -53,17 +53,16 @@ class Sizes:
 class SearchResult:
     """Candidates of each kind, best first; topic ids in plain vector order; and how many texts were compared.
 
-    Topics are only those that the query's ``where`` permits. ``candidates`` are shown, ``below`` are only ranked. When
-    there is no vector to compare, ``baseline`` is ordered by words. ``without_vector`` counts the passages that have no
-    vector in this profile yet, ``cards`` counts people and artifacts together. A topic that shares no word with the
-    query and whose cosine is below ``threshold`` is not shown. ``copies`` maps each topic that is left out, because a
-    shown one says the same, to that one. ``rarity`` is the idf of each stem of the query that any passage contains.
+    Topics are only those that the query's ``where`` permits. When there is no vector to compare, ``baseline`` is
+    ordered by words. ``without_vector`` counts the passages that have no vector in this profile yet, ``cards`` counts
+    people and artifacts together. A topic that shares no word with the query and whose cosine is below ``threshold`` is
+    ranked and not shown. ``copies`` maps each topic that is left out, because a shown one says the same, to that one.
+    ``rarity`` is the idf of each stem of the query that any passage contains.
 
     ``sessions`` are the active sessions that were ranked, with the numbers of their messages.
     """
 
     candidates: tuple[Candidate, ...]
-    below: UnshownCandidates
     baseline: tuple[str, ...]
     passages: int
     without_vector: int = 0
@@ -76,6 +75,11 @@ class SearchResult:
     copies: Mapping[str, str] = field(default_factory=dict)
     rarity: Mapping[str, float] = field(default_factory=dict)
     sessions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> tuple[Candidate, ...]:
+        """The candidates that the model is shown."""
+        return tuple(candidate for candidate in self.candidates if candidate.shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +148,8 @@ async def search(
     cache.learn(asked.owner_id, index, () if narrowed else facts, copies.sayings(sayings))
     shown, left_out = ranked.once(texts.ids, index.sayings, sizes.topics)
     known = {each.id: each for each in facts} if narrowed else index.facts
-    candidates, below = _candidates(texts, ranked, known, shown)
     return SearchResult(
-        candidates=candidates,
-        below=below,
+        candidates=_candidates(texts, ranked, known, shown),
         baseline=tuple(map(topic_id, dict.fromkeys(left_out.get(topic, topic) for topic in ranked.baseline))),
         passages=len(within),
         without_vector=int(np.isnan(texts.cosine[within]).sum()) if asked.vector is not None else 0,
@@ -214,9 +216,8 @@ def _facts_sql(asked: Question, topics: Sequence[int]) -> SqlStatement | None:
 
 def _candidates(
     compared: Compared, ranked: _Ranked, facts: Mapping[int, TopicFacts], shown_topics: frozenset[int]
-) -> tuple[tuple[Candidate, ...], UnshownCandidates]:
-    """The candidates that are shown, and those that are only ranked. A topic that was retired meanwhile is
-    in neither."""
+) -> tuple[Candidate, ...]:
+    """The ranked topics as candidates, without one that was retired meanwhile."""
     vector_rank = _ranks_among(ranked.nearest, ranked.best.topics)
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
     numbers = compared.numbers(ranked.best.passages, ranked.best.lifts)
@@ -225,19 +226,13 @@ def _candidates(
     details = numbers.terms, numbers.parts, zip(*columns, strict=True)
     rows = zip(ranked.best.topics.tolist(), passages, *details, strict=True)
     here = (row for row in rows if row[0] in facts)
-    shown: list[Candidate] = []
-    below: list[tuple[Any, ...]] = []
-    terms_below: dict[str, Mapping[str, float]] = {}
-    parts_below: list[Mapping[str, float]] = []
+    made: list[Candidate] = []
     for rank, (number, passage, terms, parts, scores) in enumerate(here, start=1):
         id, topic = topic_id(number), facts[number].columns
-        row = (id, rank, vector_rank.get(number, beyond), *scores, *topic)
-        if number in shown_topics:
+        line, found_by = "", {}
+        if is_shown := number in shown_topics:
             line = candidate_line(id, scores[-1], *topic)
             found_by = {name: ranks[number] for name, ranks in ranked.by_wording.items() if number in ranks}
-            shown.append(Candidate(*row, line, True, passage, terms, found_by, parts))
-        else:
-            below.append((*row, passage))
-            parts_below.append(parts)
-            terms_below |= {id: terms} if terms else {}
-    return tuple(shown), UnshownCandidates.of(below, terms_below, parts_below)
+        row = (id, rank, vector_rank.get(number, beyond), *scores, *topic, line, is_shown)
+        made.append(Candidate(*row, passage, terms, found_by, parts))
+    return tuple(made)

@@ -110,13 +110,13 @@ class RunSpans:
             "gen_ai.provider.name": PROVIDER,
             "gen_ai.data_source.id": self.store,
             "mnemoscope.passages": event.passages,
-            "mnemoscope.candidates": len(event.candidates),
+            "mnemoscope.candidates": len(event.shown),
         }
         if started and started.profile:
             attributes["gen_ai.request.model"] = started.profile
         if self.with_texts:
             attributes["gen_ai.retrieval.query.text"] = self.query
-            attributes["gen_ai.retrieval.documents"] = content.documents(event.candidates)
+            attributes["gen_ai.retrieval.documents"] = content.documents(event.shown)
         return OutgoingSpan("retrieval", at - timedelta(seconds=event.seconds), at, attributes)
 
     def _rewriting(self, at: datetime, event: QueryEnriched) -> OutgoingSpan:

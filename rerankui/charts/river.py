@@ -123,7 +123,7 @@ def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> Ran
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     finished = events[-1] if isinstance(events[-1], RunFinished) else None
     chosen = [each.id for each in finished.selected] if finished else []
-    ranked = found.ranked() if found else ()
+    ranked = found.candidates if found else ()
     topics = [each for each in ranked if each.shown or each.id in chosen]
     if not topics:
         return None

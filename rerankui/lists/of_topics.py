@@ -20,6 +20,7 @@ from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import ChatUser, EditedTopic, Fact, Run, RunEvent, Topic, TopicEdit
+from memoryapp.models.run import SHOWN_IDS
 from rerankui.lists.downloads import MOST_ROWS, file_of, is_asked
 from rerankui.lists.facets import Facet
 
@@ -151,7 +152,7 @@ def _recalled(owner: ChatUser) -> Q:
     """Whether it was shown to a model in one of the last runs."""
     runs = Run.objects.of(owner).by_hand().made_here().order_by("-created_at").values("pk")[:RUNS_LOOKED_AT]
     events = RunEvent.objects.filter(owner=owner, run__in=runs, kind=CandidatesFound.kind)
-    ids = Func(F("payload"), template="jsonb_path_query_array(%(expressions)s, '$.candidates[*].id')")
+    ids = Func(F("payload"), template=SHOWN_IDS.format(payload="%(expressions)s"))
     listed = events.values_list(Cast(ids, JSONField()), flat=True)
     return Q(pk__in={parse_topic_id(str(id)) or 0 for found in listed for id in found})
 

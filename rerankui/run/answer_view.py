@@ -151,7 +151,7 @@ def _chosen(outline: Outline) -> list[tuple[Any, Any]]:
 def _nearest(run: Run, outline: Outline) -> list[tuple[str, str]]:
     """The topics nearest to a question that was refused, as ids with summaries: one query."""
     selected = [each.id for each in outline.finished.selected] if outline.finished else []
-    found = [each.id for each in outline.found.candidates if each.shown] if outline.found else []
+    found = [each.id for each in outline.found.shown] if outline.found else []
     numbers = [parse_topic_id(id) or 0 for id in (selected or found)[:MOST_TOPICS]]
     topics = Topic.objects.of(run.owner_id).in_bulk([number for number in numbers if number > 0])
     return [(topic_id(number), topics[number].summary) for number in numbers if number in topics]

@@ -29,7 +29,7 @@ WORDS: dict[str, str | Promise] = {
 
 def offered(found: CandidatesFound | None, finished: RunFinished | None) -> int:
     """How many topics could be chosen: those that were shown, and those that were chosen without being shown."""
-    shown = {candidate.id for candidate in found.candidates if candidate.shown} if found else set()
+    shown = {candidate.id for candidate in found.shown} if found else set()
     return len(shown | {selected.id for selected in finished.selected}) if finished else len(shown)
 
 

@@ -48,7 +48,7 @@ def played_run(owner: ChatUser) -> PlayedRun | None:
 
 def _steps(event: Event) -> Iterator[PlayedStep]:
     if isinstance(event, CandidatesFound):
-        yield PlayedStep("found", count=sum(each.shown for each in event.candidates), seconds=event.seconds)
+        yield PlayedStep("found", count=len(event.shown), seconds=event.seconds)
     elif isinstance(event, ModelReplied) and event.reasoning:
         yield PlayedStep("thought", event.reasoning, seconds=event.seconds)
     elif isinstance(event, TopicsRead):

@@ -161,7 +161,7 @@ def _lab(request: HttpRequest, pk: UUID, given: Mapping[str, Any]) -> _Lab:
     filtering = apply_cuts(
         similarities(outline.found), presets.cuts_in(asked, presets_of(outline.started.profile)["balanced"])
     )
-    candidates = {candidate.id: candidate for candidate in outline.found.ranked()}
+    candidates = {candidate.id: candidate for candidate in outline.found.candidates}
     return _Lab(run, filtering, candidates, outline.started.profile)
 
 

@@ -13,7 +13,6 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from memoryapp.engine.candidates import UnshownCandidates
 from memoryapp.engine.events import Event, ModelReplied, RunFinished
 from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, RunProgress
 from tests.browser.conftest import Browse
@@ -38,10 +37,9 @@ def events(transactional_db: None, anna: ChatUser) -> list[Event]:
     )
     made = every_event(first, second, Message.objects.in_order()[0])
     place, found = found_in(made)
-    below = candidate(third, 9)
-    row = [getattr(below, name) for name in UnshownCandidates.__dataclass_fields__ if name not in ("terms", "parts")]
-    shown = (found.candidates[0], replace(found.candidates[1], rank=5))
-    made[place] = replace(found, candidates=shown, below=UnshownCandidates.of([tuple(row)], {}))
+    first_found, second_found = found.candidates
+    unshown = replace(candidate(third, 9), shown=False, line="")
+    made[place] = replace(found, candidates=(first_found, replace(second_found, rank=5), unshown))
     return made
 
 

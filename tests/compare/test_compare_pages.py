@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import AsyncClient, Client
 
 from memoryapp.api.shapes.runs import ComparisonAnswer
+from memoryapp.compare.states import states_of_runs
+from memoryapp.effect.past_runs import runs_that_saw
 from memoryapp.engine.events import Event
 from memoryapp.models import ChatUser, Message, Run, Topic
 from memoryapp.runs.runner import Runner
 from tests.api.test_api_recall import client, memory, post, runner
 from tests.conftest import talk
-from tests.runs.stored_events import every_event, store
+from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 
 __all__ = ["client", "memory", "runner"]
 
@@ -38,6 +41,21 @@ def test_two_runs_are_shown_with_their_first_difference(as_viewer: Client, anna:
     page = as_viewer.get("/compare/", {"run": [a.pk, other.pk]})
     assert 'data-stage="query"' in page.content.decode()
     assert f"Topic:{Topic.objects.latest('pk').pk}" in page.content.decode()
+
+
+def test_a_run_whose_unshown_topics_were_stored_as_columns_is_compared_and_counted_like_others(
+    anna: ChatUser, events: list[Event]
+) -> None:
+    place, found = found_in(events)
+    first, second = found.candidates
+    events[place] = replace(found, candidates=(first, replace(second, shown=False, line="")))
+    a, b = stored(anna, events), stored(anna, events)
+    before = states_of_runs(anna.pk, [b.pk])[b.pk]
+    store_as_columns(b)
+    assert before.ranks.keys() == {first.id, second.id}
+    assert states_of_runs(anna.pk, [b.pk])[b.pk] == before
+    topic = int(second.id.removeprefix("Topic:"))
+    assert {run.id for run in runs_that_saw(anna.pk, [topic])} == {a.pk, b.pk}
 
 
 def test_more_runs_are_a_matrix_also_while_one_goes_on(as_viewer: Client, anna: ChatUser, events: list[Event]) -> None:

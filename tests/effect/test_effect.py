@@ -79,7 +79,7 @@ def asked(
     )
     events: list[Event] = [
         QueryEnriched(query, query, "", 0.0),
-        CandidatesFound(found.candidates, found.passages, 0.0, below=found.below),
+        CandidatesFound(found.candidates, found.passages, 0.0),
         RunFinished(selected, (), "", ""),
     ]
     for seq, event in enumerate(events, start=1):
@@ -351,4 +351,4 @@ def is_shown(owner: ChatUser, run: Run) -> bool:
 def real(owner: ChatUser, run: Run) -> Sequence[Any]:
     sizes = {"topics": run.parameters["candidates"]} if run.parameters else {}
     found = search(owner, run.query, vector=QueryVector.objects.filter(run=run).exists(), **sizes)
-    return (*found.candidates, *found.below.candidates())
+    return found.candidates

@@ -42,10 +42,25 @@ def lost(stored: Any, read: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {stored!r} became {read!r}"
 
 
+def one_by_one(payload: dict[str, Any]) -> dict[str, Any]:
+    """Returns the payload with what was stored as columns, of topics that were not shown, among the candidates."""
+    below = payload.get("below", {})
+    rows = (
+        [{name: below[name][place] for name in below if type(below[name]) is list} for place in range(len(below["id"]))]
+        if below
+        else []
+    )
+    for place, row in enumerate(rows):
+        row["terms"] = below.get("terms", {}).get(row["id"], {})
+        row["parts"] = {name: adds[place] for name, adds in below.get("parts", {}).items()}
+    rest = {name: value for name, value in payload.items() if name != "below"}
+    return {**rest, "candidates": payload["candidates"] + rows} if rows else rest
+
+
 @pytest.mark.parametrize("line", STORED, ids=lambda line: f"{line['kind']} {line['shape']}")
 def test_a_stored_event_keeps_its_meaning(line: dict[str, Any]) -> None:
     event = from_payload(line["kind"], line["payload"])
-    assert list(lost(line["payload"], to_payload(event))) == []
+    assert list(lost(one_by_one(line["payload"]), to_payload(event))) == []
     assert from_payload(line["kind"], to_payload(event)) == event
     assert json.loads(to_wire(line["kind"], json.dumps(line["payload"])))
 
@@ -58,9 +73,9 @@ def test_every_candidate_that_was_ranked_is_listed(line: dict[str, Any]) -> None
     stored = [candidate["id"] for candidate in payload["candidates"]] + payload.get("below", {}).get("id", [])
     event = from_payload(line["kind"], payload)
     assert isinstance(event, CandidatesFound)
-    assert sorted(candidate.id for candidate in event.ranked()) == sorted(stored)
+    assert sorted(candidate.id for candidate in event.candidates) == sorted(stored)
     assert [candidate["id"] for candidate in json.loads(to_wire(line["kind"], json.dumps(payload)))["candidates"]] == [
-        candidate.id for candidate in event.ranked()
+        candidate.id for candidate in event.candidates
     ]
 
 

@@ -145,7 +145,7 @@ async def executed(owner: ChatUser, *, chat: Any = None, embedder: Any = None, q
 
 async def shown_by(run: Run) -> list[int]:
     found = next(event for event in await events_of(run) if isinstance(event, CandidatesFound))
-    return [int(candidate.id.removeprefix("Topic:")) for candidate in found.candidates]
+    return [int(candidate.id.removeprefix("Topic:")) for candidate in found.shown]
 
 
 async def planted(seed: int) -> list[Miss]:

@@ -38,7 +38,7 @@ async def test_it_is_explained_before_and_after_it_was_archived(clients: Clients
             assert (answer.stage, answer.topic) == ("chosen", session), (archived, each)
         left = await sync_to_async(why_not)(run, topic=beside)
         assert left.stage not in ("unknown", "in_session")
-        assert (left.topic == beside) == (beside in [candidate.id for candidate in found(events).ranked()])
+        assert (left.topic == beside) == (beside in [candidate.id for candidate in found(events).candidates])
 
 
 async def test_an_answer_that_quotes_it_uses_it(clients: Clients) -> None:

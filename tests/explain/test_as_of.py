@@ -43,7 +43,7 @@ async def ran(run: Run, clients: Clients) -> list[Any]:
 
 def ids(events: list[Any]) -> set[str]:
     [found] = [event for event in events if isinstance(event, CandidatesFound)]
-    return {candidate.id for candidate in found.ranked()}
+    return {candidate.id for candidate in found.candidates}
 
 
 def prompts(events: list[Any]) -> str:

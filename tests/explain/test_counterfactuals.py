@@ -85,7 +85,7 @@ async def test_without_the_enricher_the_topic_has_the_rank_that_was_said(memory:
         if change.change.startswith("without the enricher")
     }
     assert tried
-    ranked = one(await forked(run, next(iter(tried.values())), ByPlace((0,), (0,))), CandidatesFound).ranked()
+    ranked = one(await forked(run, next(iter(tried.values())), ByPlace((0,), (0,))), CandidatesFound).candidates
     ranks = {each.id: (each.rank, each.shown) for each in ranked}
     assert {id: (each.rank, each.shown) for id, each in tried.items()} == {id: ranks[id] for id in tried}
 

@@ -58,7 +58,7 @@ async def test_after_the_model_was_asked_the_nearest_topics_stand_in(memory: Cha
     found = next(event for event in events if isinstance(event, CandidatesFound))
     assert (last.fallback, last.notes[0].values) == ("abandoned", {"instead": "nearest"})
     assert [each.vector_rank for each in last.selected] == [1, 2]
-    assert {each.id for each in last.selected} <= {each.id for each in found.ranked()}
+    assert {each.id for each in last.selected} <= {each.id for each in found.candidates}
     document = await sync_to_async(lambda: recall_document.document(Run.objects.get(pk=run.pk)))()
     assert "vLLM" in document["context"]
 

@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils.html import escape
 
 from memoryapp.compare.marks import marks
-from memoryapp.engine.candidates import UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
@@ -31,7 +31,7 @@ from memoryapp.engine.events import (
 from memoryapp.engine.memory import Where
 from memoryapp.engine.strategies.cuts import Cuts
 from memoryapp.filter_lab import presets
-from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, RunEvent, Topic
+from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, Topic
 from memoryapp.runs import following
 from memoryapp.runs.notices import announce
 from memoryapp.search.profiles import serving_profile
@@ -41,7 +41,7 @@ from rerankui.fragments import Seen
 from rerankui.run.outcomes import ADVICE, SENTENCES
 from rerankui.run.score_parts import bounds
 from tests.conftest import candidate, talk
-from tests.runs.stored_events import every_event, found_in, store
+from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 
@@ -197,8 +197,8 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
 ) -> None:
     place, found = found_in(events)
     first, second = found.candidates
-    row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then", 0)
-    events[place] = replace(found, candidates=(first,), below=UnshownCandidates.of([row], {second.id: {"oom": 2.0}}))
+    unshown = replace(second, cosine=0.25, shown=False, line="", terms={"oom": 2.0})
+    events[place] = replace(found, candidates=(first, unshown))
     store(run, events)
     page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
     assert "+1 ranked below" in page
@@ -240,17 +240,17 @@ def test_a_topic_that_its_summary_found_is_not_credited_to_an_exchange(
     assert "Found by the exchange" not in peek
 
 
-def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(
+def test_a_run_whose_unshown_topics_were_stored_as_columns_reads_the_same(
     run: Run, events: list[Event], as_viewer: Client
 ) -> None:
     place, found = found_in(events)
     first, second = found.candidates
     events[place] = replace(found, candidates=(first, replace(second, shown=False, line="")))
     store(run, events)
-    row = RunEvent.objects.get(run=run, kind="candidates_found")
-    del row.payload["below"]
-    row.save()
+    before = as_viewer.get(f"/runs/{run.pk}/below/").context["below"]
+    store_as_columns(run)
     assert "+1 ranked below" in as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert as_viewer.get(f"/runs/{run.pk}/below/").context["below"] == before
     assert as_viewer.get(f"/runs/{run.pk}/topics/{second.id.removeprefix('Topic:')}/").status_code == 200
 
 

@@ -28,6 +28,19 @@ from memoryapp.runs.recording import finished_columns
 from tests.conftest import candidate
 
 
+def store_as_columns(run: Run) -> None:
+    """Stores the run's topics that were not shown as versions up to 0.16 did."""
+    row = RunEvent.objects.get(run=run, kind="candidates_found")
+    shown = [each for each in row.payload["candidates"] if each["shown"]]
+    others = [each for each in row.payload["candidates"] if not each["shown"]]
+    names = others[0].keys() - {"line", "shown", "found_by", "terms", "parts"}
+    below = {name: [each[name] for each in others] for name in names}
+    parts = {name: [each["parts"].get(name, 0.0) for each in others] for name in others[0]["parts"]}
+    terms = {each["id"]: each["terms"] for each in others if each["terms"]}
+    row.payload |= {"candidates": shown, "below": {**below, "terms": terms, "parts": parts}}
+    row.save()
+
+
 def found_in(events: list[Event]) -> tuple[int, CandidatesFound]:
     """Returns the index of the candidates among the events, and the event."""
     return next((place, event) for place, event in enumerate(events) if isinstance(event, CandidatesFound))

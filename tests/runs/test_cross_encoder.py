@@ -73,8 +73,8 @@ async def test_after_a_failure_the_next_recall_is_in_the_cross_encoders_order() 
     by = corrected.cross_encoder
     assert (by.model, by.topics, by.failure) == ("cats-first", 7, "")
     assert "cat" in " ".join(cat_encoder.read)
-    assert [each.rank for each in corrected.ranked()] == list(range(1, 8))
-    for each in corrected.ranked():
+    assert [each.rank for each in corrected.candidates] == list(range(1, 8))
+    for each in corrected.candidates:
         assert each.fused == pytest.approx(sum(each.parts.values()), abs=1e-4)
 
 
@@ -86,6 +86,6 @@ async def test_it_is_asked_before_the_cut() -> None:
     async with open_clients() as opened:
         events = [event async for event in recall(request, replace(opened, cross_encoder=cat_encoder))]
     found = one(events, CandidatesFound)
-    assert [each.summary for each in found.candidates] == ["Cats"]
+    assert [each.summary for each in found.shown] == ["Cats"]
     assert found.candidates[0].line.endswith("| Cats")
-    assert len(found.below) == 6
+    assert len(found.candidates) == 7

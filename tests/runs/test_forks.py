@@ -264,8 +264,8 @@ class TestAFork:
             events = await executed(parent, Models([third, first]))
             ids = [f"Topic:{number}" for number in shown]
             found = one(events, CandidatesFound)
-            assert [candidate.id for candidate in found.candidates] == ids
-            assert [candidate.rank for candidate in found.ranked()] == [n + 1 for n in range(len(found.ranked()))]
+            assert [candidate.id for candidate in found.shown] == ids
+            assert [candidate.rank for candidate in found.candidates] == [n + 1 for n in range(len(found.candidates))]
             listed = one(events, TurnStarted).variables["topic_candidates"]
             assert [line[1:].partition("]")[0] for line in listed.splitlines()] == ids
             assert [topic.id for topic in one(events, RunFinished).selected] == [f"Topic:{third}"]
@@ -285,7 +285,7 @@ class TestAFork:
         fork, models = await forked(parent, candidates=[], parameters={"candidates": 1}), Models(topics)
         events = await executed(fork, models)
         assert (fork.turn, fork.parameters["candidates"]) == (1, 1)
-        assert len(one(events, CandidatesFound).candidates) == 1
+        assert len(one(events, CandidatesFound).shown) == 1
         assert len(models.bodies) == len(sent) - 1
 
     async def test_other_cuts_filter_the_same_candidates(self, memory: ChatUser, topics: list[int]) -> None:

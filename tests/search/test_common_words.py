@@ -49,13 +49,13 @@ def search(owner: ChatUser, query: str, rewrite: str = "") -> SearchResult:
 
 
 def named(found: SearchResult) -> list[str]:
-    return [candidate.summary for candidate in found.candidates]
+    return [candidate.summary for candidate in found.shown]
 
 
 def test_a_small_memory_is_searched_for_all_words(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "the kayak in the weather")
     assert found.understood.common == ()
-    assert len(found.candidates) == DAYS
+    assert len(found.shown) == DAYS
 
 
 def test_common_words_count_beside_rarer_ones_alone(anna: ChatUser, large: list[Topic]) -> None:
@@ -90,7 +90,7 @@ def test_where_all_words_are_common_the_rarest_is_searched_for(anna: ChatUser, l
 def test_an_unknown_word_replaces_no_other_word(anna: ChatUser, large: list[Topic]) -> None:
     found = search(anna, "a zebra in the weather")
     assert found.understood.common == ()
-    assert len(found.candidates) == DAYS
+    assert len(found.shown) == DAYS
 
 
 def test_a_rare_word_that_the_sample_lacks_is_counted(
@@ -114,7 +114,7 @@ def test_a_past_run_is_tried_again_without_the_same_words(
         anna.pk, rescoring.passages(anna.pk), [Query(rewrite, typed=typed) if rewrite else typed]
     )
     fused = dict(zip(again.ids.tolist(), again.fused.tolist(), strict=True))
-    assert [fused[c.passage_id] for c in found.candidates] == pytest.approx([c.fused for c in found.candidates])
+    assert [fused[c.passage_id] for c in found.shown] == pytest.approx([c.fused for c in found.shown])
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_a_text_is_shown_once_by_its_original(anna: ChatUser, topics: dict[str, 
     cache = IndexCache()
     for _time in range(2):
         found = search(anna, cache=cache, passages=9)
-        assert [topics[candidate.id] for candidate in found.candidates] == ["original", "other"]
-        assert {topics[id] for id in found.below.id} == {"forward", "again"}
+        assert [topics[candidate.id] for candidate in found.shown] == ["original", "other"]
+        assert {topics[each.id] for each in found.candidates if not each.shown} == {"forward", "again"}
         assert [topics[id] for id in found.baseline] == ["original", "other"]
         assert {topics[copy]: topics[original] for copy, original in found.copies.items()} == {
             "forward": "original",
@@ -73,16 +73,16 @@ def test_a_text_is_shown_once_by_its_original(anna: ChatUser, topics: dict[str, 
 
 
 def test_a_copy_takes_no_place_of_another_topic(anna: ChatUser, topics: dict[str, str]) -> None:
-    assert [topics[each.id] for each in search(anna, topics=2).candidates] == ["original", "other"]
+    assert [topics[each.id] for each in search(anna, topics=2).shown] == ["original", "other"]
 
 
 def test_a_forward_is_found_where_a_filter_hides_its_original(anna: ChatUser, topics: dict[str, str]) -> None:
     found = search(anna, Where(authors=("Boris",)))
-    assert [topics[candidate.id] for candidate in found.candidates] == ["forward"]
+    assert [topics[candidate.id] for candidate in found.shown] == ["forward"]
     assert not found.copies
 
 
 def test_a_cross_encoder_brings_no_copy_back(anna: ChatUser, topics: dict[str, str]) -> None:
     found = search(anna)
     again = reranked(found, np.linspace(0.1, 0.9, len(topics)), shown=50)
-    assert {topics[candidate.id] for candidate in again.candidates} == {"original", "other"}
+    assert {topics[candidate.id] for candidate in again.shown} == {"original", "other"}

@@ -45,7 +45,7 @@ def search(owner: ChatUser, cache: IndexCache | None = None) -> SearchResult:
 
 
 def found(result: SearchResult) -> set[str]:
-    return {candidate.summary for candidate in result.candidates} | set(result.below.summary)
+    return {candidate.summary for candidate in result.candidates}
 
 
 def merged(owner: ChatUser, topics: list[Topic]) -> TopicEdit:

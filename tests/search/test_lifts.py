@@ -74,8 +74,8 @@ def test_a_question_without_a_date_lifts_nothing_by_it(anna: ChatUser, topics: l
 
 def test_another_form_of_an_irregular_word_is_found_as_one_term(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "Where did she go?")
-    assert {candidate.summary for candidate in found.candidates} == {"Race in March", "Race in May"}
-    assert {tuple(candidate.terms) for candidate in found.candidates} == {("go",)}
+    assert {candidate.summary for candidate in found.shown} == {"Race in March", "Race in May"}
+    assert {tuple(candidate.terms) for candidate in found.shown} == {("go",)}
     assert found.understood.one_term == (OneTerm("go", ("goes", "went", "gone")),)
 
 

@@ -14,7 +14,6 @@ from pgvector import HalfVector
 
 from memoryapp.curation.plans import plan_merge
 from memoryapp.curation.swapping import put_in, swap
-from memoryapp.engine.candidates import UnshownCandidates
 from memoryapp.engine.embeddings import Profile, Vectors, unit
 from memoryapp.models import ChatUser, Passage, PassageVector, Topic, TopicEdit
 from memoryapp.operations import database
@@ -70,7 +69,7 @@ def search(owner: ChatUser, query: str, *, vector: bool = True, **sizes: Any) ->
 
 def ids(found: SearchResult) -> list[str]:
     """Returns what the model is shown."""
-    return [candidate.id for candidate in found.candidates]
+    return [candidate.id for candidate in found.shown]
 
 
 def named(topic: Topic) -> str:
@@ -115,8 +114,8 @@ def test_a_names_spelling_does_not_matter(anna: ChatUser, topics: list[Topic], q
 def test_what_is_neither_near_nor_shares_a_word_is_ranked_but_never_shown(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "knee")
     assert named(topics[3]) not in ids(found)
-    assert named(topics[3]) in found.below.id
-    assert len(found.candidates) + len(found.below) == 4
+    assert named(topics[3]) in [candidate.id for candidate in found.candidates]
+    assert len(found.candidates) == 4
     assert found.passages == 4
 
 
@@ -128,17 +127,16 @@ def test_the_baseline_is_plain_vector_order_over_all_topics(anna: ChatUser, topi
 
 def test_only_the_first_are_shown_and_only_so_many_are_ranked(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "knee tax gpt cats", topics=2, ranked=3)
-    assert [(candidate.rank, candidate.shown) for candidate in found.candidates] == [(1, True), (2, True)]
-    assert found.below.rank == (3,)
+    assert [(candidate.rank, candidate.shown) for candidate in found.candidates] == [(1, True), (2, True), (3, False)]
 
 
-def test_what_is_below_tells_all_but_its_line(anna: ChatUser, topics: list[Topic]) -> None:
+def test_what_is_not_shown_tells_all_but_its_line(anna: ChatUser, topics: list[Topic]) -> None:
     query = "knee tax gpt cats"
     every = {candidate.id: candidate for candidate in search(anna, query).candidates}
     found = search(anna, query, topics=1)
     assert len(every) == 4
-    assert len(found.below) == 3
-    for candidate in found.below.candidates():
+    assert [candidate.shown for candidate in found.candidates] == [True, False, False, False]
+    for candidate in found.candidates[1:]:
         assert candidate == replace(every[candidate.id], line="", shown=False)
         assert candidate.terms
 
@@ -173,7 +171,7 @@ def test_no_query_breaks_the_search(anna: ChatUser, topics: list[Topic], query: 
 
 
 def test_an_empty_memory_is_searched_in_vain(boris: ChatUser) -> None:
-    assert search(boris, "knee") == SearchResult((), UnshownCandidates(), (), 0, threshold=0.2)
+    assert search(boris, "knee") == SearchResult((), (), 0, threshold=0.2)
 
 
 def test_searches_run_side_by_side(anna: ChatUser, topics: list[Topic]) -> None:

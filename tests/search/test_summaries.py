@@ -47,18 +47,18 @@ def search(
 
 
 def named(found: SearchResult) -> list[str]:
-    return [candidate.summary for candidate in found.candidates]
+    return [candidate.summary for candidate in found.shown]
 
 
 def test_a_topic_is_found_by_what_its_summary_alone_says(anna: ChatUser, topics: list[Topic]) -> None:
-    (trip,) = search(anna, "Каким был отпуск?").candidates
+    (trip,) = search(anna, "Каким был отпуск?").shown
     assert (trip.summary, trip.bm25, trip.terms) == (TRIP, 0.0, {})
     assert trip.parts["summary"] > 1
     assert sum(trip.parts.values()) == pytest.approx(trip.fused, abs=1e-5)
 
 
 def test_a_summary_that_repeats_the_messages_adds_nothing(anna: ChatUser, topics: list[Topic]) -> None:
-    (tap,) = search(anna, "Which tap leaks in the kitchen?").candidates
+    (tap,) = search(anna, "Which tap leaks in the kitchen?").shown
     assert tap.summary == "The kitchen tap leaks"
     assert "summary" not in tap.parts
 
@@ -89,7 +89,7 @@ def test_words_weigh_in_summaries_what_they_weigh_in_passages(anna: ChatUser, to
 
 def test_ranks_alone_know_nothing_of_summaries(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "отпуск и кран", fusion=ReciprocalRanks())
-    assert not any("summary" in each.parts for each in (*found.candidates, *found.below.candidates()))
+    assert not any("summary" in each.parts for each in found.candidates)
 
 
 def test_common_words_of_a_large_memory_count_in_no_summary(

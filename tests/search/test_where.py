@@ -79,7 +79,7 @@ def test_only_topics_with_a_message_that_is_let_through_are_found(
     anna: ChatUser, topics: dict[str, str], where: Where, names: set[str]
 ) -> None:
     found = search(anna, where, passages=9)
-    assert {topics[candidate.id] for candidate in (*found.candidates, *found.below.candidates())} == names
+    assert {topics[candidate.id] for candidate in found.candidates} == names
     assert {topics[f"Topic:{number}"] for passage in found.best_passages for number in passage.topics} == names
     assert found.passages == len(names)
     assert {topics[id] for id in found.baseline} == names

@@ -173,7 +173,7 @@ def _finished(run: Run, topic: Topic, *, chose: bool = True) -> RunEvent:
 
 def searched(run: Run, *topics: Topic) -> None:
     """Makes a run that found these topics."""
-    payload = {"candidates": [{"id": f"Topic:{topic.pk}"} for topic in topics]}
+    payload = {"candidates": [{"id": f"Topic:{topic.pk}", "shown": True} for topic in topics]}
     RunEvent.objects.create(
         owner=run.owner, run=run, seq=0, kind="candidates_found", at=timezone.now(), payload=payload
     )

@@ -191,7 +191,7 @@ def test_own_spans_come_back_as_a_foreign_run_that_looks_like_the_original(
     assert theirs.found
     assert ours.found
     found = [each.id.removeprefix("Document:") for each in theirs.found.candidates]
-    assert found == [each.id for each in ours.found.candidates]
+    assert found == [each.id for each in ours.found.shown]
     assert theirs.finished
     assert ours.finished
     chosen = [each.id.removeprefix("Document:") for each in theirs.finished.selected]

@@ -43,7 +43,7 @@ class FilterParameters(Parameters):
 
 def similarities(found: CandidatesFound) -> dict[str, float]:
     """The cosine of each topic that was found, by id."""
-    return {candidate.id: candidate.cosine for candidate in found.ranked()}
+    return {candidate.id: candidate.cosine for candidate in found.candidates}
 
 
 async def recall(request: StrategyRequest[FilterParameters], ports: Ports, emit: Emit) -> RunFinished:
@@ -77,7 +77,7 @@ def _ids(items: tuple[FilteredItem, ...]) -> tuple[str, ...]:
 
 
 def _finished(filtering: Filtering, found: Found) -> RunFinished:
-    vector_ranks = {candidate.id: candidate.vector_rank for candidate in found.event.ranked()}
+    vector_ranks = {candidate.id: candidate.vector_rank for candidate in found.event.candidates}
     selected = tuple(
         Selected(id=item.id, rank=item.rank, reason="", score=item.similarity, vector_rank=vector_ranks[item.id])
         for item in filtering.kept

@@ -61,7 +61,7 @@ def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, f
     return RerankRequest(
         query=request.query,
         enriched=enriched,
-        candidates=tuple(candidate for candidate in event.candidates if candidate.shown),
+        candidates=event.shown,
         baseline=found.baseline,
         today=request.today,
         messages=background.messages,

@@ -66,7 +66,7 @@ def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trai
 
 def interrupted(found: CandidatesFound, requested: Sequence[str], fallback: str, most: int) -> RunFinished:
     """At most ``most`` topics in place of the selection of a run that ended from outside, by the same rule."""
-    ranked = found.ranked()
+    ranked = found.candidates
     order = sorted(ranked, key=lambda each: (each.vector_rank or each.rank, each.rank))
     baseline = tuple(each.id for each in order[:BASELINE])
     nearest = baseline if any(each.shown for each in ranked) else ()

@@ -23,7 +23,7 @@ class Ranking:
 
 
 def _fused(outline: Outline) -> Sequence[str]:
-    return [candidate.id for candidate in outline.found.ranked()] if outline.found else ()
+    return [candidate.id for candidate in outline.found.candidates] if outline.found else ()
 
 
 def _nearest(outline: Outline) -> Sequence[str]:

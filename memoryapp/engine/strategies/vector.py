@@ -33,7 +33,7 @@ async def recall(request: StrategyRequest[VectorParameters], ports: Ports, emit:
     found = await search.find(fusion=by_meaning)
     emit(found.event)
     by_words = found.event.by_words_alone
-    scores = {each.id: each.score if by_words else each.cosine for each in found.event.ranked()}
+    scores = {each.id: each.score if by_words else each.cosine for each in found.event.candidates}
     return _nearest(found, request.parameters.max_topics, scores, "no_vectors" if by_words else "")
 
 
@@ -44,7 +44,7 @@ async def without_model(request: StrategyRequest[Parameters], ports: Ports, emit
     emit(search.line)
     found = await search.find()
     emit(found.event)
-    return _nearest(found, TOPICS, {each.id: each.score for each in found.event.ranked()}, "disabled")
+    return _nearest(found, TOPICS, {each.id: each.score for each in found.event.candidates}, "disabled")
 
 
 def _nearest(found: Found, most: int, scores: Mapping[str, float], fallback: str) -> RunFinished:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
+from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.memory import MessageContent, TopicContent, is_session, topic_id
 
 NOT_ANALYSED = "(not analysed yet)"
@@ -74,6 +76,16 @@ def one_line(text: str) -> str:
 def size_text(chars: int) -> str:
     """``~800 chars``, ``~16K chars``."""
     return f"~{(chars + 500) // 1000}K chars" if chars >= 1000 else f"~{chars} chars"
+
+
+def placed(each: Candidate, rank: int, *, shown: bool) -> Candidate:
+    """The candidate at that rank. Only one that is shown has a line, and tells which wordings found it."""
+    if not shown:
+        return replace(each, rank=rank, shown=False, line="", found_by={})
+    line = each.line or candidate_line(
+        each.id, each.score, each.date, each.message_count, each.size_chars, each.summary
+    )
+    return replace(each, rank=rank, shown=True, line=line)
 
 
 def candidate_line(id: str, score: float, date: str, message_count: int, size_chars: int, summary: str) -> str:

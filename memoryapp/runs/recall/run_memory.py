@@ -173,7 +173,6 @@ class RunMemory:
         found, cross_encoded = await self._cross_encoded(query.line.query, found, asked.where)
         event = CandidatesFound(
             candidates=found.candidates,
-            below=found.below,
             passages=found.passages,
             seconds=round(query.seconds + time.perf_counter() - began, 6),
             notes=query.notes,
@@ -192,7 +191,7 @@ class RunMemory:
 
     def _nearness(self, event: CandidatesFound) -> float:
         usual = self.clients.embedder.profile.usual_best
-        best = max((candidate.cosine for candidate in event.candidates), default=0.0)
+        best = max((candidate.cosine for candidate in event.shown), default=0.0)
         return max(best, 0.0) / usual if usual else 0.0
 
     async def _cross_encoded(
@@ -200,7 +199,7 @@ class RunMemory:
     ) -> tuple[retrieval.SearchResult, CrossEncoded]:
         """The result reordered by the cross-encoder, when one is configured and it answers in time."""
         encoder = self.clients.cross_encoder
-        if encoder is None or not (first := reranking.ranked(found)[: settings.RERANK_TOP_N]):
+        if encoder is None or not (first := found.candidates[: settings.RERANK_TOP_N]):
             return found, CrossEncoded()
         async with self.clients.pool.connection() as connection:
             texts = await reranking.passage_texts(connection, self.request.owner_id, first, where)

@@ -30,7 +30,7 @@ def run_charts(request: HttpRequest, pk: UUID) -> HttpResponse:
         "run": run,
         "memory": run.owner,
         "river": river(events, _handed_over(run), uses),
-        "spreads": spreads(outline.found.ranked() if outline.found else (), states_of(events)),
+        "spreads": spreads(outline.found.candidates if outline.found else (), states_of(events)),
         "groups": list(GROUPS.items()),
         "legend": [(name, STATE_WORDS[name]) for name in LEGEND if name != "below"],
         "state_words": STATE_WORDS,

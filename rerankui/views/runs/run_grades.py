@@ -123,7 +123,7 @@ def _mark(opinion: Opinion, *, is_blind: bool) -> dict[str, Any]:
 def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[GradedCandidate]:
     """The shown candidates; blind in an order that says nothing, the same at each visit."""
     found = Outline.of([item.event for item in following.stored(run.pk)]).found
-    shown = [candidate for candidate in (found.ranked() if found else ()) if candidate.shown]
+    shown = list(found.shown) if found else []
     if is_blind:
         shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
     return [GradedCandidate(each, known.opinions.get(each.id, Opinion())) for each in shown]

@@ -68,7 +68,7 @@ def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
     if search is None:
         raise Http404
     kinds: dict[str, Sequence[AnyCandidate]] = {"people": search.people, "artifacts": search.artifacts}
-    ranked = kinds.get(request.GET.get("kind", ""), search.ranked())
+    ranked = kinds.get(request.GET.get("kind", ""), search.candidates)
     below = [candidate for candidate in ranked if not candidate.shown]
     context = {"run": found, "below": below, "states": seen.states, "at": seen.at}
     context["by_similarity"] = fragments.by_similarity(found)

@@ -255,7 +255,7 @@ async def test_words_that_nobody_says_together_are_no_answer(question: str) -> N
 async def test_looking_once_more_moves_no_topic() -> None:
     once, twice = [await Memory().run(NOWHERE, refine=refine) for refine in ("off", "on")]
     first, second = [
-        [each.id for event in events if isinstance(event, CandidatesFound) for each in event.ranked()]
+        [each.id for event in events if isinstance(event, CandidatesFound) for each in event.candidates]
         for events in (once, twice)
     ]
     assert first == second
@@ -266,7 +266,7 @@ async def test_topics_stay_in_the_order_of_the_search_where_no_cross_encoder_rea
     events = await memory.run(REPLICA, rerank="always")
     (found,) = [event for event in events if isinstance(event, CandidatesFound)]
     searched = memory._found(REPLICA, memory.asked[0][1], 10, memory.asked[0][3]).event
-    assert [each.id for each in found.ranked()] == [each.id for each in searched.ranked()]
+    assert [each.id for each in found.candidates] == [each.id for each in searched.candidates]
     assert used(events, "rerank")[0].result["moved"] == 0
 
 
@@ -287,9 +287,9 @@ async def test_looking_again_adds_other_words_and_takes_nothing_away() -> None:
     first, second = used(events, "search")
     assert second.result["hits"] >= first.result["hits"]
     (found,) = [event for event in events if isinstance(event, CandidatesFound)]
-    ids = [candidate.id for candidate in found.ranked()]
+    ids = [candidate.id for candidate in found.candidates]
     assert len(ids) == len(set(ids))
-    assert [candidate.rank for candidate in found.ranked()] == list(range(1, len(ids) + 1))
+    assert [candidate.rank for candidate in found.candidates] == list(range(1, len(ids) + 1))
 
 
 async def test_what_a_model_says_twice_is_searched_once() -> None:

@@ -162,7 +162,7 @@ async def test_a_model_that_searches_stays_within_the_typed_filters() -> None:
     events = await memory.run("What froze?", planner="never", enough_coverage=0.0)
     messages = {each.id: each.author for each in memory.messages}
     [found] = [event for event in events if isinstance(event, CandidatesFound)]
-    assert {messages[each.passage_id or 1] for each in found.ranked()} <= {"Boris", "Anna"}
+    assert {messages[each.passage_id or 1] for each in found.candidates} <= {"Boris", "Anna"}
     sent = str([request.messages for request in chat.requests])
     assert "telescope for his fortieth birthday" not in sent
 

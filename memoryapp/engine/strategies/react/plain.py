@@ -63,7 +63,7 @@ async def answered_at_once(
         await searching.fetch(FetchInput(ids=ids), unheard)
         await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=parameters.context_tokens), unheard)
     draft = await _written(request, searching, composing, emit)
-    candidates = {candidate.id: candidate for candidate in found.ranked()}
+    candidates = {candidate.id: candidate for candidate in found.candidates}
     answer, end = conclusion(request, searching, composing, draft, candidates, notes)
     emit(answer)
     return end

@@ -13,13 +13,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memoryapp.engine.candidates import Candidate, UnshownCandidates
+from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.context import estimated_tokens
 from memoryapp.engine.events import CandidatesFound
 from memoryapp.engine.memory import ANYWHERE, MessageContent, Where, topic_id
 from memoryapp.engine.strategies.ports import Found, FoundPassage
 from memoryapp.engine.text.lexical import idf, stems
-from memoryapp.engine.text.lines import candidate_line, message_text, one_line, source_text
+from memoryapp.engine.text.lines import message_text, one_line, placed, source_text
 from memoryapp.engine.text.passages import line_of, parts_of
 
 # How many deviations lower a passage counts that was not found by the question itself.
@@ -106,7 +106,7 @@ class Pool:
         self._found.append((found, cost))
         self.rarity |= found.rarity
         if is_question and weight:
-            near = (each.parts.get("meaning", 0.0) / weight for each in found.event.candidates)
+            near = (each.parts.get("meaning", 0.0) / weight for each in found.event.shown)
             self.meaning = max(self.meaning, *near, 0.0)
             self.nearness = max(self.nearness, found.nearness)
         for passage in found.passages:
@@ -139,13 +139,11 @@ class Pool:
         by_passage = (topic_id(number) for id in put_first for number in self.passages[id].topics)
         ids = [id for id in dict.fromkeys((*by_passage, *known)) if id in known]
         visible = set([id for id in ids if known[id].shown][:shown])
-        ranked = [replace(known[id], rank=rank, shown=id in visible) for rank, id in enumerate(ids, start=1)]
-        below = [each for each in ranked if not each.shown]
+        ranked = (placed(known[id], rank, shown=id in visible) for rank, id in enumerate(ids, start=1))
         return replace(
             first,
             understood=understood,
-            candidates=tuple(replace(each, line=_line(each)) for each in ranked if each.shown),
-            below=UnshownCandidates.made_of(below),
+            candidates=tuple(ranked),
             seconds=round(self.seconds, 6),
         )
 
@@ -160,16 +158,12 @@ class Pool:
         best: dict[str, Candidate] = {}
         worth: dict[str, float] = {}
         for found, cost in self._found:
-            for each in found.event.ranked():
+            for each in found.event.candidates:
                 is_shown = each.shown or (each.id in best and best[each.id].shown)
                 if each.fused - cost > worth.get(each.id, float("-inf")):
                     best[each.id], worth[each.id] = each, each.fused - cost
                 best[each.id] = replace(best[each.id], shown=is_shown)
         return {id: best[id] for id in sorted(best, key=lambda id: -worth[id])}
-
-
-def _line(each: Candidate) -> str:
-    return candidate_line(each.id, each.score, each.date, each.message_count, each.size_chars, each.summary)
 
 
 def diverse(passages: Sequence[FoundPassage], share: float, most: int) -> list[int]:

@@ -164,7 +164,7 @@ class _Agent:
             return await self._answer_at_once()
         found = self._pool.event(self._parameters.candidates)
         self._emit(found)
-        return await self._answer({candidate.id: candidate for candidate in found.ranked()})
+        return await self._answer({candidate.id: candidate for candidate in found.candidates})
 
     @property
     def _hits(self) -> int:
