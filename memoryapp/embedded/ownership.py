@@ -17,8 +17,8 @@ _DATABASE = f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}"
 # Tests create databases, and damage rows in spite of triggers and keys, as a faulty disk does.
 _TESTS = (f"ALTER ROLE {ROLE} CREATEDB", f"GRANT SET ON PARAMETER session_replication_role TO {ROLE}")
 
-HAND_OVER = (_ROLE, _LOGIN, _EXTENSION, _DATABASE)
-FOR_TESTS = (_ROLE, _LOGIN, _EXTENSION, *_TESTS)
+HAND_OVER: tuple[str, ...] = (_ROLE, _LOGIN, _EXTENSION, _DATABASE)
+FOR_TESTS: tuple[str, ...] = (_ROLE, _LOGIN, _EXTENSION, *_TESTS)
 
 
 def script(statements: tuple[str, ...], password: str) -> str:
