@@ -47,6 +47,8 @@ INSTALLED_APPS = [
     "channels_postgres",
     "memoryapp",
     "rerankui",
+    # Measurements, which only a checkout has.
+    *(["tools.bench"] if (BASE_DIR / "tools" / "bench").is_dir() else []),
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import numpy as np
 from pgvector import HalfVector
 
-from memoryapp.bench import stage as staged
-from memoryapp.bench.stage import BenchStage
-from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.runs.clients import Clients
 from memoryapp.search import retrieval
 from memoryapp.search.similarity import Question
+from tools.bench import stage as staged
+from tools.bench.stage import BenchStage
+from tools.bench.table import BenchRow, quantile
 
 SEARCHES = 20
 SCAN = """

@@ -46,7 +46,7 @@ class BenchStage:
 def peer(seconds: float = TURN) -> Iterator[str]:
     """Yields the base address of a peer that ends with this block, or with this process."""
     process = subprocess.Popen(
-        (sys.executable, "-m", "memoryapp.bench.peer", str(seconds)),
+        (sys.executable, "-m", "tools.bench.peer", str(seconds)),
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=processes.end_with_parent(signal.SIGKILL),

@@ -12,14 +12,14 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp import clients
-from memoryapp.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, timeouts
-from memoryapp.bench import stage as staged
-from memoryapp.bench.reranks import Load
-from memoryapp.bench.stage import BenchStage
-from memoryapp.bench.table import BenchRow, heading, line
 from memoryapp.models import EmbeddingProfile
 from memoryapp.operations import advisory_locks
 from memoryapp.search.profiles import profile_row
+from tools.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, timeouts
+from tools.bench import stage as staged
+from tools.bench.reranks import Load
+from tools.bench.stage import BenchStage
+from tools.bench.table import BenchRow, heading, line
 
 TOPICS, QUICK_TOPICS = 250, 60
 LARGE = 2_000

@@ -14,12 +14,12 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryapp import curation, suggestions
-from memoryapp.bench.memory import directions
-from memoryapp.bench.stage import BenchStage
-from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.effect import effect_of, past_runs, rescoring
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic, TopicMessage
+from tools.bench.memory import directions
+from tools.bench.stage import BenchStage
+from tools.bench.table import BenchRow, quantile
 
 TRIES = 3
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from django.db import connection
 
-from memoryapp.bench import memory
-from memoryapp.bench.table import BenchRow
 from memoryapp.importers import open_chat
 from memoryapp.ingestion.imports import import_chat
 from memoryapp.models import ChatUser, Message
+from tools.bench import memory
+from tools.bench.table import BenchRow
 
 WORDS = 12
 # The size of a first import, which loads code and fills pools before the memory is measured.

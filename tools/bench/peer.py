@@ -1,4 +1,4 @@
-"""A chat model that answers after a fixed time, in a process of its own: ``python -m memoryapp.bench.peer 0.2``.
+"""A chat model that answers after a fixed time, in a process of its own: ``python -m tools.bench.peer 0.2``.
 
 It speaks OpenAI's chat protocol, streamed or not. It always calls the tool for the first ten candidates, then chooses
 three of those that it read. It prints its port and ends with the process that started it. It searches requests as

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from memoryapp.bench import stage as staged
-from memoryapp.bench.stage import BenchStage
-from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.runs.clients import Clients
+from tools.bench import stage as staged
+from tools.bench.stage import BenchStage
+from tools.bench.table import BenchRow, quantile
 
 
 async def enricher_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:

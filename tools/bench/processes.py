@@ -18,10 +18,10 @@ import django
 from asgiref.sync import async_to_sync
 from django.conf import settings
 
-from memoryapp.bench import stage as staged
-from memoryapp.bench.reranks import FLOOR, Load, count_ended, measure
-from memoryapp.bench.stage import BenchStage
-from memoryapp.bench.table import BenchRow, quantile
+from tools.bench import stage as staged
+from tools.bench.reranks import FLOOR, Load, count_ended, measure
+from tools.bench.stage import BenchStage
+from tools.bench.table import BenchRow, quantile
 
 _WARM = 10
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from asgiref.sync import sync_to_async
 
-from memoryapp.bench import stage as staged
-from memoryapp.bench.stage import TURN, BenchStage
-from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.clients import http_client
 from memoryapp.models import Run, RunEvent
 from memoryapp.runs.clients import Clients
+from tools.bench import stage as staged
+from tools.bench.stage import TURN, BenchStage
+from tools.bench.table import BenchRow, quantile
 
 FLOOR = 2 * TURN
 BARE = {"model": "peer", "messages": [{"role": "user", "content": "[Topic:1] (0.50) " * 500}], "tools": []}

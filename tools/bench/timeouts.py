@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from memoryapp.bench import stage as staged
-from memoryapp.bench.reranks import FLOOR, count_ended
-from memoryapp.bench.stage import PATIENT, TURN, BenchStage
-from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.runs.clients import Clients
+from tools.bench import stage as staged
+from tools.bench.reranks import FLOOR, count_ended
+from tools.bench.stage import PATIENT, TURN, BenchStage
+from tools.bench.table import BenchRow, quantile
 
 WAVES, AT_ONCE, LONE = 5, 80, 20
 # The time ends within the peer's second turn, so every connection is interrupted in use.

@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from memoryapp.bench.memory import NAME
-from memoryapp.bench.stage import BenchStage
-from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.embedded import statics
 from memoryapp.models import Access, Operator, Role, Run
+from tools.bench.memory import NAME
+from tools.bench.stage import BenchStage
+from tools.bench.table import BenchRow, quantile
 
 PAGES = 10
 
