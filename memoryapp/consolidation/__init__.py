@@ -6,6 +6,6 @@ In: a chat user, and a function that opens a chat model. Out: a verdict stored w
 """
 
 from memoryapp.consolidation.carrying_out import keep_verdict
-from memoryapp.consolidation.passes import Pass, consolidate, due, resumes_at, unjudged
+from memoryapp.consolidation.passes import CONSOLIDATE, Pass, consolidate, due, resumes_at, unjudged
 
-__all__ = ["Pass", "consolidate", "due", "keep_verdict", "resumes_at", "unjudged"]
+__all__ = ["CONSOLIDATE", "Pass", "consolidate", "due", "keep_verdict", "resumes_at", "unjudged"]

@@ -11,6 +11,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import django.db.models.functions.text
 import memoryapp.models.topic
+import memoryapp.models.work
 import pgvector.django.halfvec
 from django.conf import settings
 from django.db import migrations, models
@@ -259,6 +260,21 @@ class Migration(migrations.Migration):
             model_name='run',
             name='parent',
             field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to='memoryapp.run', verbose_name='fork of'),
+        ),
+        migrations.AlterField(
+            model_name='pause',
+            name='kind',
+            field=models.CharField(choices=memoryapp.models.work.work_kinds, max_length=16, verbose_name='kind'),
+        ),
+        migrations.AlterField(
+            model_name='stagepause',
+            name='kind',
+            field=models.CharField(choices=memoryapp.models.work.work_kinds, max_length=16, verbose_name='kind'),
+        ),
+        migrations.AlterField(
+            model_name='work',
+            name='kind',
+            field=models.CharField(choices=memoryapp.models.work.work_kinds, max_length=16, verbose_name='kind'),
         ),
         migrations.RemoveIndex(
             model_name='topic',

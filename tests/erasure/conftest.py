@@ -18,18 +18,16 @@ from memoryapp.curation import plan_edit, plan_merge, plan_split
 from memoryapp.engine.events import (
     CandidatesFound,
     ModelReplied,
-    Piece,
     PromptMessage,
     QueryEnriched,
-    ReadTopic,
     RunFinished,
     RunStarted,
     Selected,
     TopicsRead,
-    Totals,
     TurnStarted,
     to_payload,
 )
+from memoryapp.engine.kinds.values import Piece, ReadTopic, Totals
 from memoryapp.models import (
     AgentCall,
     Artifact,

@@ -70,7 +70,8 @@ STOREYS = (
     {"bulk", "demo", "erasure", "history", "nights", "suggestions"},
     {"assistant", "consolidation", "explain"},
     {"compare"},
-    {"admin", "api", "inbox", "pipeline", "tasks"},
+    {"admin", "api", "inbox", "pipeline"},
+    {"tasks"},
     {"management", "mcp_server"},
 )
 # Functions that create clients of models and servers; all other code receives a client, or calls one of the rooms
@@ -85,7 +86,7 @@ BUILDING = {
     "open_chat",
     "open_clients",
 }
-CLIENT_BUILDERS = {"clients", "demo", "management", "proposals", "runs", "tasks"}
+CLIENT_BUILDERS = {"clients", "demo", "management", "pipeline", "proposals", "runs", "tasks"}
 # Packages whose modules have a subject of their own, beside the packages in them.
 ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20

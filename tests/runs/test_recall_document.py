@@ -12,7 +12,8 @@ from memoryapp.curation.plans import plan_edit
 from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine import context as parts
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import CandidatesFound, ContextPart, Event, Piece, RunFinished, Selected, to_payload
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected, to_payload
+from memoryapp.engine.kinds.values import ContextPart, Piece
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic, TopicEdit
 from memoryapp.runs import recall_document
 from tests.conftest import talk

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods
 from memoryapp import consolidation, proposals, suggestions, work
 from memoryapp.browsing.comparison import compare
 from memoryapp.curation import CurationError
-from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit, Work
+from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit
 from memoryapp.proposals import ProposalError
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
@@ -96,7 +96,7 @@ def _judge(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResp
     topics = list(Topic.objects.of(owner).live().filter(pk__in=shown.topics).order_by("started_at", "pk"))
     if shown.kind != Suggestion.Kind.MERGE or len(topics) < 2:
         return _page(request, owner, shown, sentence=_("Its topics no longer exist."), status=422)
-    if paused := work.pause_sentence(Work.Kind.CONSOLIDATE, owner):
+    if paused := work.pause_sentence(consolidation.CONSOLIDATE, owner):
         return _page(request, owner, shown, sentence=paused, status=422)
     try:
         consolidation.keep_verdict(shown, proposals.merge_judged(owner, topics, request.user.get_username()))
