@@ -48,8 +48,8 @@ STOREYS = (
     {"accounts", "operations", "outgoing"},
     {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "telemetry", "webhooks", "work"},
     {"backups", "past", "sessions"},
-    {"apps", "celery", "curation", "search", "settings"},
-    {"browsing", "knowledge", "runs"},
+    {"celery", "curation", "search", "settings"},
+    {"apps", "browsing", "knowledge", "runs"},
     {
         "artifacts",
         "capsules",
