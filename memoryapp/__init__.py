@@ -49,6 +49,7 @@ candidate    a topic, person or artifact that a search found, with its rank and 
 selection    what a run selected (or *chose*), each topic with a reason and an excerpt that was verified in its messages
 context      what a run hands to the assistant: the user's profile, the selection, and other background
 fallback     what was selected when the model did not choose, and why
+activity     what a run does after an event, until the next one: it enriches, searches, asks, reads
 outline      a run's events at a glance: the search, the first turn, the replies, the end
 note         a remark in an event, stored as a code with values; pages put it into words
 fork         a run with a parent, a turn and changes: what comes before the turn is *replayed* from the parent
