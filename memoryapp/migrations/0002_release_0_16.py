@@ -11,6 +11,8 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import django.db.models.functions.text
 import memoryapp.models.topic
+import memoryapp.models.agent
+import memoryapp.models.prompt
 import memoryapp.models.work
 import pgvector.django.halfvec
 from django.conf import settings
@@ -212,11 +214,6 @@ class Migration(migrations.Migration):
             field=models.CharField(blank=True, choices=[('pinned', 'pinned'), ('never', 'never recalled')], db_default='', default='', max_length=6, verbose_name='recall'),
         ),
         migrations.AlterField(
-            model_name='agentcall',
-            name='agent',
-            field=models.CharField(choices=[('splitter', 'splitter'), ('merger', 'merger'), ('archivist', 'archivist'), ('describer', 'describer'), ('paraphraser', 'paraphraser')], max_length=16, verbose_name='agent'),
-        ),
-        migrations.AlterField(
             model_name='chatuser',
             name='profile',
             field=models.TextField(blank=True, validators=[django.core.validators.MaxLengthValidator(16000)], verbose_name='profile'),
@@ -252,11 +249,6 @@ class Migration(migrations.Migration):
             field=models.CharField(choices=[('person', 'person'), ('artifact', 'artifact'), ('fact', 'fact'), ('topic', 'topic')], max_length=8, verbose_name='noun'),
         ),
         migrations.AlterField(
-            model_name='prompt',
-            name='name',
-            field=models.CharField(choices=[('rerank', 'rerank'), ('enrich', 'enrich'), ('split', 'split'), ('merge', 'merge'), ('consolidate', 'consolidate'), ('extract', 'extract'), ('plan', 'plan'), ('expand', 'expand'), ('answer', 'answer'), ('verify', 'verify'), ('describe', 'describe')], max_length=16, verbose_name='prompt'),
-        ),
-        migrations.AlterField(
             model_name='run',
             name='parent',
             field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to='memoryapp.run', verbose_name='fork of'),
@@ -275,6 +267,21 @@ class Migration(migrations.Migration):
             model_name='work',
             name='kind',
             field=models.CharField(choices=memoryapp.models.work.work_kinds, max_length=16, verbose_name='kind'),
+        ),
+        migrations.AlterField(
+            model_name='topicedit',
+            name='kind',
+            field=models.CharField(choices=memoryapp.models.topic.edit_kinds, max_length=16, verbose_name='kind'),
+        ),
+        migrations.AlterField(
+            model_name='agentcall',
+            name='agent',
+            field=models.CharField(choices=memoryapp.models.agent.named_agents, max_length=16, verbose_name='agent'),
+        ),
+        migrations.AlterField(
+            model_name='prompt',
+            name='name',
+            field=models.CharField(choices=memoryapp.models.prompt.named_prompts, max_length=16, verbose_name='prompt'),
         ),
         migrations.RemoveIndex(
             model_name='topic',
