@@ -26,7 +26,7 @@ from memoryapp.engine.notes import Note, NotedError, english
 from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.operations.logs import cause
 from memoryapp.operations.pauses import StagePaused
-from memoryapp.operations.waits import renewed
+from memoryapp.operations.waits import lease_holds
 
 # The heartbeat of a row is written at most this often; after this long without one, nobody is at work.
 BEAT_SECONDS = 0.5
@@ -99,7 +99,7 @@ def process_words(process: str) -> str:
 
 
 @contextmanager
-def tracked(
+def kept_in_row(
     owner: ChatUser | int, kind: Work.Kind, worker: str = WORKER, source: str = "", report: Report = lambda shown: None
 ) -> Iterator[Steps]:
     """Keeps the row of a piece of work while the block runs; afterwards the row is done, or failed with the reason."""
@@ -162,7 +162,7 @@ class JointWork:
 
     def _of(self, owner: int) -> Steps:
         if owner not in self._steps:
-            row = tracked(owner, self._kind, self._worker, self._source, self._report)
+            row = kept_in_row(owner, self._kind, self._worker, self._source, self._report)
             self._steps[owner] = self._stack.enter_context(row)
         return self._steps[owner]
 
@@ -287,7 +287,7 @@ def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
 
 
 def _going_on() -> Q:
-    return Q(state=Work.State.GOING_ON) & renewed("at", SILENT)
+    return Q(state=Work.State.GOING_ON) & lease_holds("at", SILENT)
 
 
 def current(owner: ChatUser | None, kind: Work.Kind) -> WorkProgress | None:

@@ -23,7 +23,7 @@ from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic, Work
 from memoryapp.operations import advisory_locks
-from memoryapp.operations.waits import renewed, waits
+from memoryapp.operations.waits import lease_holds, waits
 
 # How long the merger waits after one, two, three, and four or more failed questions in a row.
 RESTS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
@@ -76,7 +76,7 @@ def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORK
 
 def _judge_each(owner: ChatUser, batch: list[Suggestion], open_chat: OpenChat, worker: str) -> Pass:
     judged = merged = 0
-    with work.tracked(owner, Work.Kind.CONSOLIDATE, worker) as steps:
+    with work.kept_in_row(owner, Work.Kind.CONSOLIDATE, worker) as steps:
         for place, suggestion in enumerate(batch, 1):
             topics = _live(suggestion)
             if topics and not leave_apart(suggestion):
@@ -119,7 +119,7 @@ def unjudged() -> QuerySet[Suggestion]:
     chat users without consolidation."""
     kind, state = Suggestion.Kind.MERGE, Suggestion.State.OPEN
     rows = Suggestion.objects.filter(
-        ~renewed("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
+        ~lease_holds("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
     )
     return rows.exclude(owner__consolidation=ChatUser.Consolidation.OFF)
 

@@ -83,7 +83,7 @@ def extract(
         topics = list(unread.due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
         if not topics:
             return Extracted()
-        with work.tracked(owner, Work.Kind.EXTRACT, worker) as steps:
+        with work.kept_in_row(owner, Work.Kind.EXTRACT, worker) as steps:
             return _read_each(_Archivist(owner, model, embedder), topics, until, steps)
 
 

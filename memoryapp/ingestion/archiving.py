@@ -62,7 +62,7 @@ def archive(
         if not (sessions or asked):
             return Archived(0, 0, 0)
         try:
-            with work.tracked(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
+            with work.kept_in_row(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
                 done = list(_archive_each(owner, sessions, cutter, limits, steps))
         finally:
             asked.end(owner)

@@ -256,7 +256,7 @@ class _Import:
         owner = chat_users.found_or_made(name)
         self.course.opened(owner)
         source = (self.course.source or self.chat.path.name)[:300]
-        row = work.tracked(owner, Work.Kind.IMPORT, self.course.worker, source, self.course.report)
+        row = work.kept_in_row(owner, Work.Kind.IMPORT, self.course.worker, source, self.course.report)
         batch, is_made = self._batch(owner, source)
         return _Intake(self.chat, self.course, owner, batch, self.rows.enter_context(row), is_resumed=not is_made)
 

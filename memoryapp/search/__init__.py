@@ -24,12 +24,13 @@ People and artifacts have score(p) of their cards, without lifts. What is shown 
 one (``scores.better``). The ranges are those on the demo memory and the development set of ``fusion``, where every
 constant was measured. With another ``Fusion`` (``ReciprocalRanks``, ``by_meaning``) lifts are not added.
 
-**The way of a query.** ``wording.word_query`` gives it its vectors. ``retrieval.search`` takes two round trips. In the
-first (``similarity.compare``) each statement comes with the reader of its rows (``SqlRead``): the distances of all
-vectors, the ``words`` that occur (in a large memory without the ``common_words``), standing instructions (``lifts``),
-what ``where`` permits; then ``scores``. The second reads what candidates show: topics, ``items``, best ``passages``.
-``index_cache`` keeps what only a change of the memory changes (``memory_index``), ``search_cache`` results for seconds; ``reranking`` asks a cross-encoder. ``cards`` and ``vectors`` keep up to date what is searched.
+**The way of a query.** ``wording.word_query`` gives it its vectors. ``retrieval.search`` makes two round trips, in
+which each statement comes with the reader of its rows (``SqlRead``). The first (``similarity.compare``) asks for the
+distances of all vectors, the ``words`` that occur (in a large memory without the ``common_words``), standing
+instructions (``lifts``), and what ``where`` permits; ``scores`` adds them up. The second asks for what candidates show:
+topics, ``items``, the best ``passages``.
 
-Search may import the engine, the models, operations, chat_users and work; it imports neither runs nor clients nor
-pages.
+``index_cache`` keeps what only a change of the memory changes (``memory_index``), ``search_cache`` keeps results for
+seconds, ``reranking`` asks a cross-encoder. ``cards`` and ``vectors`` keep up to date what is searched. Search may
+import the engine, the models, operations, chat_users and work; it imports neither runs nor clients nor pages.
 """

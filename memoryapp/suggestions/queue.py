@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memoryapp.curation.change import MERGER, CurationError
 from memoryapp.curation.settling import settle
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
-from memoryapp.operations.waits import renewed
+from memoryapp.operations.waits import lease_holds
 
 LEASE = timedelta(minutes=2)
 
@@ -99,7 +99,7 @@ def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> S
 
 
 def _free_for(user: User) -> Q:
-    return Q(held_by=None) | Q(held_by=user) | ~renewed("held_at", LEASE)
+    return Q(held_by=None) | Q(held_by=user) | ~lease_holds("held_at", LEASE)
 
 
 @transaction.atomic

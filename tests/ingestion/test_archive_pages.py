@@ -125,7 +125,7 @@ class TestSessions:
         assert "The worker begins within seconds." in asked
         assert "every 2s" in asked
         assert "Archive now" not in asked
-        with work.tracked(anna, Work.Kind.ARCHIVE) as steps:
+        with work.kept_in_row(anna, Work.Kind.ARCHIVE) as steps:
             steps.reached(1, 0.5)
             steps.write(Work.State.GOING_ON)
             assert "50 %" in panel()
@@ -147,7 +147,7 @@ class TestSessions:
 
     def test_a_failure_is_shown_with_the_button(self, anna: ChatUser, as_admin: Client) -> None:
         add_talk(anna, 1, "Tea?")
-        with pytest.raises(RuntimeError), work.tracked(anna, Work.Kind.ARCHIVE):
+        with pytest.raises(RuntimeError), work.kept_in_row(anna, Work.Kind.ARCHIVE):
             raise RuntimeError("The embedder is away.")
         page = get(as_admin, f"/memory/{anna.pk}/work/")
         assert "The embedder is away." in page

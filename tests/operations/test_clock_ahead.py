@@ -64,14 +64,14 @@ def test_what_was_asked_for_then_is_done_once(anna: ChatUser) -> None:
     """It was requested by a process whose clock is ahead of the worker's."""
     work.ask_to_archive(anna, "ada")
     Work.objects.update(asked_at=timezone.now() + AHEAD)
-    with work.tracked(anna, Work.Kind.ARCHIVE):
+    with work.kept_in_row(anna, Work.Kind.ARCHIVE):
         pass
     assert not work.AskedSessions.of(anna)
 
 
 def test_who_asks_while_it_is_done_is_not_forgotten(anna: ChatUser) -> None:
     work.ask_to_archive(anna, "ada")
-    with work.tracked(anna, Work.Kind.ARCHIVE):
+    with work.kept_in_row(anna, Work.Kind.ARCHIVE):
         work.ask_to_archive(anna, "bob")
     assert work.AskedSessions.of(anna)
 

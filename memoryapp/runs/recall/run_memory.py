@@ -26,7 +26,7 @@ from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.runs.recall.request import RecallRequest
 from memoryapp.search import index_cache, reranking, retrieval, search_cache
@@ -235,5 +235,5 @@ class RunMemory:
                 return RerankScores(scores.tolist(), encoder.model or type(encoder).__name__)
             except CrossEncoderError as error:
                 failure = str(error)
-        chances = await apart(answer_chances, query, texts, size=sum(map(len, texts)))
+        chances = await in_thread_if_long(answer_chances, query, texts, size=sum(map(len, texts)))
         return RerankScores(chances, failure=failure)
