@@ -193,4 +193,4 @@ def _without(run: PastRun) -> str:
 
 
 def _by_words() -> str:
-    return _("ScoredTexts by words alone, because the vector of its query is not known.")
+    return _("Compared by words alone, because the vector of its query is not known.")
