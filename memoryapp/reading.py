@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from memoryapp.engine.context import ContextItem
 from memoryapp.engine.memory import ANYWHERE, Background, Decided, MessageContent, TopicContent, Where, item_id
-from memoryapp.engine.prompts import CURRENT_MESSAGES
+from memoryapp.engine.prompts.variables import CURRENT_MESSAGES
 from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, plain, size_text, texts_of
 from memoryapp.models import ChatUser, Message, TopicMessage
 from memoryapp.operations.database import SqlStatement, array, round_trip

@@ -160,6 +160,7 @@ def first(begun: list[Up], data: Path) -> Up:
     return begun[-1]
 
 
+@pytest.mark.smoke
 def test_the_first_start_ends_with_the_address_and_serves(first: Up) -> None:
     assert first.ready == f"ready: http://127.0.0.1:{first.port}/"
     assert {name: len(pids) for name, pids in first.children().items()} == {"web": 2, "worker": 1, "beat": 1}
@@ -231,6 +232,7 @@ def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> 
     wait_for(lambda: len(first.children()["web"]) == 2)
 
 
+@pytest.mark.smoke
 def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
     supervisor = next(pid for pid, line in processes.command_lines() if f"embedded.supervisor {data}" in line)
     os.kill(supervisor, signal.SIGKILL)

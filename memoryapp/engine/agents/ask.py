@@ -12,7 +12,8 @@ from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
 from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied
 from memoryapp.engine.notes import Note
-from memoryapp.engine.prompts import ANSWER_AGAIN, ANSWER_CUT, PromptText
+from memoryapp.engine.prompts.language import ANSWER_AGAIN, ANSWER_CUT
+from memoryapp.engine.prompts.prompt import PromptText
 from memoryapp.engine.text.json_answers import breaks_off
 from memoryapp.engine.threads import in_thread_if_long
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.protocol import Chat, Reply
 from memoryapp.engine.conversation import Conversation, Failure, ToolChoice, TurnLimits
@@ -24,14 +25,8 @@ from memoryapp.engine.events import RunFinished, Selected
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ReadTopics, TopicContent
 from memoryapp.engine.parameters import Limits, RerankParameters
-from memoryapp.engine.prompts import (
-    ANSWER_NOW,
-    ANSWER_SCHEMA,
-    RerankRequest,
-    language_of,
-    rerank_text,
-    rerank_variables,
-)
+from memoryapp.engine.prompts.language import ANSWER_NOW, language_of
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, RERANK, RerankRequest, rerank_text, rerank_variables
 from memoryapp.engine.strategies.outcomes import Fallback, Trail, chosen, fall_back
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
@@ -269,4 +264,4 @@ async def _excerpt(
     return excerpt, "model" if excerpt else ""
 
 
-STRATEGY = Strategy("flash", recall, RerankParameters, prompts=("rerank", "enrich"), needs_model=True)
+STRATEGY = Strategy("flash", recall, RerankParameters, prompts=(RERANK, ENRICH), needs_model=True)

@@ -14,10 +14,10 @@ from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.conversation import Tool, ToolResult
 from memoryapp.engine.events import ToolCall, TopicsRead
 from memoryapp.engine.kinds.values import ReadTopic
-from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
+from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id, topic_number
 from memoryapp.engine.notes import Note, Notes, english
 from memoryapp.engine.parameters import Limits
-from memoryapp.engine.prompts import TOOL, TOOL_NAME, topic_number
+from memoryapp.engine.prompts.rerank import TOOL, TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lines import one_line, size_text, topic_text
 from memoryapp.engine.threads import in_thread_if_long

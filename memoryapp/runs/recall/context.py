@@ -12,8 +12,7 @@ from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.context import ContextItem, PassageMessages, SelectedTopics, assembled
 from memoryapp.engine.events import CandidatesFound, RunFinished, Selected
 from memoryapp.engine.kinds.values import ContextPart
-from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id
-from memoryapp.engine.prompts import topic_number
+from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id, topic_number
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.threads import in_thread_if_long
 from memoryapp.runs.recall.request import RecallRequest
