@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, cast
@@ -19,7 +19,9 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
-from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models.agent import named_agents
+from memoryapp.models.topic import edit_kinds
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
 from rerankui.run.outcomes import NAMES, NO_ANSWER
@@ -30,8 +32,11 @@ Options = list[tuple[str, Any]]
 _NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifacts"))]
 
 
-def _choice(label: Any, first: Any, choices: Options) -> forms.ChoiceField:
-    field = forms.ChoiceField(label=label, required=False, choices=[("", first), *choices])
+def _choice(label: Any, first: Any, choices: Options | Callable[[], Options]) -> forms.ChoiceField:
+    """``choices`` may be a function, for what is known only when the form is shown."""
+    field = forms.ChoiceField(
+        label=label, required=False, choices=lambda: [("", first), *(choices() if callable(choices) else choices)]
+    )
     field.widget.attrs.update({"class": "field", "aria-label": label})
     return field
 
@@ -258,7 +263,7 @@ class AgentFilter(OfOwnersFilter):
     SORTS = {"newest": ("-id", "-id")}
     TOPIC = re.compile(r"\s*Topic:(\d{1,18})\s*", re.IGNORECASE)
 
-    agent = _choice(_("Agent"), _("all agents"), list(AgentCall.Agent.choices))
+    agent = _choice(_("Agent"), _("all agents"), named_agents)
     outcome = _choice(
         _("Outcome"),
         _("all outcomes"),
@@ -285,7 +290,7 @@ class HistoryFilter(Filter):
     kind = _choice(
         pgettext_lazy("noun", "Change"),
         _("any change"),
-        list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items()),
+        lambda: list(dict([*edit_kinds(), *KnowledgeEdit.Kind.choices]).items()),
     )
     since = _moment(_("From"))
     until = _moment(_("Until"), later=timedelta(minutes=1))

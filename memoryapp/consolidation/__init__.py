@@ -1,7 +1,7 @@
 """The merger judges suggested merges; if a chat user wants that, they are made without a person.
 
 In: a chat user, and a function that opens a chat model. Out: a verdict stored with each suggestion, and the edit that
-``suggestions.accept`` made, if consolidation is automatic. Similarity alone merges nothing. It imports the models,
+``curation.make`` made, if consolidation is automatic. Similarity alone merges nothing. It imports the models,
 ``work``, ``agent_calls``, ``curation``, ``proposals``, ``suggestions`` and the engine.
 """
 

@@ -25,6 +25,7 @@ from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage, TopicVector
 from tests.conftest import talk
 from tests.consolidation.merger_passes import rested
+from tests.examples import examples
 from tests.suggestions.placed_topics import place
 from tests.support.merging import Merger, verdict
 
@@ -79,14 +80,14 @@ class World:
             case "pass":
                 self.do_pass()
             case "edit":
-                self.swap(TopicEdit.Kind.EDIT, curation.plan_edit(self.owner, topic.pk, f"by hand {number}"))
+                self.swap("edit", curation.plan_edit(self.owner, topic.pk, f"by hand {number}"))
             case "merge":
                 pair = [topic.pk, topics[(number + 1) % len(topics)].pk]
                 self.swap(TopicEdit.Kind.MERGE, curation.plan_merge(self.owner, pair, f"merged by hand {number}"))
             case "split":
                 second = list(TopicMessage.objects.filter(topic=topic).order_by("message").values_list("message"))[1:2]
                 at = [message for (message,) in second]
-                self.swap(TopicEdit.Kind.SPLIT, curation.plan_split(self.owner, topic.pk, at, ["half", "other half"]))
+                self.swap("split", curation.plan_split(self.owner, topic.pk, at, ["half", "other half"]))
             case "undo":
                 edits = list(TopicEdit.objects.filter(owner=self.owner).exclude(kind="archive").order_by("-pk")[:5])
                 if edits:
@@ -190,7 +191,7 @@ CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @given(**ANYTHING)
-@settings(max_examples=12, deadline=None, database=None, suppress_health_check=CHECKS)
+@settings(max_examples=examples(12), deadline=None, database=None, suppress_health_check=CHECKS)
 def test_passes_lose_no_human_word_and_undoing_them_leads_home(
     memory: Callable[[Random], World], steps: list[tuple[str, int]], random: Random
 ) -> None:
