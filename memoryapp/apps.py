@@ -11,5 +11,7 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Closes the data folder to other accounts, however this process was started."""
+        """Closes the data folder to other accounts, however this process was started, and registers what edits do."""
+        from memoryapp.curation import operations  # noqa: F401, PLC0415 it imports models, which are loaded before
+
         paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR))

@@ -39,6 +39,11 @@ _PIECE = 1 << 20
 _RESTORING = "restoring"
 # Seconds after which the draft of a backup is what a killed process left.
 _STALE = 24 * 3600.0
+# Seconds for which a restore waits for the end of what a killed one began on the server.
+_LONGEST_END = 60.0
+_ANOTHER = """
+    SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'pg_restore')
+"""
 # A dump has no indexes and is compressed; vectors hardly are.
 _PACKED = 2
 
@@ -95,11 +100,12 @@ def restore(source: Path) -> Manifest:
     """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored.
 
     The database comes last, in one transaction: a process that is killed before leaves an empty one, and the next
-    restore begins again.
+    restore begins again. Whether the database is empty is asked when the server has ended what a killed one began.
     """
     with _opened(source) as archive:
         manifest = _manifest(archive, source)
         _check_known(manifest)
+        _await_others()
         _check_empty()
         broken = archive.testzip()
         if broken:
@@ -116,6 +122,20 @@ def restore(source: Path) -> Manifest:
         finally:
             marker.unlink()
     return manifest
+
+
+def _await_others() -> None:
+    until = time.monotonic() + _LONGEST_END
+    while _is_filled_by_another():
+        if time.monotonic() > until:
+            raise BackupError("Another restore is filling the database; wait for its end.")
+        time.sleep(0.1)
+
+
+def _is_filled_by_another() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_ANOTHER)
+        return bool(cursor.fetchone()[0])
 
 
 def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:

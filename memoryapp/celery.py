@@ -1,4 +1,4 @@
-"""The Celery app: beat schedules sweeps, which find their work in the rows.
+"""The Celery app: beat schedules sweeps, which find their work in the rows and say themselves how often.
 
 Without a broker's address its messages are files in the data folder, which needs no server. A lost message costs
 seconds and never work, because the next sweep finds the same rows.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -79,9 +80,23 @@ def _since_start() -> datetime:
     return datetime.fromtimestamp(time.monotonic(), UTC)
 
 
-def _every(seconds: float, task: str) -> dict[str, Any]:
-    """Returns the schedule of a sweep. Messages never expire, because a worker whose clock is ahead would drop all."""
-    return {"task": f"memoryapp.tasks.{task}", "schedule": schedule(seconds, nowfun=_since_start)}
+# What beat sends, and how often, as the sweeps declare it.
+SCHEDULE: dict[str, dict[str, Any]] = {}
+
+
+def sweep(every: float) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Makes a function a task that beat sends every so many seconds.
+
+    Its messages never expire, because a worker whose clock is ahead would drop all.
+    """
+
+    def declared(work: Callable[[], None]) -> Callable[[], None]:
+        task: Callable[[], None] = app.task(name=f"memoryapp.tasks.{work.__name__}")(work)
+        timing = schedule(every, nowfun=_since_start)
+        SCHEDULE[work.__name__.replace("_", "-")] = {"task": f"memoryapp.tasks.{work.__name__}", "schedule": timing}
+        return task
+
+    return declared
 
 
 class Sweeps(Scheduler):  # type: ignore[misc]
@@ -153,29 +168,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     beat_scheduler="memoryapp.celery:Sweeps",
-    beat_schedule={
-        "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
-        "end-quiet-traces": _every(10.0, "end_quiet_traces"),
-        "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
-        "watch-nights": _every(10.0, "watch_nights"),
-        "evaluate-asked": _every(3.0, "evaluate_asked"),
-        "embed-pending": _every(10.0, "embed_pending"),
-        "index-talk": _every(2.0, "index_talk"),
-        "read-artifacts": _every(5.0, "read_artifacts"),
-        "archive-asked": _every(3.0, "archive_asked"),
-        "carry-on-bulk": _every(3.0, "carry_on_bulk"),
-        "archive-due": _every(60.0, "archive_due"),
-        "import-waiting": _every(2.0, "import_waiting"),
-        "clear-import-files": _every(3600.0, "clear_import_files"),
-        "erase-due": _every(10.0, "erase_due"),
-        "verify-asked": _every(5.0, "verify_asked"),
-        "send-webhooks": _every(2.0, "send_webhooks"),
-        "clear-webhooks": _every(3600.0, "clear_webhooks"),
-        "suggest-due": _every(60.0, "suggest_due"),
-        "consolidate-due": _every(15.0, "consolidate_due"),
-        "extract-due": _every(60.0, "extract_due"),
-        "clear-login-sessions": _every(3600.0, "clear_login_sessions"),
-    },
+    beat_schedule=SCHEDULE,
 )
 app.autodiscover_tasks(["memoryapp"])
 

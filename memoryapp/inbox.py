@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import QuerySet, Value
 from django.utils import timezone
 
-from memoryapp import extraction
+from memoryapp import extraction, work
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -88,7 +88,7 @@ def _failed(owner: ChatUser) -> tuple[QuerySet[UnreadTopic], QuerySet[ImportFile
         extraction.failed(owner).select_related(None),
         ImportFile.objects.filter(owner=owner, state=ImportFile.State.FAILED, at__gte=recent),
         Artifact.objects.filter(owner=owner, state=Artifact.State.FAILED),
-        Work.objects.filter(owner=owner, state=Work.State.FAILED, kind=Work.Kind.ARCHIVE, at__gte=recent),
+        Work.objects.filter(owner=owner, state=Work.State.FAILED, kind=work.ARCHIVE, at__gte=recent),
     )
 
 

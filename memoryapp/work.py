@@ -20,10 +20,11 @@ from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy
 
 from memoryapp.engine.notes import Note, NotedError, english
 from memoryapp.models import ChatUser, Pause, StagePause, Work
+from memoryapp.models.work import KINDS, MESSAGES, WorkKind
 from memoryapp.operations.logs import cause
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.operations.waits import renewed
@@ -33,6 +34,8 @@ BEAT_SECONDS = 0.5
 SILENT = timedelta(seconds=60)
 # How long a failure is shown.
 REMEMBERED = timedelta(days=1)
+
+ARCHIVE = WorkKind("archive", gettext_lazy("Archiving"))
 
 WORKER = "worker"
 # Before the label of a session whose archiving alone was asked for; the whole is within the length of a source.
@@ -77,7 +80,7 @@ class Steps:
             self.write(Work.State.GOING_ON)
             self._written = time.monotonic()
             self._report(progress(self._row))
-            if self._heeds_pauses and is_paused(Work.Kind(self._row.kind), self._row.owner_id):
+            if self._heeds_pauses and is_paused(self._row.kind, self._row.owner_id):
                 raise StagePaused
 
     def write(self, state: Work.State, fault: str = "", note: Note | None = None) -> None:
@@ -100,7 +103,7 @@ def process_words(process: str) -> str:
 
 @contextmanager
 def tracked(
-    owner: ChatUser | int, kind: Work.Kind, worker: str = WORKER, source: str = "", report: Report = lambda shown: None
+    owner: ChatUser | int, kind: WorkKind, worker: str = WORKER, source: str = "", report: Report = lambda shown: None
 ) -> Iterator[Steps]:
     """Keeps the row of a piece of work while the block runs; afterwards the row is done, or failed with the reason."""
     owner_id = owner if isinstance(owner, int) else owner.pk
@@ -138,7 +141,7 @@ class JointWork:
     """One piece of work for several chat users at once; ``totals`` is the amount for each, by id."""
 
     def __init__(
-        self, kind: Work.Kind, worker: str, totals: Mapping[int, int], report: Report, source: str = ""
+        self, kind: WorkKind, worker: str, totals: Mapping[int, int], report: Report, source: str = ""
     ) -> None:
         self._kind, self._worker, self._totals, self._report = kind, worker, totals, report
         self._source = source
@@ -181,7 +184,7 @@ class ProgressLines:
         if self._is_due():
             self._write(sentence(shown))
 
-    def watch(self, owner: ChatUser | None, kind: Work.Kind) -> None:
+    def watch(self, owner: ChatUser | None, kind: WorkKind) -> None:
         """Prints a line about the work of another process."""
         if self._is_due():
             shown = current(owner, kind)
@@ -200,7 +203,7 @@ def ask_to_archive(owner: ChatUser, asked_by: str, session: str | None = None) -
     asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
     waits = {**asked, "state": Work.State.WAITING, **UNBEGUN}
     source = "" if session is None else _OF_SESSION + session
-    row, made = Work.objects.get_or_create(owner=owner, kind=Work.Kind.ARCHIVE, source=source, defaults=waits)
+    row, made = Work.objects.get_or_create(owner=owner, kind=ARCHIVE, source=source, defaults=waits)
     if not made:
         is_at_it = _going_on()
         Work.objects.filter(is_at_it, pk=row.pk).update(**asked)
@@ -209,7 +212,7 @@ def ask_to_archive(owner: ChatUser, asked_by: str, session: str | None = None) -
 
 def asked_to_archive() -> QuerySet[ChatUser]:
     """Returns the chat users for whom somebody asked to archive now."""
-    asked = Work.objects.filter(kind=Work.Kind.ARCHIVE, asked_at__isnull=False)
+    asked = Work.objects.filter(kind=ARCHIVE, asked_at__isnull=False)
     return ChatUser.objects.filter(pk__in=asked.values("owner")).order_by("pk")
 
 
@@ -226,7 +229,7 @@ class AskedSessions:
 
     @classmethod
     def of(cls, owner: ChatUser) -> AskedSessions:
-        rows = Work.objects.filter(owner=owner, kind=Work.Kind.ARCHIVE, asked_at__isnull=False)
+        rows = Work.objects.filter(owner=owner, kind=ARCHIVE, asked_at__isnull=False)
         asked = dict(rows.values_list("source", "asked_at"))
         of_labels = {source.removeprefix(_OF_SESSION): at for source, at in asked.items() if source}
         return cls("" in asked, of_labels)
@@ -238,7 +241,7 @@ class AskedSessions:
             Work.objects.filter(owner=owner, source=_OF_SESSION + label, asked_at=at).delete()
 
 
-def pause(kind: Work.Kind, by: str, owner: ChatUser | None = None) -> None:
+def pause(kind: WorkKind, by: str, owner: ChatUser | None = None) -> None:
     """Pauses this kind of work, for one chat user or, without one, for all; a second call changes nothing."""
     if owner:
         Pause.objects.get_or_create(owner=owner, kind=kind, defaults={"by": by[:150]})
@@ -246,27 +249,27 @@ def pause(kind: Work.Kind, by: str, owner: ChatUser | None = None) -> None:
         StagePause.objects.get_or_create(kind=kind, defaults={"by": by[:150]})
 
 
-def resume(kind: Work.Kind, owner: ChatUser | None = None) -> None:
+def resume(kind: WorkKind, owner: ChatUser | None = None) -> None:
     """Ends a pause; ending the pause for all chat users does not end that of a single one."""
     paused = Pause.objects.filter(owner=owner) if owner else StagePause.objects.all()
     paused.filter(kind=kind).delete()
 
 
-def is_paused(kind: Work.Kind, owner: ChatUser | int | None = None) -> bool:
+def is_paused(kind: str, owner: ChatUser | int | None = None) -> bool:
     """Whether this kind of work is paused for everybody, or for this chat user."""
     if StagePause.objects.filter(kind=kind).exists():
         return True
     return owner is not None and Pause.objects.filter(kind=kind, owner=owner).exists()
 
 
-def unpaused(owners: QuerySet[ChatUser], kind: Work.Kind) -> QuerySet[ChatUser]:
+def unpaused(owners: QuerySet[ChatUser], kind: WorkKind) -> QuerySet[ChatUser]:
     """Those of ``owners`` for whom this kind of work is not paused."""
     if is_paused(kind):
         return owners.none()
     return owners.exclude(pk__in=Pause.objects.filter(kind=kind).values("owner"))
 
 
-def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
+def pause_sentence(kind: WorkKind, owner: ChatUser) -> str:
     """Returns the sentence that this kind of work is paused for the chat user or for all; empty when it is not."""
     everybodys = StagePause.objects.filter(kind=kind).first()
     paused = everybodys or Pause.objects.filter(kind=kind, owner=owner).first()
@@ -290,7 +293,7 @@ def _going_on() -> Q:
     return Q(state=Work.State.GOING_ON) & renewed("at", SILENT)
 
 
-def current(owner: ChatUser | None, kind: Work.Kind) -> WorkProgress | None:
+def current(owner: ChatUser | None, kind: WorkKind) -> WorkProgress | None:
     """Returns the work of a kind that runs for this chat user, or for anybody."""
     rows = Work.objects.filter(_going_on(), kind=kind)
     row = (rows.filter(owner=owner) if owner else rows).select_related("owner").order_by("-at").first()
@@ -322,16 +325,10 @@ def line(shown: WorkProgress) -> str:
 
 
 def counted(shown: WorkProgress) -> str:
-    form = ngettext("%(done)s message (%(percent)s %%)", "%(done)s messages (%(percent)s %%)", shown.work.done)
-    if shown.work.kind == Work.Kind.EMBED:
-        form = ngettext("%(done)s passage (%(percent)s %%)", "%(done)s passages (%(percent)s %%)", shown.work.done)
-    if shown.work.kind == Work.Kind.CONSOLIDATE:
-        form = ngettext(
-            "%(done)s pair of topics (%(percent)s %%)", "%(done)s pairs of topics (%(percent)s %%)", shown.work.done
-        )
-    if shown.work.kind == Work.Kind.EXTRACT:
-        form = ngettext("%(done)s topic (%(percent)s %%)", "%(done)s topics (%(percent)s %%)", shown.work.done)
-    return form % {"done": f"{shown.work.done:,}", "percent": shown.percent}
+    """Returns how much is done, in what this kind of work counts, and its share of the whole."""
+    kind, done = KINDS.get(shown.work.kind), shown.work.done
+    form = kind.counted if kind else MESSAGES
+    return str(form % {"n": done, "done": f"{done:,}", "percent": shown.percent})
 
 
 def duration(seconds: float) -> str:

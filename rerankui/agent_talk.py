@@ -14,9 +14,9 @@ from memoryapp.engine.events import KINDS, Event, ModelReplied, from_payload
 from memoryapp.models import AgentCall
 from memoryapp.runs.following import StoredEvent
 from rerankui.fragments import EventView, event_views
+from rerankui.run.activity import RunActivity, activity_after
 from rerankui.run.notes import error_words
 from rerankui.run.outcomes import SENTENCES
-from rerankui.run.stages import RunStage, stage_after
 from rerankui.run.waterfall import axis
 
 UNANSWERED: dict[str, Promise] = {
@@ -32,7 +32,7 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
     stored = stored_events(call)
     last = len(stored)
     step = min(max(step, 1), last) if step is not None and last else last
-    views = _without_stage(event_views(stored, step))
+    views = _without_activity(event_views(stored, step))
     shown = views[step - 1] if views else None
     replies = [item.event for item in stored if isinstance(item.event, ModelReplied)]
     return {
@@ -41,7 +41,7 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
         "run_started": {"model": call.model},
         "last": last,
         "step": step,
-        "stage": shown.stage if shown else stage_after(None),
+        "activity": shown.activity if shown else activity_after(None),
         "playhead": shown.offset_ms if shown else 0,
         "axis": axis(stored, stored[-1].at if stored else call.at),
         "turns": len(replies),
@@ -83,6 +83,6 @@ def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield turn
 
 
-def _without_stage(views: list[EventView]) -> list[EventView]:
+def _without_activity(views: list[EventView]) -> list[EventView]:
     """A conversation has no event that ends it; nothing is going on after its last event."""
-    return [*views[:-1], *(replace(view, stage=RunStage("", "")) for view in views[-1:])]
+    return [*views[:-1], *(replace(view, activity=RunActivity("", "")) for view in views[-1:])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, cast
@@ -20,6 +20,7 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
 from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models.topic import edit_kinds
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
 from rerankui.run.outcomes import NAMES, NO_ANSWER
@@ -30,8 +31,11 @@ Options = list[tuple[str, Any]]
 _NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifacts"))]
 
 
-def _choice(label: Any, first: Any, choices: Options) -> forms.ChoiceField:
-    field = forms.ChoiceField(label=label, required=False, choices=[("", first), *choices])
+def _choice(label: Any, first: Any, choices: Options | Callable[[], Options]) -> forms.ChoiceField:
+    """``choices`` may be a function, for what is known only when the form is shown."""
+    field = forms.ChoiceField(
+        label=label, required=False, choices=lambda: [("", first), *(choices() if callable(choices) else choices)]
+    )
     field.widget.attrs.update({"class": "field", "aria-label": label})
     return field
 
@@ -285,7 +289,7 @@ class HistoryFilter(Filter):
     kind = _choice(
         pgettext_lazy("noun", "Change"),
         _("any change"),
-        list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items()),
+        lambda: list(dict([*edit_kinds(), *KnowledgeEdit.Kind.choices]).items()),
     )
     since = _moment(_("From"))
     until = _moment(_("Until"), later=timedelta(minutes=1))

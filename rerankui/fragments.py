@@ -16,7 +16,6 @@ from uuid import UUID
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
-from memoryapp.compare.marks import marks
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, TurnStarted
 from memoryapp.engine.outline import Outline
@@ -27,6 +26,7 @@ from memoryapp.runs import following
 from memoryapp.runs.following import StoredEvent
 from memoryapp.runs.recall_document import handed_over
 from memoryapp.runs.recording import totals_of
+from rerankui.run.activity import RunActivity, activity_after, turn_of
 from rerankui.run.context_parts import context_parts
 from rerankui.run.delivered import delivered_view
 from rerankui.run.foreign import missing
@@ -34,23 +34,7 @@ from rerankui.run.fork import NO_FORKS, forks_of
 from rerankui.run.legend import offered
 from rerankui.run.outcomes import outcome
 from rerankui.run.result import result_of
-from rerankui.run.stages import RunStage, stage_after, turn_of
 from rerankui.run.waterfall import axis, milliseconds
-
-LANES = {"candidates_found": "candidates", "answered": "result", "run_finished": "result"}
-# How an event is drawn; kinds that are not listed are drawn inconspicuously.
-LOOKS = {
-    "candidates_found": "candidates",
-    "turn_started": "turn",
-    "model_replied": "reply",
-    "topics_read": "read",
-    "step_started": "step",
-    "tool_used": "tool",
-    "answered": "answer",
-    "stepped_down": "warning",
-    "retried": "warning",
-    "run_finished": "result",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +57,7 @@ class SocketFrame:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One event as its partial shows it. ``offset_ms`` counts from the run's first event, ``stage`` begins with it.
+    """One event as its partial shows it. ``offset_ms`` counts from the run's first event, ``activity`` begins with it.
 
     ``is_ahead`` means that the shown step is before this event, ``is_current`` that the shown step is this event and
     not the last one.
@@ -84,7 +68,7 @@ class EventView:
     offset_ms: int
     event: Event
     marks: Mapping[str, str]
-    stage: RunStage
+    activity: RunActivity
     is_ahead: bool = False
     is_current: bool = False
 
@@ -94,11 +78,11 @@ class EventView:
 
     @property
     def lane(self) -> str:
-        return LANES.get(self.kind, "turns")
+        return self.event.lane
 
     @property
     def look(self) -> str:
-        return LOOKS.get(self.kind, "quiet")
+        return self.event.look
 
     @property
     def is_failed(self) -> bool:
@@ -130,8 +114,8 @@ def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[
                 at=item.at,
                 offset_ms=milliseconds(stored[0].at, item.at),
                 event=item.event,
-                marks=marks(item.event),
-                stage=stage_after(item.event, turn),
+                marks=item.event.marks(),
+                activity=activity_after(item.event, turn),
                 is_ahead=item.seq > step,
                 is_current=item.seq == step < last,
             )
@@ -207,7 +191,7 @@ def run_context(
         "has_asked": totals.input_tokens > 0 or any(isinstance(event, TurnStarted | ModelReplied) for event in events),
         "model": outline.started.model if outline.started else "",
         "axis": axis(stored, timezone.now()),
-        "stage": shown.stage if shown else stage_after(None),
+        "activity": shown.activity if shown else activity_after(None),
         "playhead": shown.offset_ms if shown else 0,
         "is_live": finished is None,
         "opened": "result" if finished and step == last else "turns",

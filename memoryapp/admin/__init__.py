@@ -1,9 +1,8 @@
-"""Django's administration: shows every row, and changes rows through the domain's functions.
+"""Django's administration: shows every row, and changes operators, tokens and settings that are rows.
 
-In: requests of an admin or a superuser, because it shows every chat user's memory. Out: Django's pages. Topics, people,
-facts and artifacts are changed through the functions that the pages use, with history and undo; rows that only the
-program may write (messages, passages, vectors, runs) are read-only. It may import every domain module; only
-Django imports it.
+In: requests of an admin or a superuser, because it shows every chat user's memory. Out: Django's pages. What a
+memory consists of is read-only: topics, people, facts and artifacts link to the pages where they are curated. It
+imports the models and accounts; only Django imports it.
 """
 
 from memoryapp.admin import knowledge, operators, rows, topics

@@ -1,23 +1,17 @@
-"""The base of the administration's pages: who may enter, read-only rows, and refused changes.
-
-If a function or the database refuses a change, the page shows the reason and nothing is changed.
-"""
+"""The base of the administration's pages: who may enter, and read-only rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
-from django.db import IntegrityError
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 
 from memoryapp import models
 from memoryapp.accounts import login_sessions
-from memoryapp.curation import CurationError
 
 if TYPE_CHECKING:  # Django's own classes take no parameters at run time
     ModelAdmin = admin.ModelAdmin[Any]
@@ -59,23 +53,6 @@ class OwnedAdmin(ModelAdmin):
     def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.unfetched
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._or_refused(request, lambda: super(OwnedAdmin, self).changeform_view(request, *args, **kwargs))
-
-    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._or_refused(request, lambda: super(OwnedAdmin, self).changelist_view(request, *args, **kwargs))
-
-    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._or_refused(request, lambda: super(OwnedAdmin, self).delete_view(request, *args, **kwargs))
-
-    def _or_refused(self, request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
-        """Returns the view's response; if the change is refused, a redirect back with the reason."""
-        try:
-            return view()
-        except (CurationError, IntegrityError) as error:
-            self.message_user(request, sentence_of(error), messages.ERROR)
-            return HttpResponseRedirect(request.get_full_path())
-
 
 class ReadOnlyAdmin(OwnedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -86,12 +63,3 @@ class ReadOnlyAdmin(OwnedAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
-
-
-def sentence_of(error: Exception) -> str:
-    """Returns the first line of an error: a function's sentence, or the database's without its details."""
-    return str(error).partition("\n")[0]
-
-
-def actor_of(request: HttpRequest) -> str:
-    return request.user.get_username()

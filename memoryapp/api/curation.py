@@ -7,38 +7,30 @@ automatic changes do not touch its topics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models.functions import Length
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
+from pydantic import BaseModel
 
 from memoryapp import curation
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api import topics
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
-from memoryapp.api.shapes.curation import (
-    ChangedAnswer,
-    ConflictErrorAnswer,
-    MergeBody,
-    MoveBody,
-    SplitBody,
-    SummaryBody,
-)
+from memoryapp.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer, body_of
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.topics import MOST_SUCCESSORS, topic_head, topic_or_404
-from memoryapp.curation import Change, CurationError, Stale
+from memoryapp.curation import OPERATIONS, Change, ChangeRequest, CurationError, Operation, Stale
+from memoryapp.curation.operations.operation import TOPIC, Endpoint
 from memoryapp.effect import Effect, RunEffect, effect_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit, TopicMessage
 from memoryapp.operations.database import in_thread
-
-Kind = TopicEdit.Kind
 
 CURATOR = Token(Scope.CURATE)
 CHANGED = {**described(ChangedAnswer, 400, 404, 413, 422), 409: ConflictErrorAnswer}
@@ -46,78 +38,63 @@ CHANGED = {**described(ChangedAnswer, 400, 404, 413, 422), 409: ConflictErrorAns
 router = Router(tags=["curation"], auth=CURATOR)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """A change of the owner's topics that is planned but not made yet."""
+def add_endpoint(to: Router, operation: Operation, endpoint: Endpoint) -> None:
+    """Lets programs ask for the operation at an address of the router."""
 
-    owner: ChatUser
-    change: Change
-    kind: TopicEdit.Kind
+    async def ask(request: HttpRequest, body: Any, dry_run: bool, id: str = "") -> JsonResponse:
+        check_parameters(request)
+        asked = grant_of(request), operation, endpoint, body, id
+        return document(request, await in_thread(change_or_plan, *asked, is_dry=dry_run))
 
+    async def ask_at_topic(request: HttpRequest, id: str, body: Any, dry_run: bool = False) -> JsonResponse:
+        return await ask(request, body, dry_run, id)
 
-@router.post("/topics/merge", operation_id="mergeTopics", response=CHANGED)
-async def merge(request: HttpRequest, body: MergeBody, dry_run: bool = False) -> JsonResponse:
-    """Merge two or more topics into one. Topics that lie between them in time are not touched."""
-    return await _change(request, lambda grant: merge_planned(grant, body), "topics", body.reason, is_dry=dry_run)
+    async def ask_by_body(request: HttpRequest, body: Any, dry_run: bool = False) -> JsonResponse:
+        return await ask(request, body, dry_run)
 
-
-@router.post("/topics/{id}/split", operation_id="splitTopic", response=CHANGED)
-async def split(request: HttpRequest, id: str, body: SplitBody, dry_run: bool = False) -> JsonResponse:
-    """Split a topic before each of the named messages. If a part has no summary, one is made from its messages."""
-    return await _change(request, lambda grant: split_planned(grant, id, body), "at", body.reason, is_dry=dry_run)
-
-
-# On the router of topics, because an address belongs to one router, which already has GET of this one.
-@topics.router.patch("/topics/{id}", operation_id="rewriteTopic", auth=CURATOR, response=CHANGED, tags=["curation"])
-async def rewrite(request: HttpRequest, id: str, body: SummaryBody, dry_run: bool = False) -> JsonResponse:
-    """Give a topic another summary. The result is a new topic over the same messages, with a new id."""
-    return await _change(
-        request, lambda grant: rewrite_planned(grant, id, body), "summary", body.reason, is_dry=dry_run
+    view = ask_at_topic if TOPIC in endpoint.takes else ask_by_body
+    view.__annotations__["body"] = body_of(endpoint)
+    to.add_api_operation(
+        endpoint.address,
+        [endpoint.method],
+        view,
+        operation_id=endpoint.id,
+        description=endpoint.about,
+        auth=CURATOR,
+        response=CHANGED,
+        tags=["curation"],
     )
 
 
-@router.post("/messages/move", operation_id="moveMessages", response=CHANGED)
-async def move(request: HttpRequest, body: MoveBody, dry_run: bool = False) -> JsonResponse:
-    """Move messages to another topic, or with ``"to": null`` to a new one. A topic left without messages is retired."""
-    return await _change(request, lambda grant: move_planned(grant, body), "messages", body.reason, is_dry=dry_run)
+for _each in OPERATIONS.values():
+    if _each.endpoint:
+        # An address belongs to one router, and topics may already have GET of this one.
+        _is_shared = _each.endpoint.address in topics.router.path_operations
+        add_endpoint(topics.router if _is_shared else router, _each, _each.endpoint)
 
 
-def merge_planned(grant: Grant, body: MergeBody) -> PlannedChange:
-    owner = owner_or_404(grant, body.user)
-    _check_known(owner, body.topics)
-    return PlannedChange(owner, curation.plan_merge(owner, body.topics, body.summary), Kind.MERGE)
-
-
-def split_planned(grant: Grant, id: str, body: SplitBody) -> PlannedChange:
-    topic = topic_or_404(grant, parse_topic_id(id))
-    at = _beginnings(topic, body.at)
-    if body.summaries and len(body.summaries) != len(set(at)) + 1:
-        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(body.summaries)}.")
-    change = curation.plan_split(topic.owner, topic.pk, at, body.summaries)
-    return PlannedChange(topic.owner, change, Kind.SPLIT)
-
-
-def rewrite_planned(grant: Grant, id: str, body: SummaryBody) -> PlannedChange:
-    topic = topic_or_404(grant, parse_topic_id(id))
-    return PlannedChange(topic.owner, curation.plan_edit(topic.owner, topic.pk, body.summary), Kind.EDIT)
-
-
-def move_planned(grant: Grant, body: MoveBody) -> PlannedChange:
-    owner = owner_or_404(grant, body.user)
-    if body.to is not None:
-        _check_known(owner, [body.to])
-        if body.summary:
+def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: BaseModel, id: str) -> ChangeRequest:
+    """Reads the body, and the id in the address. Raises RequestRefused for what the grant does not open."""
+    topic = topic_or_404(grant, parse_topic_id(id)) if TOPIC in endpoint.takes else None
+    asked = body.model_dump()
+    owner = topic.owner if topic else owner_or_404(grant, asked["user"])
+    listed, to, summary = asked.get("topics", []), asked.get("to"), asked.get("summary", "")
+    _check_known(owner, listed)
+    if to is not None:
+        _check_known(owner, [to])
+        if summary:
             raise RequestRefused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
-    moved = _movable(owner, body.messages)
-    change = curation.plan_move(owner, moved, body.to, body.summary)
-    return PlannedChange(owner, change, Kind.MOVE)
-
-
-async def _change(
-    request: HttpRequest, stage: Callable[[Grant], PlannedChange], field: str, reason: str, *, is_dry: bool
-) -> JsonResponse:
-    check_parameters(request)
-    return document(request, await in_thread(change_or_plan, grant_of(request), stage, field, reason, is_dry=is_dry))
+    seen = [topic.pk] if topic else listed
+    at = _beginnings(owner, seen, asked.get("at", []))
+    return ChangeRequest(
+        operation,
+        owner,
+        tuple(seen),
+        messages=tuple(_movable(owner, asked.get("messages", []))),
+        to=to,
+        at=tuple(at),
+        summaries=tuple(_summaries(asked.get("summaries", []), at) or [summary]),
+    )
 
 
 def check_parameters(request: HttpRequest) -> None:
@@ -128,14 +105,15 @@ def check_parameters(request: HttpRequest) -> None:
 
 
 def change_or_plan(
-    grant: Grant, stage: Callable[[Grant], PlannedChange], field: str, reason: str, *, is_dry: bool
+    grant: Grant, operation: Operation, endpoint: Endpoint, body: Any, id: str = "", *, is_dry: bool
 ) -> dict[str, Any]:
-    with _refusals_of(field):
-        staged = stage(grant)
-        owner, change = staged.owner, staged.change
+    """Makes the change that is asked for, or only tells its effect. Raises RequestRefused."""
+    with _refusals_of(endpoint.body_takes[0].name):
+        wanted = wanted_by(grant, operation, endpoint, body, id)
         if is_dry:
+            owner, change = wanted.owner, curation.plan(wanted)
             return changed_answer(None, _would_be(owner, change), change.out, effect_of(owner, change))
-        edit = curation.swap(owner, change, kind=staged.kind, actor=actor_of(grant), reason=reason)
+        edit, change = curation.make(wanted, actor=actor_of(grant), reason=body.reason)
     return changed_answer(edit.pk, [topic_head(topic) for topic in curation.put_in(edit)], change.out)
 
 
@@ -220,11 +198,19 @@ def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
         raise RequestRefused(404, f"There is no {topic_id(unknown)} in this memory.")
 
 
-def _beginnings(topic: Topic, names: Sequence[str]) -> list[int]:
+def _beginnings(owner: ChatUser, seen: Sequence[int], names: Sequence[str]) -> list[int]:
     """Returns the numbers of these messages. A retired topic still lists its messages; the plan refuses it."""
-    rows = TopicMessage.objects.filter(owner=topic.owner_id, topic=topic, message__external_id__in=names)
+    rows = TopicMessage.objects.filter(owner=owner, topic__in=seen, message__external_id__in=names)
     numbers = dict(rows.values_list("message__external_id", "message"))
-    return [_named("at", place, name, numbers.get(name), topic_id(topic.pk)) for place, name in enumerate(names)]
+    where = ", ".join(map(topic_id, seen))
+    return [_named("at", place, name, numbers.get(name), where) for place, name in enumerate(names)]
+
+
+def _summaries(sent: Sequence[str], at: Sequence[int]) -> Sequence[str]:
+    """One for each part. Raises RequestRefused for another number of them."""
+    if sent and len(sent) != len(set(at)) + 1:
+        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(sent)}.")
+    return sent
 
 
 def _movable(owner: ChatUser, names: Sequence[str]) -> list[int]:

@@ -56,7 +56,7 @@ def _asked(grant: Grant, body: CloseBody) -> tuple[ChatUser, Sequence[int]]:
     if label is not None:
         active = active.filter(session=label)
     numbers = list(active.order_by("pk").values_list("pk", flat=True))
-    if numbers and work.is_paused(Work.Kind.ARCHIVE, owner):
+    if numbers and work.is_paused(work.ARCHIVE, owner):
         raise RequestRefused(409, "Archiving is paused; resume it on the page Pipeline.")
     if numbers:
         work.ask_to_archive(owner, actor_of(grant), label)
@@ -69,7 +69,7 @@ def _is_done(owner: ChatUser, numbers: Sequence[int], began: datetime) -> bool:
         return True
     if work.AskedSessions.of(owner):
         return False
-    failed = Work.objects.filter(owner=owner, kind=Work.Kind.ARCHIVE, state=Work.State.FAILED, at__gte=began).first()
+    failed = Work.objects.filter(owner=owner, kind=work.ARCHIVE, state=Work.State.FAILED, at__gte=began).first()
     if failed:
         raise RequestRefused(503, f"The sessions are not archived yet: {failed.fault}", wait=30)
     return False

@@ -16,6 +16,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memoryapp import media, work
 from memoryapp.artifacts import describing
@@ -31,9 +32,12 @@ from memoryapp.engine.storable import storable
 from memoryapp.engine.text.digest import digest
 from memoryapp.knowledge.rows import EDITABLE
 from memoryapp.knowledge.writing import lock
-from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Work
+from memoryapp.models import Artifact, ChatUser, KnowledgeEdit
 from memoryapp.models import Media as StoredMedia
+from memoryapp.models.work import WorkKind
 from memoryapp.operations.waits import waiting
+
+ARTIFACTS = WorkKind("artifacts", gettext_lazy("Reading of files"))
 
 WAITS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 # Longer than reading any file takes: the worker of an older claim was killed.
@@ -49,7 +53,7 @@ def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
     """Stored files that are due, including those whose worker was killed; not those of paused chat users."""
     stored = StoredMedia.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
     unread = Q(state__in=(State.PENDING, State.PROCESSING)) & ~waiting("due_at", max(*WAITS, CLAIM))
-    owners = work.unpaused(ChatUser.objects.all(), Work.Kind.ARTIFACTS)
+    owners = work.unpaused(ChatUser.objects.all(), ARTIFACTS)
     rows = Artifact.objects.filter(unread, Exists(stored), owner__in=owners)
     return (rows if owner is None else rows.filter(owner=owner)).order_by("pk")
 

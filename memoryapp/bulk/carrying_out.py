@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import curation, proposals
-from memoryapp.curation import Change, CurationError
+from memoryapp.curation import ChangeRequest, CurationError
 from memoryapp.curation.swapping import settled_by_hand
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.models import (
@@ -97,7 +97,7 @@ def _postpone(work: BulkWork, row: BulkTopic, fault: str) -> bool:
 def _summarise(work: BulkWork, row: BulkTopic, topic: Topic) -> None:
     _leave_to_people(work, topic)
     summary = proposals.summary_written(work.owner, topic, work.asked_by)
-    _swap(work, row, curation.plan_edit(work.owner, topic.pk, summary), TopicEdit.Kind.EDIT)
+    _make(work, row, ChangeRequest(curation.EDIT, work.owner, (topic.pk,), summaries=(summary,)))
 
 
 def _split(work: BulkWork, row: BulkTopic, topic: Topic) -> None:
@@ -108,7 +108,7 @@ def _split(work: BulkWork, row: BulkTopic, topic: Topic) -> None:
         drafts = proposals.topics_segmented(work.owner, topic.pk)
     if len(drafts) < 2:
         raise CurationError(_("It is one topic."))
-    _swap(work, row, curation.plan_resplit(work.owner, topic.pk, drafts), TopicEdit.Kind.RESPLIT)
+    _make(work, row, ChangeRequest(curation.RESPLIT, work.owner, (topic.pk,), parts=tuple(drafts)))
 
 
 def _leave_to_people(work: BulkWork, topic: Topic) -> None:
@@ -118,9 +118,8 @@ def _leave_to_people(work: BulkWork, topic: Topic) -> None:
 
 
 @transaction.atomic
-def _swap(work: BulkWork, row: BulkTopic, change: Change, kind: TopicEdit.Kind) -> None:
-    edit = curation.swap(work.owner, change, kind=kind, actor=work.asked_by, by_hand=False)
-    _end(row, State.DONE, edit=edit)
+def _make(work: BulkWork, row: BulkTopic, wanted: ChangeRequest) -> None:
+    _end(row, State.DONE, edit=curation.make(wanted, actor=work.asked_by, by_hand=False).edit)
 
 
 @transaction.atomic

@@ -14,7 +14,6 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memoryapp.compare.marks import requested_ids
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import Event, ModelReplied, Selected, TopicsRead, TurnStarted
 from memoryapp.engine.kinds.filter import Filtered
@@ -198,7 +197,7 @@ def _read(events: Iterable[Event]) -> list[str]:
 
 
 def _asked(events: Iterable[Event]) -> list[str]:
-    return [id for event in events if isinstance(event, ModelReplied) for id in requested_ids(event)]
+    return [id for event in events if isinstance(event, ModelReplied) for id in event.requested]
 
 
 def _failed(events: Iterable[Event]) -> bool:

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from memoryapp.compare.marks import marks
-from memoryapp.engine.events import from_payload
+from memoryapp.engine.events import KINDS, from_payload
+from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.memory import is_talk
 from memoryapp.models.run import CANDIDATE_FIELD, SHOWN_IDS
 
@@ -34,7 +34,6 @@ State = Literal[
 STATES: tuple[str, ...] = get_args(State)
 USED = frozenset(("chosen", "instead"))
 _PLACE = {state: place for place, state in enumerate(STATES)}
-_KINDS = ["candidates_found", "model_replied", "topics_read", "tool_used", "filtered", "run_finished"]
 EVENTS = f"""
 SELECT run_id, kind, CASE kind
     WHEN 'candidates_found' THEN jsonb_build_object(
@@ -66,17 +65,22 @@ def states_of_runs(owner_id: int, runs: Sequence[UUID]) -> Mapping[UUID, RunStat
     """One statement for all runs; a run that has found nothing yet has no states."""
     found = {run: RunStates() for run in runs}
     with connection.cursor() as cursor:
-        cursor.execute(EVENTS, {"owner": owner_id, "runs": list(runs), "kinds": _KINDS})
+        cursor.execute(EVENTS, {"owner": owner_id, "runs": list(runs), "kinds": ["candidates_found", *_marking()]})
         for run, kind, payload in cursor.fetchall():
             _add(found[run], kind, json.loads(payload))
     return found
+
+
+def _marking() -> list[str]:
+    """The kinds of events that say something of candidates."""
+    return [kind for kind, event in KINDS.items() if event.marks is not EventKind.marks]
 
 
 def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
     if kind == "candidates_found":
         _add_ranked(known, payload)
         return
-    marked = marks(from_payload(kind, payload))
+    marked = from_payload(kind, payload).marks()
     known.states.update({id: state for id, state in marked.items() if is_talk(id)})
 
 

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from memoryapp import curation, suggestions
 from memoryapp.agent_calls import AnsweredCall
-from memoryapp.curation import MERGER, CurationError
+from memoryapp.curation import MERGER, ChangeRequest, CurationError
 from memoryapp.curation.settling import is_kept_apart
 from memoryapp.curation.swapping import lock_owner
 from memoryapp.engine.agents.merger import MergeVerdict
@@ -69,15 +69,11 @@ def _merge(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> Topi
     automatic = ChatUser.objects.filter(pk=owner.pk, consolidation=ChatUser.Consolidation.AUTOMATIC)
     if verdict.fault or not automatic.exists() or leave_apart(suggestion):
         return None
-    return suggestions.accept(
-        suggestion,
-        curation.plan_merge(owner, suggestion.topics, verdict.summary),
-        kind=TopicEdit.Kind.MERGE,
-        actor=MERGER,
-        reason=verdict.reason,
-        by_hand=False,
-        call=answered.call,
+    wanted = ChangeRequest(curation.MERGE, owner, tuple(suggestion.topics), summaries=(verdict.summary,))
+    made = curation.make(
+        wanted, actor=MERGER, reason=verdict.reason, by_hand=False, accepts=[suggestion], call=answered.call
     )
+    return made.edit
 
 
 def _opened(suggestion: Suggestion) -> QuerySet[Suggestion]:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from memoryapp import proposals, suggestions, work
 from memoryapp.agent_calls import OpenChat
@@ -21,10 +22,16 @@ from memoryapp.consolidation.carrying_out import carry_out, keep_failure, leave_
 from memoryapp.curation.settling import settle
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic, Work
+from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic
+from memoryapp.models.work import WorkKind
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.waits import renewed, waits
 
+CONSOLIDATE = WorkKind(
+    "consolidate",
+    gettext_lazy("Consolidation"),
+    ngettext_lazy("%(done)s pair of topics (%(percent)s %%)", "%(done)s pairs of topics (%(percent)s %%)", "n"),
+)
 # How long the merger waits after one, two, three, and four or more failed questions in a row.
 RESTS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
 # After so many unanswered questions the check of a pair has failed; people decide about it.
@@ -76,7 +83,7 @@ def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORK
 
 def _judge_each(owner: ChatUser, batch: list[Suggestion], open_chat: OpenChat, worker: str) -> Pass:
     judged = merged = 0
-    with work.tracked(owner, Work.Kind.CONSOLIDATE, worker) as steps:
+    with work.tracked(owner, CONSOLIDATE, worker) as steps:
         for place, suggestion in enumerate(batch, 1):
             topics = _live(suggestion)
             if topics and not leave_apart(suggestion):

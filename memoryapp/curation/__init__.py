@@ -1,10 +1,10 @@
 """Topics changed by people: edited, merged, split, moved, withdrawn; and the undo of each change.
 
-In: topics, messages and what a person typed. Out: first a ``Change``, which a ``plan_…`` function makes without writing
-anything, then the ``TopicEdit`` that ``swap`` makes of it. Nothing else writes topics; archiving calls ``swap`` too. A
-topic never changes: an edit retires some topics and puts others in over the same messages. Retired topics stay in the
-database, so an undo needs no model and a finished run still shows what the model saw. It imports the models, locks,
-metrics and the engine; it builds no client.
+In: a ``ChangeRequest``, which names an operation (``operations``) and what it takes. Out: first a ``Change``, which
+``plan`` computes without writing anything, then the ``TopicEdit`` that ``make`` makes of it. Only ``swap`` writes
+topics; archiving calls it too. A topic never changes: an edit retires some topics and puts others in over the same
+messages. Retired topics stay in the database, so an undo needs no model and a finished run still shows what the model
+saw. It imports the models, locks, metrics and the engine; it builds no client.
 """
 
 from memoryapp.curation.blame import Blame, SummaryVersion, TopicStep, blame
@@ -19,18 +19,16 @@ from memoryapp.curation.lineage import (
     successor_topics,
     successors,
 )
-from memoryapp.curation.plans import (
-    extracted,
-    extractive,
-    opening,
-    plan_edit,
-    plan_merge,
-    plan_move,
-    plan_resplit,
-    plan_split,
-    propose_split,
-)
+from memoryapp.curation.operations import EDIT, MERGE, MOVE, OPERATIONS, RESPLIT, SPLIT
+from memoryapp.curation.operations.edit import plan_edit
+from memoryapp.curation.operations.making import MadeChange, make, plan
+from memoryapp.curation.operations.merge import plan_merge
+from memoryapp.curation.operations.move import plan_move
+from memoryapp.curation.operations.operation import ChangeRequest, Operation
+from memoryapp.curation.operations.resplit import plan_resplit, propose_split
+from memoryapp.curation.operations.split import plan_split
 from memoryapp.curation.rewording import reword, wordings
+from memoryapp.curation.summarising import extracted, extractive, opening
 from memoryapp.curation.swapping import first_taken_out, put_in, settled_by_hand, swap, taken_out
 from memoryapp.curation.undoing import (
     dependents,
@@ -45,16 +43,25 @@ from memoryapp.curation.undoing import (
 from memoryapp.curation.withdrawing import plan_withdraw, withdraw
 
 __all__ = [
+    "EDIT",
+    "MERGE",
     "MERGER",
+    "MOVE",
+    "OPERATIONS",
+    "RESPLIT",
+    "SPLIT",
     "Blame",
     "SummaryVersion",
     "TopicStep",
     "blame",
     "ByHand",
     "Change",
+    "ChangeRequest",
     "CurationError",
     "Depends",
     "Lineage",
+    "MadeChange",
+    "Operation",
     "Stale",
     "dependents",
     "extracted",
@@ -68,6 +75,8 @@ __all__ = [
     "is_again",
     "lineage",
     "moved_counts",
+    "make",
+    "plan",
     "plan_edit",
     "plan_merge",
     "plan_move",

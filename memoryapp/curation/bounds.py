@@ -24,13 +24,6 @@ def too_many_topics(most: int) -> CurationError:
     return CurationError(sentence % {"most": most})
 
 
-def too_many_splits(most: int) -> CurationError:
-    sentence = ngettext(
-        "At most %(most)d topic can be split at once.", "At most %(most)d topics can be split at once.", most
-    )
-    return CurationError(sentence % {"most": most})
-
-
 def too_many_people(most: int) -> CurationError:
     sentence = ngettext(
         "At most %(most)d person can be merged at once.", "At most %(most)d people can be merged at once.", most

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.events import ContextPart, Piece, Selected
+from memoryapp.engine.events import Selected
+from memoryapp.engine.kinds.values import ContextPart, Piece
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.parameters import DEFAULTS
 from memoryapp.engine.text.excerpts import best_exchanges, entering

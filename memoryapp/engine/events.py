@@ -19,10 +19,12 @@ from memoryapp.engine.earlier import upgraded
 from memoryapp.engine.json_values import build, to_text
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.kinds.filter import Filtered
+from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
+from memoryapp.engine.kinds.values import ContextPart, Piece, ReadTopic, Totals
 from memoryapp.engine.notes import Notes
+from memoryapp.engine.text.answers import topics_in
 
-PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 MediaType = Literal["image", "audio", "file"]
 
 
@@ -38,52 +40,12 @@ class MediaItem:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextPart:
-    """One part of the context that a run assembles for the chat model, with its length and estimated tokens.
-
-    ``name`` is profile, inner_circle, recent_topics, topics, people or artifacts. ``text`` is what was handed over; for
-    ``topics`` it is empty, because that text is assembled from the messages whenever it is requested. ``items`` counts
-    the entries of the part.
-    """
-
-    name: str
-    chars: int
-    tokens: int
-    items: int
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call that the model made; ``arguments`` is the JSON text as it came."""
 
     id: str
     name: str
     arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTopic:
-    """A topic that was given to the model: its size in characters and its number of messages."""
-
-    id: str
-    size_chars: int
-    message_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of an excerpt, located in a real message.
-
-    ``start`` and ``end`` are character offsets in that message's text. For an ``absent`` piece ``message`` is None and
-    the offsets are 0.
-    """
-
-    text: str
-    status: PieceStatus
-    message: int | None = None
-    start: int = 0
-    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +69,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """What a run cost: tokens as billed, US dollars, wall seconds."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    seconds: float = 0.0
-    turns: int = 0
-    tool_calls: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(EventKind, then="enrich"):
     kind: ClassVar[str] = "run_started"
     strategy: str
     query: str
@@ -132,7 +82,7 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryEnriched:
+class QueryEnriched(EventKind, then="search"):
     """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the
     raw query is used, followed by a colon and the words of the endpoint, or the rewrite that is ``unrelated`` to the
     conversation; ``cause`` and HTTP's ``status`` say how a model failed. A rewrite is searched together with the query;
@@ -159,7 +109,7 @@ class QueryEnriched:
 
 
 @dataclass(frozen=True, slots=True)
-class CandidatesFound:
+class CandidatesFound(EventKind, lane="candidates", look="candidates"):
     """The topics that were ranked, best first, up to rank 200; the model saw those that are ``shown``.
 
     ``passages`` counts the passages that were compared, ``cards`` people and artifacts, which are ranked within their
@@ -213,7 +163,7 @@ class PromptMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(EventKind, look="turn", is_before_wait=True):
     """A call of the model begins. ``prompt`` contains the messages that are new since the previous turn.
 
     The first turn also names its prompt, such as ``rerank-en-3``, and every variable that filled it.
@@ -229,7 +179,7 @@ class TurnStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReplied:
+class ModelReplied(EventKind, look="reply", then="read"):
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
     Cached tokens are part of the input, reasoning tokens of the output. ``refusal`` is what the model wrote when it
@@ -261,9 +211,17 @@ class ModelReplied:
     def usage(self) -> Usage:
         return Usage(self.input_tokens, self.output_tokens, self.cost_usd, self.cached_tokens, self.reasoning_tokens)
 
+    @property
+    def requested(self) -> list[str]:
+        """The topics named in the arguments of the tool calls, as far as they can be read."""
+        return [id for call in self.tool_calls for id in topics_in(call.arguments)]
+
+    def marks(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.requested, "requested")
+
 
 @dataclass(frozen=True, slots=True)
-class TopicsRead:
+class TopicsRead(EventKind, look="read", then="read"):
     """The result of one tool call. ``omitted`` topics did not fit, ``unknown`` ids are no candidates.
 
     ``notes`` say what was wrong with the call; runs of earlier versions have ``note`` instead, in words.
@@ -279,9 +237,12 @@ class TopicsRead:
     note: str = ""
     notes: Notes = ()
 
+    def marks(self) -> Mapping[str, str]:
+        return {topic.id: "read" for topic in self.read}
+
 
 @dataclass(frozen=True, slots=True)
-class SteppedDown:
+class SteppedDown(EventKind, look="warning", is_before_wait=True):
     """The endpoint lacks a capability. ``instead`` is used from now on; for ``media``, only in this run."""
 
     kind: ClassVar[str] = "stepped_down"
@@ -291,7 +252,7 @@ class SteppedDown:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(EventKind, look="warning", is_before_wait=True):
     """A call failed and is repeated after ``wait`` seconds. ``notes`` are ``why`` as codes; tokens and dollars are what
     the failed attempt was billed, and the turn's ``ModelReplied`` includes them."""
 
@@ -306,7 +267,7 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(EventKind, lane="result", look="result", then="", is_before_wait=True):
     """Always the last event of a run.
 
     ``fallback`` is empty when the model chose; otherwise ``notes`` say what happened (runs of earlier versions have
@@ -332,6 +293,13 @@ class RunFinished:
     stopped_by: str = ""
     rerank_seconds: float = 0.0
     notes: Notes = ()
+
+    def marks(self) -> Mapping[str, str]:
+        """After a fallback what a model read and what nobody uses stays as it was: no model judged anything."""
+        used = [item.id for item in (*self.selected, *self.people, *self.artifacts)]
+        if self.fallback:
+            return dict.fromkeys(used, "instead")
+        return {**dict.fromkeys(self.dropped, "dropped"), **dict.fromkeys(used, "chosen")}
 
 
 @dataclass(frozen=True, slots=True)

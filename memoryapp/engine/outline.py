@@ -17,9 +17,9 @@ from memoryapp.engine.events import (
     RunStarted,
     Selected,
     TopicsRead,
-    Totals,
     TurnStarted,
 )
+from memoryapp.engine.kinds.values import Totals
 
 _Kind = TypeVar("_Kind", RunStarted, QueryEnriched, CandidatesFound, TurnStarted)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from memoryapp.engine.earlier import upgraded
-from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
+from memoryapp.engine.events import KINDS, CandidatesFound
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 
 
@@ -17,9 +17,12 @@ def to_wire(kind: str, payload: str) -> str:
     """The JSON text of a stored payload, converted to the format for programs."""
     if kind == CandidatesFound.kind:
         return _in_words(upgraded(json.loads(payload)))
-    if kind in (TopicsRead.kind, Answered.kind, RunFinished.kind):
-        return _in_words(json.loads(payload)) if '"notes"' in payload else payload
-    return payload
+    return _in_words(json.loads(payload)) if '"notes"' in payload and _has_words(kind) else payload
+
+
+def _has_words(kind: str) -> bool:
+    """Whether programs get the remarks of these events as sentences too, in a field beside their codes."""
+    return kind in KINDS and {"note", "notes"} <= {each.name for each in fields(KINDS[kind])}
 
 
 def _in_words(stored: Mapping[str, Any]) -> str:

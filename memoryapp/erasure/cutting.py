@@ -15,8 +15,8 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from memoryapp.curation.plans import opening
 from memoryapp.curation.settling import settle
+from memoryapp.curation.summarising import opening
 from memoryapp.curation.swapping import lock_owner
 from memoryapp.engine.text.lexical import fold
 from memoryapp.erasure.deleting import delete_media, deleted

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
-from memoryapp.curation.plans import composed_summary
+from memoryapp.curation.operations.merge import composed_summary
 from memoryapp.effect import rescoring
 from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, message_passages
 from memoryapp.effect.rescoring import Query, RescoredQuery

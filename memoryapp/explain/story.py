@@ -8,18 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    ModelReplied,
-    ReadTopic,
-    RunFinished,
-    TopicsRead,
-    TurnStarted,
-)
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, TopicsRead, TurnStarted
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.kinds.react import Answered, ToolUsed
+from memoryapp.engine.kinds.values import ReadTopic
 from memoryapp.engine.memory import parse_item_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES

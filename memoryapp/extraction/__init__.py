@@ -22,9 +22,10 @@ from memoryapp.extraction.review import (
     waiting_of_answer,
 )
 from memoryapp.extraction.sources import messages_of, sources, succession
-from memoryapp.extraction.unread import UnreadCounts, backlog, failed, retry, unread, with_due
+from memoryapp.extraction.unread import EXTRACT, UnreadCounts, backlog, failed, retry, unread, with_due
 
 __all__ = [
+    "EXTRACT",
     "UnreadCounts",
     "FindingDecided",
     "Extracted",

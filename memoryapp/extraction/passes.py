@@ -30,7 +30,7 @@ from memoryapp.extraction.facts import KnownFacts
 from memoryapp.extraction.findings import Reading
 from memoryapp.extraction.meanings import Meanings, folded
 from memoryapp.extraction.people import KnownPeople
-from memoryapp.models import AgentCall, ChatUser, Message, Topic, UnreadTopic, Work
+from memoryapp.models import AgentCall, ChatUser, Message, Topic, UnreadTopic
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
 from memoryapp.reading import content
@@ -83,7 +83,7 @@ def extract(
         topics = list(unread.due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
         if not topics:
             return Extracted()
-        with work.tracked(owner, Work.Kind.EXTRACT, worker) as steps:
+        with work.tracked(owner, unread.EXTRACT, worker) as steps:
             return _read_each(_Archivist(owner, model, embedder), topics, until, steps)
 
 

@@ -13,10 +13,17 @@ from datetime import timedelta
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from memoryapp.models import ChatUser, Topic, UnreadTopic, Work
+from memoryapp.models.work import WorkKind
 from memoryapp.operations.waits import waiting
 
+EXTRACT = WorkKind(
+    "extract",
+    gettext_lazy("Extraction"),
+    ngettext_lazy("%(done)s topic (%(percent)s %%)", "%(done)s topics (%(percent)s %%)", "n"),
+)
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
 # After more attempts than this, the topic may be at fault.
@@ -69,7 +76,7 @@ def with_due() -> QuerySet[ChatUser]:
     """Chat users who may have topics that are due; those whose last pass is longest ago come first."""
     wanted = ChatUser.objects.filter(pk__in=unread().values("owner"))
     paused = UnreadTopic.objects.filter(_pauses()).values("owner")
-    last = Work.objects.filter(owner=OuterRef("pk"), kind=Work.Kind.EXTRACT).values("at")
+    last = Work.objects.filter(owner=OuterRef("pk"), kind=EXTRACT).values("at")
     latest = Subquery(last.order_by("-at")[:1])
     return wanted.exclude(pk__in=paused).order_by(latest.asc(nulls_first=True), "pk")
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from memoryapp import work
 from memoryapp.ingestion.cutters import Cut, Cutter
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
-from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
+from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.reading import content
 from memoryapp.sessions import active
@@ -62,7 +62,7 @@ def archive(
         if not (sessions or asked):
             return Archived(0, 0, 0)
         try:
-            with work.tracked(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
+            with work.tracked(owner, work.ARCHIVE, worker, report=report) as steps:
                 done = list(_archive_each(owner, sessions, cutter, limits, steps))
         finally:
             asked.end(owner)

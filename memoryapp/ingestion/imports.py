@@ -16,13 +16,17 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from memoryapp import chat_users, work
 from memoryapp.importers import ChatFile, LeftOut, MessageRecord, Rejected, reasons
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out, take_statistics
 from memoryapp.ingestion.reading_ahead import read_ahead
-from memoryapp.models import ChatUser, ImportBatch, Message, Work
+from memoryapp.models import ChatUser, ImportBatch, Message
+from memoryapp.models.work import WorkKind
+
+IMPORT = WorkKind("import", gettext_lazy("Import"))
 
 MOST_REJECTED_KEPT = 1000
 # How many rejected and changed messages a report names; the rest are only counted.
@@ -256,7 +260,7 @@ class _Import:
         owner = chat_users.found_or_made(name)
         self.course.opened(owner)
         source = (self.course.source or self.chat.path.name)[:300]
-        row = work.tracked(owner, Work.Kind.IMPORT, self.course.worker, source, self.course.report)
+        row = work.tracked(owner, IMPORT, self.course.worker, source, self.course.report)
         batch, is_made = self._batch(owner, source)
         return _Intake(self.chat, self.course, owner, batch, self.rows.enter_context(row), is_resumed=not is_made)
 

@@ -48,9 +48,10 @@ def whole_value(value: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 STORABLE = AfterValidator(_storable)
-Label = Annotated[str, StringConstraints(min_length=1, max_length=200), STORABLE]
+_STORABLE_SCHEMA: Any = Field(json_schema_extra={"pattern": r"^[^\u0000]*$"})
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200), STORABLE, _STORABLE_SCHEMA]
 Namespace = Annotated[list[Label], Field(min_length=1, max_length=MOST_LABELS)]
-Key = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE, _STORABLE_SCHEMA]
 Whole = Annotated[dict[str, Any], AfterValidator(whole_value)]
 Value = Annotated[dict[str, Any] | None, AfterValidator(whole_value)]
 

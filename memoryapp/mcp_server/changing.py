@@ -8,8 +8,7 @@ them is retired meanwhile, the change is refused, and nothing happens twice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from django.core import signing
 from pydantic import Field, ValidationError
@@ -17,10 +16,12 @@ from pydantic import Field, ValidationError
 from memoryapp import inbox
 from memoryapp.api import edits, messages
 from memoryapp.api.access import Scope, owner_or_404
-from memoryapp.api.curation import actor_of, change_or_plan, merge_planned, move_planned, rewrite_planned, split_planned
-from memoryapp.api.shapes.curation import MergeBody, MoveBody, SplitBody, SummaryBody
+from memoryapp.api.curation import actor_of, change_or_plan
+from memoryapp.api.shapes.curation import body_of
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.messages import MessagesBody
+from memoryapp.curation import OPERATIONS
+from memoryapp.curation.operations.operation import TOPIC
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.importers.record import clean
 from memoryapp.mcp_server.caller import Memory
@@ -33,14 +34,25 @@ _VALID_SECONDS = 3_600
 _MOST_RUNS = 10
 _LONGEST = 20_000
 
-Kind = Literal["merge", "split", "rewrite", "move"]
+# The operations that programs may ask for, by their names for agents.
+_VERBS = {each.endpoint.verb: (each, each.endpoint) for each in OPERATIONS.values() if each.endpoint}
+if TYPE_CHECKING:
+    Verb = str
+else:
+    Verb = Literal[tuple(_VERBS)]
 Reason = Annotated[str, Field(max_length=500, description="why, for the people who read the history")]
 
 
-class ProposalArguments(Arguments):
-    """merge: topics, summary. split: topic, at, summaries. rewrite: topic, summary. move: messages, to, summary."""
+def _takes() -> str:
+    """``merge: topics, summary. split: topic, at, summaries.``"""
+    lists = ((verb, ", ".join(part.name for part in endpoint.takes)) for verb, (_each, endpoint) in _VERBS.items())
+    return " ".join(f"{verb}: {parts}." for verb, parts in lists)
 
-    kind: Kind
+
+class ProposalArguments(Arguments):
+    __doc__ = _takes()
+
+    kind: Verb
     topics: Annotated[list[str], Field(max_length=100, description="merge: the topics, such as Topic:42")] = []
     topic: Annotated[str, Field(max_length=60, description="split and rewrite: the topic")] = ""
     at: Annotated[list[str], Field(max_length=100, description="split: the ids of messages that begin a new part")] = []
@@ -134,27 +146,14 @@ def _proposal(memory: Memory, token: str) -> ProposalArguments:
 
 def _changed(memory: Memory, wanted: ProposalArguments, *, is_dry: bool) -> dict[str, Any]:
     """Makes a change, or plans it. Raises RequestRefused."""
+    operation, endpoint = _VERBS[wanted.kind]
+    asked = {part.name: getattr(wanted, part.name) for part in endpoint.body_takes}
+    whose = {} if TOPIC in endpoint.takes else {"user": memory.name}
     try:
-        stage, field = _staged(memory, wanted)
+        body = body_of(endpoint).model_validate({**whose, **asked, "reason": wanted.reason})
     except ValidationError as error:
         raise refused(error) from None
-    return change_or_plan(memory.grant, stage, field, wanted.reason, is_dry=is_dry)
-
-
-def _staged(memory: Memory, wanted: ProposalArguments) -> tuple[Any, str]:
-    user, reason = memory.name, wanted.reason
-    asked: dict[str, Any]
-    if wanted.kind == "merge":
-        asked = {"user": user, "topics": wanted.topics, "summary": wanted.summary, "reason": reason}
-        return partial(merge_planned, body=MergeBody.model_validate(asked)), "topics"
-    if wanted.kind == "split":
-        asked = {"at": wanted.at, "summaries": wanted.summaries, "reason": reason}
-        return partial(split_planned, id=wanted.topic, body=SplitBody.model_validate(asked)), "at"
-    if wanted.kind == "rewrite":
-        asked = {"summary": wanted.summary, "reason": reason}
-        return partial(rewrite_planned, id=wanted.topic, body=SummaryBody.model_validate(asked)), "summary"
-    asked = {"user": user, "messages": wanted.messages, "to": wanted.to, "summary": wanted.summary, "reason": reason}
-    return partial(move_planned, body=MoveBody.model_validate(asked)), "messages"
+    return change_or_plan(memory.grant, operation, endpoint, body, wanted.topic, is_dry=is_dry)
 
 
 def _looked_at(memory: Memory, wanted: ProposalArguments, token: str) -> ToolAnswer:

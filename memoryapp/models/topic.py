@@ -7,11 +7,12 @@ to the live topic.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
@@ -97,6 +98,39 @@ class TopicMessage(Owned):
         return f"{self.topic_id} ∋ {self.message_id}"
 
 
+class EditKind(str):
+    """What an edit did: the name of an operation of curation, or one of these, which the program tells from others."""
+
+    __slots__ = ()
+
+    ARCHIVE: ClassVar[EditKind]
+    MERGE: ClassVar[EditKind]
+    WITHDRAW: ClassVar[EditKind]
+    REWORD: ClassVar[EditKind]
+    UNDO: ClassVar[EditKind]
+
+
+EditKind.ARCHIVE = EditKind("archive")
+EditKind.MERGE = EditKind("merge")
+EditKind.WITHDRAW = EditKind("withdraw")
+EditKind.REWORD = EditKind("reword")
+EditKind.UNDO = EditKind("undo")
+
+# What the edits of each operation are called; curation registers its operations.
+OPERATION_KINDS: dict[str, Promise] = {}
+
+
+def edit_kinds() -> list[tuple[str, Promise]]:
+    """The choices of ``TopicEdit.kind``."""
+    return [
+        (EditKind.ARCHIVE, _("archived")),
+        *OPERATION_KINDS.items(),
+        (EditKind.WITHDRAW, _("withdrew messages")),
+        (EditKind.REWORD, _("took changed texts")),
+        (EditKind.UNDO, _("undone")),
+    ]
+
+
 class TopicEdit(Owned):
     """Topics out, topics in, over the same messages.
 
@@ -106,18 +140,9 @@ class TopicEdit(Owned):
     the topics.
     """
 
-    class Kind(models.TextChoices):
-        ARCHIVE = "archive", _("archived")
-        EDIT = "edit", _("edited")
-        MERGE = "merge", _("merged")
-        SPLIT = "split", _("split")
-        MOVE = "move", _("moved messages")
-        RESPLIT = "resplit", _("split anew")
-        WITHDRAW = "withdraw", _("withdrew messages")
-        REWORD = "reword", _("took changed texts")
-        UNDO = "undo", _("undone")
+    Kind: TypeAlias = EditKind
 
-    kind = models.CharField(_("kind"), max_length=16, choices=Kind)
+    kind = models.CharField(_("kind"), max_length=16, choices=edit_kinds)
     actor = models.CharField(_("by"), max_length=200)
     reason = models.CharField(_("reason"), max_length=500, blank=True)
     at = models.DateTimeField(_("at"), auto_now_add=True)

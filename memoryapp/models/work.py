@@ -3,9 +3,37 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from memoryapp.models.user import Owned
+
+# Every kind that a room of the memory declares, by its name.
+KINDS: dict[str, WorkKind] = {}
+MESSAGES = ngettext_lazy("%(done)s message (%(percent)s %%)", "%(done)s messages (%(percent)s %%)", "n")
+
+
+class WorkKind(str):
+    """A kind of background work, as rows name it; the room that does the work declares it, which adds it to ``KINDS``.
+
+    ``label`` names the work in sentences. ``counted`` says how much of it is done: it has the form of the number ``n``,
+    which is written as ``done``, and the share ``percent``.
+    """
+
+    label: str | Promise
+    counted: str | Promise
+
+    def __new__(cls, name: str, label: str | Promise, counted: str | Promise = MESSAGES) -> WorkKind:
+        made = super().__new__(cls, name)
+        made.label, made.counted = label, counted
+        KINDS[name] = made
+        return made
+
+
+def work_kinds() -> list[tuple[str, str | Promise]]:
+    """The kinds that were declared, with their labels."""
+    return [(str(kind), kind.label) for kind in KINDS.values()]
 
 
 class Work(Owned):
@@ -17,22 +45,13 @@ class Work(Owned):
     for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
     """
 
-    class Kind(models.TextChoices):
-        IMPORT = "import", _("Import")
-        ARCHIVE = "archive", _("Archiving")
-        EMBED = "embed", _("Embedding")
-        CONSOLIDATE = "consolidate", _("Consolidation")
-        EXTRACT = "extract", _("Extraction")
-        ARTIFACTS = "artifacts", _("Reading of files")
-        ERASE = "erase", _("Erasing")
-
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
         GOING_ON = "going_on", _("going on")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
 
-    kind = models.CharField(_("kind"), max_length=16, choices=Kind)
+    kind = models.CharField(_("kind"), max_length=16, choices=work_kinds)
     source = models.CharField(_("source"), max_length=300, blank=True)
     state = models.CharField(_("state"), max_length=16, choices=State)
     worker = models.CharField(_("worker"), max_length=100, blank=True)
@@ -57,7 +76,7 @@ class Work(Owned):
 class _Pausing(models.Model):
     """Who keeps the worker from a kind of work, and since when."""
 
-    kind = models.CharField(_("kind"), max_length=16, choices=Work.Kind)
+    kind = models.CharField(_("kind"), max_length=16, choices=work_kinds)
     by = models.CharField(_("paused by"), max_length=150)
     at = models.DateTimeField(_("paused"), auto_now_add=True)
 

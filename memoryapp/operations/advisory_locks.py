@@ -49,6 +49,17 @@ def exclusive(
             release(what, number)
 
 
+@contextmanager
+def lane(what: str, lanes: int) -> Iterator[bool]:
+    """Yields whether fewer than ``lanes`` others do this: a slow chat model must not occupy the whole worker."""
+    mine = next((number for number in range(lanes) if try_acquire(what, number)), None)
+    try:
+        yield mine is not None
+    finally:
+        if mine is not None:
+            release(what, mine)
+
+
 def release(what: str, number: int) -> None:
     _call("pg_advisory_unlock", what, number)
 

@@ -1,14 +1,20 @@
-"""Logs an outage of the database: one line a minute for a process instead of a traceback for each request or sweep."""
+"""Faults of the database in requests and sweeps.
+
+An outage is logged as one line a minute for a process, instead of a traceback each time. Another fault concerns one
+chat user, and keeps nobody else from getting their turn.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.db.backends.signals import connection_created
 
 INTERVAL = 60.0
@@ -59,6 +65,25 @@ def is_outage(error: BaseException) -> bool:
     if not isinstance(cause, psycopg.OperationalError):
         return False
     return cause.sqlstate is None or cause.sqlstate.startswith(("08", "28", "3D", "57P"))
+
+
+@contextmanager
+def others_go_on(message: str, number: int) -> Iterator[None]:
+    """Logs a fault of the database in the block, with the sentence and its number, and goes on; during an outage it is
+    raised."""
+    try:
+        yield
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
+        log_fault(message, number)
+
+
+def log_fault(message: str, number: int) -> None:
+    """Logs the exception that is being handled, and closes a connection that it left unusable."""
+    logger.exception(message, number)
+    if not connection.is_usable():
+        connection.close()
 
 
 def reason(error: BaseException) -> str:

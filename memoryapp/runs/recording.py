@@ -20,15 +20,12 @@ import psycopg
 from memoryapp.engine.events import (
     Event,
     ModelProgress,
-    Retried,
     RunFinished,
-    SteppedDown,
-    Totals,
-    TurnStarted,
     from_payload,
     raw_message,
     to_json,
 )
+from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.outline import Outline, summarise
 from memoryapp.models import Run
 from memoryapp.operations import metrics
@@ -37,9 +34,7 @@ from memoryapp.runs.notices import Announce
 from memoryapp.runs.progress import Showing
 from memoryapp.telemetry import ended
 
-# After these events the run waits for a model, or ends.
-_BEFORE_WAITING = (TurnStarted, Retried, SteppedDown, RunFinished)
-# Even without such an event, people see new events ten times a second.
+# Even without an event that is stored at once, people see new events ten times a second.
 _LATEST = 0.1
 
 # The range of the database column. An endpoint that reports more tokens must not make a run fail.
@@ -76,7 +71,7 @@ class Recorder:
         if self._writing and self._writing.done():
             await self._written()
         self._waiting.append((datetime.now(UTC), event))
-        if isinstance(event, _BEFORE_WAITING):
+        if event.is_before_wait:
             self._urgent.set()
         self._writing = self._writing or asyncio.create_task(self._write())
         if isinstance(event, RunFinished):

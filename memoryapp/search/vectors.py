@@ -20,6 +20,7 @@ import numpy as np
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, transaction
 from django.db.models import Count, QuerySet
+from django.utils.translation import gettext_lazy, ngettext_lazy
 from numpy.typing import NDArray
 
 from memoryapp import work
@@ -38,14 +39,19 @@ from memoryapp.models import (
     StoredItem,
     Topic,
     TopicVector,
-    Work,
 )
 from memoryapp.models.user import Owned
+from memoryapp.models.work import WorkKind
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
 from memoryapp.search import cards, missing
 from memoryapp.search.profiles import note_answer, profile_row
 
+EMBED = WorkKind(
+    "embed",
+    gettext_lazy("Embedding"),
+    ngettext_lazy("%(done)s passage (%(percent)s %%)", "%(done)s passages (%(percent)s %%)", "n"),
+)
 # As many texts as an endpoint takes in one request; what was paid for is stored before the next request.
 BATCH = 100
 # A text that no model refuses. If the model refuses it, the texts are not the cause.
@@ -150,7 +156,7 @@ async def _in_sight(task: _Task) -> AsyncIterator[work.JointWork]:
     totals = await sync_to_async(_totals)(task)
     # Vectors of a profile that is to take over are separate work, beside those of the serving profile.
     source = str(task.row) if task.row.asked_at and not task.row.is_serving else ""
-    joint = work.JointWork(Work.Kind.EMBED, task.worker, totals, task.report, source)
+    joint = work.JointWork(EMBED, task.worker, totals, task.report, source)
     try:
         yield joint
     except BaseException as error:
@@ -281,7 +287,7 @@ def _page(task: _Task, rows: QuerySet[Row], last: int, *fields: str) -> list[Row
 
 def _unpaused(task: _Task, rows: QuerySet[Row]) -> QuerySet[Row]:
     """The rows of chat users whose embedding is not paused."""
-    paused = Pause.objects.filter(kind=Work.Kind.EMBED).values("owner")
+    paused = Pause.objects.filter(kind=EMBED).values("owner")
     return rows if task.owner else rows.exclude(owner__in=paused)
 
 

@@ -6,7 +6,7 @@ that a person rejected is not suggested again, in either order, even if one of t
 true of a split. It imports the models, ``curation``, the passage comparison of ``effect``, and the engine.
 """
 
-from memoryapp.suggestions.accepting import accept, take_back
+from memoryapp.curation.deciding import SuggestionDecided
 from memoryapp.suggestions.clusters import (
     accept_from,
     clusters,
@@ -18,7 +18,6 @@ from memoryapp.suggestions.making import MOST_OPEN, suggest, with_unchecked
 from memoryapp.suggestions.queue import (
     LEASE,
     QueueProgress,
-    SuggestionDecided,
     decide,
     holder,
     lease,
@@ -27,6 +26,7 @@ from memoryapp.suggestions.queue import (
     progress,
     release,
     reopen,
+    take_back,
     topics_of,
 )
 from memoryapp.suggestions.verdicts import Check, check_of, evidence_with, verdict_of
@@ -38,7 +38,6 @@ __all__ = [
     "Check",
     "SuggestionDecided",
     "QueueProgress",
-    "accept",
     "accept_from",
     "check_of",
     "clusters",

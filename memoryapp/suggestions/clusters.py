@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import curation
-from memoryapp.curation import CurationError
+from memoryapp.curation import ChangeRequest, CurationError
+from memoryapp.curation.deciding import SuggestionDecided, close
 from memoryapp.curation.settling import settle
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
-from memoryapp.suggestions.queue import SuggestionDecided, holder, opened
+from memoryapp.suggestions.queue import holder, opened
 from memoryapp.suggestions.verdicts import verdict_of
 
 # The best suggestions are clustered; a memory seldom has more open ones.
@@ -120,24 +120,14 @@ def merge_cluster(owner: ChatUser, numbers: Sequence[int], user: User) -> TopicE
         raise CurationError(
             _("%(holder)s works on this one right now; nothing was decided.") % {"holder": ", ".join(sorted(others))}
         )
-    change = curation.plan_merge(owner, numbers, _summary(rows, asked))
-    edit = curation.swap(owner, change, kind=TopicEdit.Kind.MERGE, actor=user.get_username())
-    Suggestion.objects.filter(pk__in=[row.pk for row in rows]).update(
-        state=Suggestion.State.ACCEPTED,
-        decided_by=user.get_username()[:200],
-        decided_at=timezone.now(),
-        edit=edit,
-        held_by=None,
-        held_at=None,
-    )
-    settle(owner)
-    return edit
+    wanted = ChangeRequest(curation.MERGE, owner, tuple(numbers), summaries=_summaries(rows, asked))
+    return curation.make(wanted, actor=user.get_username(), accepts=rows).edit
 
 
-def _summary(rows: Sequence[Suggestion], asked: set[int]) -> str:
+def _summaries(rows: Sequence[Suggestion], asked: set[int]) -> tuple[str, ...]:
     """What the merger wrote for exactly these topics; empty where it did not."""
     verdicts = (verdict_of(row) for row in rows if asked == set(row.topics))
-    return next((verdict.summary for verdict in verdicts if verdict and verdict.summary), "")
+    return tuple(verdict.summary for verdict in verdicts if verdict and verdict.summary)[:1]
 
 
 def accept_from(owner: ChatUser, least: float, user: User) -> AcceptedClusters:
@@ -163,20 +153,11 @@ def _merges(owner: ChatUser, found: Iterable[TopicCluster], user: User) -> Itera
 def decline_cluster(owner: ChatUser, numbers: Sequence[int], user: User) -> list[int]:
     """Declines for good every open merge among these topics; returns the suggestions' numbers."""
     asked = set(numbers)
-    rows = [
-        row.pk
-        for row in opened(owner).filter(kind=Suggestion.Kind.MERGE).select_for_update(of=("self",))
-        if asked.issuperset(row.topics) and (holder(row) or user) == user
-    ]
-    Suggestion.objects.filter(pk__in=rows).update(
-        state=Suggestion.State.NEVER,
-        decided_by=user.get_username()[:200],
-        decided_at=timezone.now(),
-        held_by=None,
-        held_at=None,
-    )
+    found = opened(owner).filter(kind=Suggestion.Kind.MERGE).select_for_update(of=("self",))
+    rows = [row for row in found if asked.issuperset(row.topics) and (holder(row) or user) == user]
+    close(owner, rows, Suggestion.State.NEVER, actor=user.get_username())
     settle(owner)
-    return rows
+    return [row.pk for row in rows]
 
 
 def take_back_edits(owner: ChatUser, edits: Sequence[TopicEdit], *, actor: str) -> int:

@@ -14,20 +14,17 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
-from memoryapp.curation.change import MERGER, CurationError
+from memoryapp.curation.change import MERGER
+from memoryapp.curation.deciding import SuggestionDecided, close, decision_words
 from memoryapp.curation.settling import settle
+from memoryapp.curation.undoing import in_effect, undo
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
 from memoryapp.operations.waits import renewed
 
 LEASE = timedelta(minutes=2)
 
 State = Suggestion.State
-
-
-class SuggestionDecided(CurationError):
-    """Somebody already decided about the suggestion, or its topics no longer exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +99,21 @@ def _free_for(user: User) -> Q:
     return Q(held_by=None) | Q(held_by=user) | ~renewed("held_at", LEASE)
 
 
-@transaction.atomic
 def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit: TopicEdit | None = None) -> Suggestion:
-    """Closes it as accepted, by ``edit``, or as declined for good. Raises SuggestionDecided.
+    """Closes one suggestion as ``close`` does. Raises SuggestionDecided."""
+    return close(suggestion.owner, [suggestion], state, actor=actor, edit=edit)[0]
 
-    Other suggestions about topics that the edit retired are closed with it.
+
+@transaction.atomic
+def take_back(suggestion: Suggestion, *, actor: str) -> Suggestion:
+    """Undoes the edit that accepted the suggestion, if it is in effect, and opens the suggestion again.
+
+    Raises Depends when later edits depend on that edit, SuggestionDecided when the topics no longer exist.
     """
-    row = Suggestion.objects.select_for_update().get(pk=suggestion.pk)
-    if row.state != State.OPEN:
-        raise SuggestionDecided(_decided(row))
-    row.state, row.decided_by, row.decided_at, row.edit = state, actor[:200], timezone.now(), edit
-    row.held_by = row.held_at = None
-    row.save(update_fields=("state", "decided_by", "decided_at", "edit", "held_by", "held_at"))
-    if edit is not None:
-        settle(row.owner)
-    return row
-
-
-def _decided(row: Suggestion) -> str:
-    if row.state == State.OUTDATED:
-        return _("This suggestion is outdated: its topics have changed meanwhile.")
-    return _("%(name)s decided about this already: %(state)s.") % {
-        "name": row.decided_by,
-        "state": row.get_state_display(),
-    }
+    edit = suggestion.edit
+    if edit is not None and in_effect(suggestion.owner_id, [edit.pk]).get(edit.pk):
+        undo(suggestion.owner, edit, actor=actor)
+    return reopen(suggestion)
 
 
 @transaction.atomic
@@ -138,5 +126,5 @@ def reopen(suggestion: Suggestion) -> Suggestion:
     settle(suggestion.owner)
     suggestion.refresh_from_db()
     if suggestion.state != State.OPEN:
-        raise SuggestionDecided(_decided(suggestion))
+        raise SuggestionDecided(decision_words(suggestion))
     return suggestion

@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.compare.marks import marks
 from memoryapp.compare.states import SHOWN
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished
@@ -147,12 +146,12 @@ def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> Ran
 
 def states_of(events: Iterable[Event]) -> dict[str, str]:
     """What became of each topic in the end, by the last mark that it got."""
-    return {id: state for event in events for id, state in marks(event).items()}
+    return {id: state for event in events for id, state in event.marks().items()}
 
 
 def _read(events: Iterable[Event]) -> list[str]:
     """The topics that were read, in the order of reading."""
-    return list(dict.fromkeys(id for event in events for id, mark in marks(event).items() if mark == "read"))
+    return list(dict.fromkeys(id for event in events for id, mark in event.marks().items() if mark == "read"))
 
 
 def _columns(orders: Mapping[str, Sequence[str]]) -> dict[str, float]:

@@ -1,15 +1,15 @@
 """The form of a change of topics: what was sent, what the change would do, and how it is made.
 
-All pages that change topics send the same fields (``ChangeForm``). They become a ``StagedChange``, which is shown first
-and made by ``commit``; its toast leads back. The form contains the topic numbers that the page showed, so a change that
-somebody made meanwhile is noticed and not overwritten.
+All pages that change topics send the same fields (``ChangeForm``). They become a request to curation, whose change is
+shown first and made by ``commit``; its toast leads back. The form contains the topic numbers that the page showed, so
+a change that somebody made meanwhile is noticed and not overwritten.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -17,24 +17,15 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp import curation, suggestions
-from memoryapp.curation.change import MOST_MESSAGES, MOST_REASON_CHARS, MOST_TOPICS, Change, CurationError
-from memoryapp.curation.plans import Summarise
-from memoryapp.curation.swapping import check_live
+from memoryapp import curation
+from memoryapp.curation import OPERATIONS, Change, ChangeRequest, CurationError
+from memoryapp.curation.change import MOST_MESSAGES, MOST_REASON_CHARS, MOST_TOPICS
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit, TopicMessage
+from memoryapp.models import ChatUser, Suggestion, TopicEdit, TopicMessage
 from rerankui import toasts
 from rerankui.addresses import undo_address
 from rerankui.curation.change_words import made_words
 
-KINDS = {
-    "edit": TopicEdit.Kind.EDIT,
-    "merge": TopicEdit.Kind.MERGE,
-    "split": TopicEdit.Kind.SPLIT,
-    "move": TopicEdit.Kind.MOVE,
-    "resplit": TopicEdit.Kind.RESPLIT,
-}
-OF_ONE_TOPIC = {"edit", "split", "resplit"}
 LARGEST_NUMBER = 2**63 - 1
 
 
@@ -82,17 +73,10 @@ def _draft(item: Mapping[str, Any]) -> TopicDraft:
 
 @dataclass(frozen=True, slots=True)
 class StagedChange:
-    """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` the page to show then, if not the new topic.
+    """What is asked for, and the change that it would make."""
 
-    ``moved`` is how many messages a move takes to another topic.
-    """
-
-    op: str
+    request: ChangeRequest
     change: Change
-    moved: int = 0
-    reason: str = ""
-    after: str = ""
-    suggestion: int | None = None
 
 
 class ChangeForm(forms.Form):
@@ -104,7 +88,7 @@ class ChangeForm(forms.Form):
     split again.
     """
 
-    op = forms.ChoiceField(choices=[(name, name) for name in KINDS])
+    op = forms.ChoiceField(choices=lambda: [(name, name) for name in OPERATIONS])
     topics = NumbersField(required=False)
     summary = TextsField(required=False)
     at = NumbersField(required=False)
@@ -116,63 +100,31 @@ class ChangeForm(forms.Form):
     next = forms.CharField(required=False, max_length=2_000)
     suggestion = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_NUMBER)
 
-    def staged(self, owner: ChatUser, summarise: Summarise) -> StagedChange:
-        """The change asked for, by a form that is valid. Raises CurationError, Stale, and what ``summarise`` raises."""
+    def wanted(self, owner: ChatUser) -> ChangeRequest:
+        """What a valid form asks for. Raises CurationError."""
         sent = self.cleaned_data
         if not sent["topics"]:
             raise CurationError(_("Say which topics to change."))
-        _check_seen(owner, sent["topics"])
-        change = _PLANS[sent["op"]](owner, sent, summarise)
-        return StagedChange(
-            op=sent["op"],
-            change=_with_summaries(change, sent["summary"]),
-            moved=len(_messages_to_move(owner, sent)) if sent["op"] == "move" else 0,
-            reason=sent["reason"],
-            after=sent["next"],
-            suggestion=sent["suggestion"],
+        return ChangeRequest(
+            OPERATIONS[sent["op"]],
+            owner,
+            tuple(sent["topics"]),
+            messages=tuple(_messages(owner, sent)),
+            to=sent["to"][0] if sent["to"] else None,
+            at=tuple(sent["at"]),
+            summaries=tuple(sent["summary"]),
+            parts=tuple(sent["parts"]),
         )
 
-
-def _check_seen(owner: ChatUser, ids: Sequence[int]) -> None:
-    check_live(owner, ids, dict(Topic.objects.of(owner).filter(pk__in=ids).values_list("pk", "is_live")))
-
-
-def _edit(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
-    return curation.plan_edit(owner, sent["topics"][0], "".join(sent["summary"][:1]))
+    def staged(self, owner: ChatUser) -> StagedChange:
+        """Raises CurationError, Stale."""
+        wanted = self.wanted(owner)
+        return StagedChange(wanted, curation.plan(wanted))
 
 
-def _merge(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
-    return curation.plan_merge(owner, sent["topics"], "".join(sent["summary"][:1]))
-
-
-def _split(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
-    given = sent["summary"] if len(sent["summary"]) == len(sent["at"]) + 1 else ()
-    return curation.plan_split(owner, sent["topics"][0], sent["at"], given, summarise=summarise)
-
-
-def _move(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
-    to = sent["to"][0] if sent["to"] else None
-    own = sent["summary"][-1] if sent["summary"] and to is None else ""
-    return curation.plan_move(owner, _messages_to_move(owner, sent), to, own, summarise=summarise)
-
-
-def _messages_to_move(owner: ChatUser, sent: Mapping[str, Any]) -> Sequence[int]:
+def _messages(owner: ChatUser, sent: Mapping[str, Any]) -> Sequence[int]:
     chosen: Sequence[int] = sent["messages"]
     return _with_following(owner, sent["topics"], chosen) if sent["following"] and chosen else chosen
-
-
-def _resplit(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
-    drafts = sent["parts"] or _split(owner, sent, summarise).put
-    return curation.plan_resplit(owner, sent["topics"][0], drafts)
-
-
-_PLANS: dict[str, Callable[[ChatUser, Mapping[str, Any], Summarise], Change]] = {
-    "edit": _edit,
-    "merge": _merge,
-    "split": _split,
-    "move": _move,
-    "resplit": _resplit,
-}
 
 
 def _with_following(owner: ChatUser, topics: Sequence[int], chosen: Sequence[int]) -> list[int]:
@@ -183,14 +135,6 @@ def _with_following(owner: ChatUser, topics: Sequence[int], chosen: Sequence[int
     return list(dict.fromkeys([*chosen, *ids[first:]]))
 
 
-def _with_summaries(change: Change, summaries: Sequence[str]) -> Change:
-    """The change with the summaries that people wrote, if there is one for each topic."""
-    if len(summaries) != len(change.put):
-        return change
-    pairs = zip(change.put, summaries, strict=True)
-    return replace(change, put=tuple(replace(draft, summary=summary or draft.summary) for draft, summary in pairs))
-
-
 def retarget(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> list[tuple[str, str]] | None:
     """The same request for the topics that replaced those it was about; None when they cannot be determined.
 
@@ -199,7 +143,8 @@ def retarget(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> lis
     sent = form.cleaned_data
     topics = [now for number in sent["topics"] for now in successors.get(number, (number,))]
     topics = list(dict.fromkeys(topics))
-    if not topics or sent["op"] == "resplit" or (sent["op"] in OF_ONE_TOPIC and len(topics) > 1):
+    repeats = OPERATIONS[sent["op"]].repeats
+    if not topics or repeats == "none" or (repeats == "one" and len(topics) > 1):
         return None
     to = [now for number in sent["to"] for now in successors.get(number, (number,))[:1]]
     return fields_of(form, topics=topics, to=to)
@@ -217,14 +162,10 @@ def fields_of(form: ChangeForm, **other: Sequence[int]) -> list[tuple[str, str]]
     return fields
 
 
-def commit(request: HttpRequest, owner: ChatUser, staged: StagedChange) -> TopicEdit:
+def commit(request: HttpRequest, owner: ChatUser, form: ChangeForm) -> TopicEdit:
     """Makes the change in the name of the operator and shows its toast. Raises CurationError, Stale."""
-    kind, actor, reason = KINDS[staged.op], request.user.get_username(), staged.reason
-    accepted = Suggestion.objects.filter(owner=owner, pk=staged.suggestion or 0).first()
-    if accepted:
-        edit = suggestions.accept(accepted, staged.change, kind=kind, actor=actor, reason=reason)
-    else:
-        edit = curation.swap(owner, staged.change, kind=kind, actor=actor, reason=reason)
-    sentence = made_words(edit.kind, staged.change, staged.moved)
-    toasts.add(request, sentence, undo_address(edit, staged.after), _("Undo"))
-    return edit
+    wanted, sent = form.wanted(owner), form.cleaned_data
+    accepted = list(Suggestion.objects.filter(owner=owner, pk=sent["suggestion"] or 0))
+    made = curation.make(wanted, actor=request.user.get_username(), reason=sent["reason"], accepts=accepted)
+    toasts.add(request, made_words(wanted, made.change), undo_address(made.edit, sent["next"]), _("Undo"))
+    return made.edit

@@ -5,14 +5,13 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from memoryapp.curation import MERGER, Change
+from memoryapp.curation import MERGER, Change, ChangeRequest
 from memoryapp.engine.memory import topic_id
 from memoryapp.ingestion.archiving import ARCHIVIST
-from memoryapp.models import AgentCall, TopicEdit
+from memoryapp.models import AgentCall
 from memoryapp.transfer import RESTORED
 from rerankui.text import counts
 
-Kind = TopicEdit.Kind
 MOST_SIZES = 8
 
 
@@ -29,29 +28,14 @@ def actor_words(actor: str) -> str:
     return words.get(actor, actor)
 
 
-def would_words(kind: str, change: Change, moved: int = 0) -> str:
+def would_words(request: ChangeRequest, change: Change) -> str:
     """What will happen: ``3 topics with 214 messages become one.``"""
-    facts = _facts(change, moved)
-    if kind == Kind.EDIT:
-        return _("The summary changes; the topic keeps its messages (%(messages)s).") % facts
-    if kind == Kind.MERGE:
-        return _("%(topics)s with %(messages)s become one.") % facts
-    if kind == Kind.MOVE:
-        return _("%(moved)s to another topic; %(before)s today, %(after)s then. None is lost.") % facts
-    return _("%(named)s becomes %(after)s: %(sizes)s messages.") % facts
+    return str(request.operation.words.would) % _facts(request, change)
 
 
-def made_words(kind: str, change: Change, moved: int = 0) -> str:
-    """What was done, for a toast: ``Merged 3 topics, 214 messages``."""
-    facts = _facts(change, moved)
-    sentences = {
-        Kind.EDIT: _("Changed the summary of %(named)s"),
-        Kind.MERGE: _("Merged %(topics)s, %(messages)s"),
-        Kind.MOVE: _("Moved %(messages_moved)s: %(before)s became %(after)s"),
-        Kind.SPLIT: _("Split %(named)s into %(after)s: %(sizes)s messages"),
-        Kind.RESPLIT: _("Split %(named)s anew into %(after)s: %(sizes)s messages"),
-    }
-    return sentences[Kind(kind)] % facts
+def made_words(request: ChangeRequest, change: Change) -> str:
+    """What was done, for a toast: ``Merged 3 topics, 214 messages``"""
+    return str(request.operation.words.made) % _facts(request, change)
 
 
 def parts_words(sizes: list[int]) -> str:
@@ -59,8 +43,8 @@ def parts_words(sizes: list[int]) -> str:
     return _("%(topics)s: %(sizes)s messages") % {"topics": _topics(len(sizes)), "sizes": _listed(sizes)}
 
 
-def _facts(change: Change, moved: int) -> dict[str, str]:
-    sizes = [len(draft.messages) for draft in change.put]
+def _facts(request: ChangeRequest, change: Change) -> dict[str, str]:
+    sizes, moved = [len(draft.messages) for draft in change.put], len(request.messages)
     return {
         "named": ", ".join(map(topic_id, change.out[:5])),
         "topics": _topics(len(change.out)),

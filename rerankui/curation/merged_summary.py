@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memoryapp import curation
-from memoryapp.curation import Change
+from memoryapp.curation import MERGE, Change, ChangeRequest
 from memoryapp.models import ChatUser, Topic
 
 COMPOSED = "composed"
@@ -19,10 +19,12 @@ MODEL = "model"
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """The ``chosen`` one, a topic's number, ``COMPOSED`` or ``MODEL``; ``change`` has the summary of the field."""
+    """The ``chosen`` one, a topic's number, ``COMPOSED`` or ``MODEL``; ``request`` and ``change`` have the summary of
+    the field."""
 
     chosen: str
     composed: str
+    request: ChangeRequest
     change: Change
 
     @property
@@ -35,10 +37,12 @@ def survivor(owner: ChatUser, topics: Sequence[Topic], chosen: str, written: str
 
     Raises CurationError, Stale, as a merge does.
     """
-    change = curation.plan_merge(owner, [topic.pk for topic in topics])
+    wanted = ChangeRequest(MERGE, owner, tuple(topic.pk for topic in topics))
+    change = curation.plan(wanted)
     merged = change.put[0]
     of = {str(topic.pk): topic.summary for topic in topics} | ({MODEL: proposed} if proposed else {})
     kept = chosen if chosen in of else COMPOSED
     is_own = bool(written) and written not in (merged.summary, proposed)
     summary = written if is_own else of.get(kept) or merged.summary
-    return Survivor(kept, merged.summary, replace(change, put=(replace(merged, summary=summary),)))
+    changed = replace(change, put=(replace(merged, summary=summary),))
+    return Survivor(kept, merged.summary, replace(wanted, summaries=(summary,)), changed)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import consolidation, proposals, suggestions
-from memoryapp.curation.plans import opening
+from memoryapp.curation.summarising import opening
 from memoryapp.models import ChatUser, Message, Suggestion
 from memoryapp.reading import content
 from rerankui.curation.decisions import Around, seconds_each

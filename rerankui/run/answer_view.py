@@ -22,10 +22,10 @@ from memoryapp.engine.strategies import ANSWERING
 from memoryapp.models import Judgement, Message, Run, RunProgress, Topic
 from memoryapp.runs.answer_document import answer_of
 from memoryapp.runs.following import StoredEvent
+from rerankui.run.activity import activity_after, turn_of
 from rerankui.run.notes import remarks
 from rerankui.run.outcomes import outcome
 from rerankui.run.passages_view import OPEN, passages
-from rerankui.run.stages import stage_after, turn_of
 from rerankui.text.cited import Link, cited_text
 
 # What a strategy does, in the words of a person who asks.
@@ -101,7 +101,7 @@ def answer_context(
         "nearest": _nearest(run, outline) if answered and answered.outcome == "refused" else [],
         "end": _end(answered, finished),
         "outcome": outcome(events) if finished and not answered else None,
-        "stage": stage_after(last, _turn(events)),
+        "activity": activity_after(last, _turn(events)),
         "progress": None if finished else progress,
         "is_live": finished is None,
         "verdict": _verdict(run, user) if answered and finished else None,

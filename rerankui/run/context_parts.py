@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import ContextPart, RunFinished
+from memoryapp.engine.events import RunFinished
+from memoryapp.engine.kinds.values import ContextPart
 
 WIDTH = 1000
 _NAMES: dict[str, Promise] = {

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memoryapp.engine.events import Piece
 from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.strategies.react.coverage import terms_of

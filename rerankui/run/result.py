@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import Piece, RunFinished, Selected
+from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.models import Message, Run
 from rerankui.run.rank_lines import RankLines, rank_lines
 

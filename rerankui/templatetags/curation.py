@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memoryapp.browsing.topic_counts import TopicCounts
+from memoryapp.curation import OPERATIONS
 from memoryapp.models import Message, TopicEdit
 from rerankui.curation.change_words import actor_words
 
@@ -38,6 +39,12 @@ def origin(holders: Mapping[int, Sequence[int]], topic: int) -> dict[str, object
     """Where the messages of ``topic`` are today; ``holders`` are live topics by the number they follow."""
     now = holders.get(topic, ())
     return {"topic": topic, "holders": now[:MOST_HOLDERS], "more": len(now[MOST_HOLDERS:]), "is_live": topic in now}
+
+
+@register.inclusion_tag("partials/curation/bench_buttons.html")
+def bench_buttons(ticked: str) -> dict[str, object]:
+    """The operations that are offered for ``cuts`` between messages or for ``chosen`` messages."""
+    return {"operations": [each for each in OPERATIONS.values() if each.bench and each.bench.ticked == ticked]}
 
 
 @register.simple_tag

@@ -16,11 +16,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.notes import Note
-from memoryapp.pipeline import PipelineStage
+from memoryapp.pipeline import STAGES
+from memoryapp.pipeline.shown import PipelineStage
+from memoryapp.pipeline.stage import StageWords
 from rerankui.run.notes import sentence_of
 from rerankui.text import embedding_words
 from rerankui.text.counts import grouped
-from rerankui.text.stage_words import WORDS, StageWords, chat_model_of, served_by
 
 register = template.Library()
 
@@ -32,7 +33,7 @@ _HOUR = (
 
 @register.filter
 def stage_words(name: str) -> StageWords:
-    return WORDS[name]
+    return STAGES[name].words
 
 
 @register.filter
@@ -43,7 +44,7 @@ def waits(words: StageWords, n: int) -> str:
 
 @register.simple_tag
 def stage_name(name: str) -> str | Promise:
-    return WORDS[name].name
+    return STAGES[name].words.name
 
 
 register.filter("successor_words", embedding_words.successor_words)
@@ -52,12 +53,14 @@ register.filter("undecided_words", embedding_words.undecided_words)
 
 @register.simple_tag(takes_context=True)
 def served(context: Context, stage: PipelineStage) -> str:
-    return served_by(stage.name, context["profile"])
+    """Which model does the work of a stage, or that none does, as the settings are."""
+    served_by = stage.stage.served_by
+    return served_by(context["profile"]) if served_by else stage.stage.words.chat_model
 
 
 @register.simple_tag
 def chat_model(stage: str) -> str:
-    return chat_model_of(stage)
+    return STAGES[stage].words.chat_model
 
 
 @register.filter

@@ -17,17 +17,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, pgettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.compare.marks import ids_in
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.trial import TrialFinding
-from memoryapp.engine.events import (
-    MediaItem,
-    PromptMessage,
-    QueryEnriched,
-    ToolCall,
-    Totals,
-)
+from memoryapp.engine.events import MediaItem, PromptMessage, QueryEnriched, ToolCall
+from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
+from memoryapp.engine.text.answers import topics_in
 from memoryapp.models import Run
 from rerankui.run import legend
 from rerankui.run.foreign import chosen_words
@@ -338,12 +333,12 @@ def day_of(text: str) -> str:
 
 @register.filter
 def asked_ids(call: ToolCall) -> list[str]:
-    return ids_in(call.arguments)
+    return topics_in(call.arguments)
 
 
 @register.filter
 def asked_count(call: ToolCall) -> int:
-    return len(ids_in(call.arguments))
+    return len(topics_in(call.arguments))
 
 
 @register.filter

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.models import EmbeddingProfile
-from memoryapp.pipeline import Successor
+from memoryapp.pipeline.embed import Successor
 
 
 def successor_words(successor: Successor) -> str:

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_POST, require_safe
 from memoryapp import work
 from memoryapp.browsing import profiles as browsing
 from memoryapp.browsing.similarities import measured
-from memoryapp.models import EmbeddingProfile, Role, Work
-from memoryapp.search import profiles
+from memoryapp.models import EmbeddingProfile, Role
+from memoryapp.search import profiles, vectors
 from rerankui.access import requires
 from rerankui.forms import ThresholdsForm
 from rerankui.pages import show
@@ -29,7 +29,7 @@ def embedding(request: HttpRequest) -> HttpResponse:
         "states": states,
         "is_changing": any(state.is_wanted and not state.row.is_serving for state in states),
         "is_at_work": any(state.is_being_made or (state.row.is_serving and state.forecast) for state in states),
-        "current": work.current(None, Work.Kind.EMBED),
+        "current": work.current(None, vectors.EMBED),
     }
     return show(request, "pages/embedding.html", "partials/embedding/profiles.html", context)
 

@@ -16,9 +16,10 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp import work
 from memoryapp.browsing import costs
-from memoryapp.models import ChatUser, Role, Work
+from memoryapp.models import ChatUser, Role
 from memoryapp.operations import heartbeats
-from memoryapp.pipeline import stages
+from memoryapp.pipeline import STAGES
+from memoryapp.pipeline.shown import stages
 from memoryapp.search.profiles import serving_profile, undecided
 from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
 from rerankui.addresses import next_address
@@ -86,7 +87,7 @@ def _change_ones(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 def _retried(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """An archive is asked for again; what else fails is tried again by the next sweep, without anybody's request."""
-    if paused := work.pause_sentence(Work.Kind.ARCHIVE, owner):
+    if paused := work.pause_sentence(work.ARCHIVE, owner):
         messages.warning(request, paused)
     else:
         work.ask_to_archive(owner, request.user.get_username())
@@ -95,11 +96,11 @@ def _retried(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 def _changed(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
-    stage = request.POST.get("pause") or request.POST.get("resume", "")
-    # An erasure names nobody, so it is paused for all or not at all.
-    if stage not in Work.Kind.values or (owner and stage == Work.Kind.ERASE):
+    stage = STAGES.get(request.POST.get("pause") or request.POST.get("resume", ""))
+    kind = stage and stage.kind
+    # What names nobody is paused for all or not at all.
+    if not stage or not kind or (owner and stage.names_nobody):
         return HttpResponseBadRequest(_("Say which stage is to be paused or resumed."))
-    kind = Work.Kind(stage)
     if "pause" in request.POST:
         work.pause(kind, request.user.get_username(), owner)
         messages.success(request, _("%(stage)s is paused: no new work starts.") % {"stage": kind.label})

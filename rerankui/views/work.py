@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import work
 from memoryapp.ingestion import archiving
-from memoryapp.models import ChatUser, Message, Role, Work
+from memoryapp.models import ChatUser, Message, Role
 from memoryapp.sessions.active import limits
 from memoryapp.sessions.cutting import Session
 from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
@@ -70,7 +70,7 @@ def memory_work(request: HttpRequest, owner: int) -> HttpResponse:
 @requires(Role.CURATOR)
 def _archive_now(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Asks the worker to archive every session of this memory, those that may still go on too."""
-    if paused := work.pause_sentence(Work.Kind.ARCHIVE, owner):
+    if paused := work.pause_sentence(work.ARCHIVE, owner):
         messages.warning(request, paused)
     else:
         work.ask_to_archive(owner, request.user.get_username())
@@ -103,7 +103,7 @@ def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
     now, count = timezone.now(), Message.objects.of(owner).active().count()
     shown = sessions[:SESSIONS_SHOWN]
     listed = sum(len(session.messages) for session in shown)
-    archive = next((item for item in work.unfinished(_only(owner)) if item.work.kind == Work.Kind.ARCHIVE), None)
+    archive = next((item for item in work.unfinished(_only(owner)) if item.work.kind == work.ARCHIVE), None)
     is_asked = bool(archive and archive.work.asked_at)
     return {
         "sessions": [_shown_session(session, now) for session in shown],
@@ -111,7 +111,7 @@ def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
         "waiting_count": count,
         "latest": Message.objects.of(owner).active().order_by("-sent_at", "-id")[:MESSAGES_SHOWN],
         "archive": archive,
-        "paused": work.pause_sentence(Work.Kind.ARCHIVE, owner),
+        "paused": work.pause_sentence(work.ARCHIVE, owner),
         "is_asked": is_asked,
         "is_archived_now": is_asked or bool(archive and archive.is_going_on),
         "may_archive": operator_of(request).may(Role.CURATOR),

@@ -8,7 +8,8 @@ from django.db.models import Model
 from django.utils import timezone
 
 from memoryapp.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer
-from memoryapp.engine.events import CandidatesFound, Piece, QueryEnriched, RunFinished, Selected, to_payload
+from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, Selected, to_payload
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, EditedTopic, Message, Run, RunEvent, Topic, TopicEdit, TopicMessage
 from tests.conftest import candidate

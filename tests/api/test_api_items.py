@@ -182,6 +182,14 @@ async def test_what_cannot_be_kept_is_refused_with_a_sentence(client: AsyncClien
     assert not await StoredItem.objects.aexists()
 
 
+@pytest.mark.parametrize(("given", "status"), [(5, 200), (5.0, 200), (5.5, 422), (True, 422), ("5", 422)])
+async def test_how_many_items_are_wanted_is_a_whole_number(client: AsyncClient, given: object, status: int) -> None:
+    for address in ("search", "namespaces"):
+        body = {"user": "anna", "limit": given}
+        answer = await client.post(f"/v1/items/{address}", body, content_type="application/json")
+        assert answer.status_code == status, answer.content
+
+
 async def test_more_than_there_is_room_for_is_refused_whole(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

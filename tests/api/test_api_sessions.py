@@ -14,8 +14,9 @@ from memoryapp import tasks, work
 from memoryapp.api import sessions
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.topics import IngestionError
-from memoryapp.models import ChatUser, Message, Topic, Work
+from memoryapp.models import ChatUser, Message, Topic
 from memoryapp.operations.database import in_thread
+from memoryapp.work import ARCHIVE
 from tests.support.api_client import token_for
 from tests.support.clock import PATIENCE
 
@@ -85,9 +86,9 @@ async def test_what_cannot_be_archived_is_said_and_the_next_close_works(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await say(client, FACT)
-    await sync_to_async(work.pause)(Work.Kind.ARCHIVE, "ada")
+    await sync_to_async(work.pause)(ARCHIVE, "ada")
     assert (await closed(client)).status_code == 409
-    await sync_to_async(work.resume)(Work.Kind.ARCHIVE)
+    await sync_to_async(work.resume)(ARCHIVE)
 
     def refuse(*_given: Any) -> list[Topic]:
         raise IngestionError("The splitter is out of order.")

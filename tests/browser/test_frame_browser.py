@@ -164,7 +164,7 @@ def numbers(page: Page, anna: ChatUser) -> dict[str, object]:
     topic, person = Topic.objects.earliest("pk"), Person.objects.earliest("pk")
     fact, artifact = Fact.objects.earliest("pk"), Artifact.objects.earliest("pk")
     change = curation.plan_edit(anna, topic.pk, "A summary of one's own")
-    made = curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada")
+    made = curation.swap(anna, change, kind="edit", actor="ada")
     renamed = knowledge.edit(anna, person, {"bio": "A vet."}, actor="ada")
     batch = ImportBatch.objects.create(owner=anna, source="chat.jsonl")
     message_of(anna, "Imported", minutes=9_000, batch=batch)

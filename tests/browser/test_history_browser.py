@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memoryapp import curation, knowledge
-from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role, Topic, TopicEdit
+from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role, Topic
 from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
 from tests.support.browsing import press
@@ -78,9 +78,9 @@ def test_a_slower_editor_sees_both_changes_and_saves_over(page: Page, anna: Chat
 
 def test_history_is_narrowed_walked_and_undone(page: Page, anna: ChatUser) -> None:
     topic = talk(anna, ("Cats", ["A cat?"]))[0]
-    first = curation.swap(anna, curation.plan_edit(anna, topic.pk, "Cats 2"), kind=TopicEdit.Kind.EDIT, actor="ada")
+    first = curation.swap(anna, curation.plan_edit(anna, topic.pk, "Cats 2"), kind="edit", actor="ada")
     again = curation.plan_edit(anna, curation.put_in(first)[0].pk, "Cats 3")
-    curation.swap(anna, again, kind=TopicEdit.Kind.EDIT, actor="bob")
+    curation.swap(anna, again, kind="edit", actor="bob")
     page.goto(f"/memory/{anna.pk}/history/")
     expect(page.locator(".entry-row")).to_have_count(2)
     page.get_by_text("The program archived on its own").click()

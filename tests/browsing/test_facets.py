@@ -13,7 +13,7 @@ from django.test import Client
 
 from memoryapp.curation import plan_edit, put_in, swap
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
-from memoryapp.models import ChatUser, Fact, Person, Run, Topic, TopicEdit
+from memoryapp.models import ChatUser, Fact, Person, Run, Topic
 from tests.conftest import candidate
 from tests.support.answering import record
 from tests.support.browsing import BEGAN, cost, get, grow, rows, run_of, topic_of
@@ -44,7 +44,7 @@ def topics(anna: ChatUser) -> list[Topic]:
         importance=9,
         created_at=BEGAN,
     )
-    edit = swap(anna, plan_edit(anna, made[2].pk, "Honey cake"), kind=TopicEdit.Kind.EDIT, actor="cora")
+    edit = swap(anna, plan_edit(anna, made[2].pk, "Honey cake"), kind="edit", actor="cora")
     return [*made[:2], *put_in(edit)]
 
 

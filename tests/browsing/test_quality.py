@@ -22,7 +22,6 @@ from memoryapp.models import (
     Person,
     Run,
     Topic,
-    TopicEdit,
 )
 from tests.conftest import candidate, signed_in
 from tests.support.answering import record
@@ -45,7 +44,7 @@ def memory(anna: ChatUser) -> list[Topic]:
         topic_of(anna, "A knee", ["My knee hurts"], day=41),
         topic_of(anna, "Knee", ["And the other"], day=42),
     ]
-    edit = swap(anna, plan_edit(anna, made[3].pk, "A knee"), kind=TopicEdit.Kind.EDIT, actor="cora")
+    edit = swap(anna, plan_edit(anna, made[3].pk, "A knee"), kind="edit", actor="cora")
     for message in Message.objects.of(anna):
         _passage(anna, message)
     message_of(anna, "And the parcel", minutes=99_999)

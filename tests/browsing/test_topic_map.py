@@ -15,7 +15,7 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.browsing.topic_map import last_run, topic_map
 from memoryapp.engine.projection import project
-from memoryapp.models import ChatUser, EmbeddingProfile, Operator, RunEvent, Topic, TopicEdit, TopicVector
+from memoryapp.models import ChatUser, EmbeddingProfile, Operator, RunEvent, Topic, TopicVector
 from tests.conftest import signed_in
 from tests.support.browsing import cost, get, grow, run_of, topic_of
 
@@ -83,7 +83,7 @@ def test_retired_topics_and_those_of_others_are_on_no_map(anna: ChatUser, boris:
     for owner in (anna, boris):
         placed(owner, [t for t in topics if t.owner == owner], np.eye(3, dtype=np.float32)[: 3 if owner == anna else 1])
     change = curation.plan_edit(anna, topics[0].pk, "Said anew")
-    curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada")
+    curation.swap(anna, change, kind="edit", actor="ada")
     assert [place.topic.pk for place in topic_map(anna).points] == [topics[2].pk, topics[1].pk]
 
 
@@ -138,7 +138,7 @@ def test_the_last_run_lights_the_topics_that_hold_what_it_read_today(anna: ChatU
     run_of(anna, topics[1])
     run = run_of(anna, topics[0])
     change = curation.plan_edit(anna, topics[0].pk, "Said anew")
-    [now] = curation.put_in(curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada"))
+    [now] = curation.put_in(curation.swap(anna, change, kind="edit", actor="ada"))
     lit = last_run(anna)
     assert lit is not None
     assert (lit.run, lit.read, lit.chosen) == (run, {now.pk}, {now.pk})

@@ -20,7 +20,6 @@ from memoryapp.models import (
     PassageVector,
     Role,
     Topic,
-    TopicEdit,
     TopicVector,
 )
 from memoryapp.search import vectors
@@ -85,9 +84,9 @@ def test_summaries_are_written_again_and_one_undo_brings_the_old_ones_back(
 def test_what_people_made_and_what_is_gone_is_left_as_it_is(
     anna: ChatUser, topics: list[Topic], merger: Merger
 ) -> None:
-    edit = swap(anna, plan_edit(anna, topics[0].pk, "By hand"), kind=TopicEdit.Kind.EDIT, actor="dora")
+    edit = swap(anna, plan_edit(anna, topics[0].pk, "By hand"), kind="edit", actor="dora")
     work = asked(anna, [*put_in(edit), *topics[1:]])
-    swap(anna, plan_edit(anna, topics[1].pk, "Meanwhile"), kind=TopicEdit.Kind.EDIT, actor="dora")
+    swap(anna, plan_edit(anna, topics[1].pk, "Meanwhile"), kind="edit", actor="dora")
     tasks.carry_on_bulk()
     assert sorted(states(work)) == [State.DONE, State.UNCHANGED, State.UNCHANGED]
     assert summaries(anna) == [SUMMARY, "By hand", "Meanwhile"]
@@ -119,14 +118,14 @@ def test_a_killed_process_leaves_nothing_half_done_and_the_next_goes_on(
     anna: ChatUser, topics: list[Topic], merger: Merger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = asked(anna, topics)
-    swapped = carrying_out.curation.swap
+    make = carrying_out.curation.make
 
-    def killed(*args: Any, **kwargs: Any) -> TopicEdit:
-        swapped(*args, **kwargs)
+    def killed(*args: Any, **kwargs: Any) -> None:
+        make(*args, **kwargs)
         raise SystemExit
 
     with monkeypatch.context() as dying:
-        dying.setattr(carrying_out.curation, "swap", killed)
+        dying.setattr(carrying_out.curation, "make", killed)
         with pytest.raises(SystemExit):
             bulk.carry_on(work)
     assert states(work) == [State.WAITING] * 3

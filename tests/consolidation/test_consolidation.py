@@ -203,7 +203,7 @@ class TestVerdicts:
         placed(automatic, 0, 1, 90, 91, 180, 181)
         merger = Merger(verdict(should_merge=False))
         assert [passed(automatic, merger).judged for _ in range(3)] == [2, 1, 0]
-        row = Work.objects.get(owner=automatic, kind=Work.Kind.CONSOLIDATE)
+        row = Work.objects.get(owner=automatic, kind="consolidate")
         assert (row.state, row.done, row.share) == ("done", 1, 1.0)
 
     def test_merges_are_measured(self, automatic: ChatUser, django_capture_on_commit_callbacks: Any) -> None:
@@ -324,7 +324,7 @@ class TestFailures:
             rested(timedelta(minutes=minutes))
             refused(automatic, away, LLMError)
         assert len(away.asked) == 4
-        row = Work.objects.get(owner=automatic, kind=Work.Kind.CONSOLIDATE)
+        row = Work.objects.get(owner=automatic, kind="consolidate")
         assert (row.state, row.fault) == ("failed", "The endpoint is away.")
         rested()
         assert passed(automatic, Merger()) == Pass(judged=2, merged=2)

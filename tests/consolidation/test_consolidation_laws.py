@@ -80,14 +80,14 @@ class World:
             case "pass":
                 self.do_pass()
             case "edit":
-                self.swap(TopicEdit.Kind.EDIT, curation.plan_edit(self.owner, topic.pk, f"by hand {number}"))
+                self.swap("edit", curation.plan_edit(self.owner, topic.pk, f"by hand {number}"))
             case "merge":
                 pair = [topic.pk, topics[(number + 1) % len(topics)].pk]
                 self.swap(TopicEdit.Kind.MERGE, curation.plan_merge(self.owner, pair, f"merged by hand {number}"))
             case "split":
                 second = list(TopicMessage.objects.filter(topic=topic).order_by("message").values_list("message"))[1:2]
                 at = [message for (message,) in second]
-                self.swap(TopicEdit.Kind.SPLIT, curation.plan_split(self.owner, topic.pk, at, ["half", "other half"]))
+                self.swap("split", curation.plan_split(self.owner, topic.pk, at, ["half", "other half"]))
             case "undo":
                 edits = list(TopicEdit.objects.filter(owner=self.owner).exclude(kind="archive").order_by("-pk")[:5])
                 if edits:

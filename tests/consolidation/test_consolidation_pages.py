@@ -14,10 +14,10 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp import clients, curation, history, suggestions, work
-from memoryapp.consolidation import consolidate
+from memoryapp.consolidation import CONSOLIDATE, consolidate
 from memoryapp.curation import MERGER
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.models import AgentCall, ChatUser, Role, Suggestion, Topic, TopicEdit, Work
+from memoryapp.models import AgentCall, ChatUser, Role, Suggestion, Topic, TopicEdit
 from memoryapp.suggestions import Check, check_of, verdict_of
 from tests.conftest import lawless, operator, signed_in
 from tests.consolidation.merger_passes import Mode, live, passed, wants
@@ -156,7 +156,7 @@ class TestQueue:
         self, anna: ChatUser, as_cora: Client, merger: Merger
     ) -> None:
         placed(anna, 0, 5)
-        work.pause(Work.Kind.CONSOLIDATE, "ada")
+        work.pause(CONSOLIDATE, "ada")
         answer = as_cora.post(queue(anna, only(anna), "judge/"))
         assert (answer.status_code, merger.asked) == (422, [])
         assert "is paused for all chat users by ada" in answer.content.decode()

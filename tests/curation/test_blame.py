@@ -42,7 +42,7 @@ def test_a_merge_puts_in_what_the_smaller_topic_gave(anna: ChatUser, talks: tupl
     )
     merged = [("archive", "test")] * 4 + [("merge", "cora")] * 2
     assert deeds(party) == merged
-    [later] = put_in(swap(anna, plan_edit(anna, party.pk, "A party"), kind=Kind.EDIT, actor="ada"))
+    [later] = put_in(swap(anna, plan_edit(anna, party.pk, "A party"), kind="edit", actor="ada"))
     assert deeds(later) == merged, "another summary moves no message"
     versions = blame(later).versions
     assert [(each.summary, each.step.edit.actor) for each in versions if each.step.edit] == [
@@ -55,14 +55,14 @@ def test_a_merge_puts_in_what_the_smaller_topic_gave(anna: ChatUser, talks: tupl
 
 def test_the_larger_part_of_a_split_goes_on_and_the_smaller_begins(anna: ChatUser, talks: tuple[Topic, Topic]) -> None:
     ids = message_ids(talks[0])
-    first, second = put_in(swap(anna, plan_split(anna, talks[0].pk, [ids[3]]), kind=Kind.SPLIT, actor="cora"))
+    first, second = put_in(swap(anna, plan_split(anna, talks[0].pk, [ids[3]]), kind="split", actor="cora"))
     assert deeds(first) == [("archive", "test")] * 3
     assert deeds(second) == [("split", "cora")]
 
 
 def test_a_moved_message_is_of_the_move_and_an_undo_leaves_no_trace(anna: ChatUser, talks: tuple[Topic, Topic]) -> None:
     cake, tea = talks
-    edit = swap(anna, plan_move(anna, message_ids(tea)[:1], cake.pk), kind=Kind.MOVE, actor="cora")
+    edit = swap(anna, plan_move(anna, message_ids(tea)[:1], cake.pk), kind="move", actor="cora")
     now = next(topic for topic in put_in(edit) if topic.message_count == 5)
     assert deeds(now) == [("archive", "test")] * 4 + [("move", "cora")]
     undo(anna, edit, actor="ada")
@@ -85,7 +85,7 @@ def test_the_page_names_edits_with_their_reasons_at_a_fixed_cost(
     assert f'href="/topics/{party.pk}/blame/"' in get(as_viewer, f"/topics/{party.pk}/")
     before = cost(as_viewer, f"/topics/{party.pk}/blame/")
     for number in range(4):
-        [party] = put_in(swap(anna, plan_edit(anna, party.pk, f"Party {number}"), kind=Kind.EDIT, actor="cora"))
+        [party] = put_in(swap(anna, plan_edit(anna, party.pk, f"Party {number}"), kind="edit", actor="cora"))
     assert cost(as_viewer, f"/topics/{party.pk}/blame/") == before
     assert as_stranger.get(f"/topics/{party.pk}/blame/").status_code == 404
 

@@ -10,7 +10,7 @@ import pytest
 from memoryapp import curation
 from memoryapp.curation import ByHand, Change, CurationError, Stale
 from memoryapp.curation.change import MOST_SUMMARY_CHARS, MOST_TOPICS
-from memoryapp.curation.plans import opening
+from memoryapp.curation.summarising import opening
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import AlreadyArchived, put_topics
@@ -42,7 +42,7 @@ def partition(owner: ChatUser) -> dict[str, list[int]]:
     return {topic.summary: messages(topic) for topic in Topic.objects.of(owner).live()}
 
 
-def made(owner: ChatUser, change: Change, kind: TopicEdit.Kind = Kind.EDIT, **more: Any) -> TopicEdit:
+def made(owner: ChatUser, change: Change, kind: TopicEdit.Kind = "edit", **more: Any) -> TopicEdit:
     return curation.swap(owner, change, kind=kind, actor="ada", **more)
 
 
@@ -135,7 +135,7 @@ class TestSplit:
     def test_parts_begin_at_the_messages_chosen(self, anna: ChatUser, topics: list[Topic]) -> None:
         one, two, three, four = messages(topics[0])
         change = curation.plan_split(anna, topics[0].pk, [four, two], ["Which", "", "Effect"])
-        parts = curation.put_in(made(anna, change, Kind.SPLIT))
+        parts = curation.put_in(made(anna, change, "split"))
         assert [messages(part) for part in parts] == [[one], [two, three], [four]]
         assert [part.summary for part in parts] == ["Which", "Why green?", "Effect"]
         assert list(violations()) == []
@@ -169,7 +169,7 @@ class TestSplit:
     def test_a_split_anew_holds_each_message_once(self, anna: ChatUser, topics: list[Topic]) -> None:
         one, two, three, four = messages(topics[0])
         drafts = [TopicDraft("Odd", (one, three)), TopicDraft("Even", (two, four))]
-        made(anna, curation.plan_resplit(anna, topics[0].pk, drafts), Kind.RESPLIT)
+        made(anna, curation.plan_resplit(anna, topics[0].pk, drafts), "resplit")
         assert partition(anna)["Odd"] == [one, three]
         assert list(violations()) == []
         for refused in (drafts[:1], [drafts[0], drafts[0]], [TopicDraft("Cats", tuple(messages(topics[1])))]):
@@ -198,14 +198,14 @@ class TestMove:
         tea, cats, more = topics
         moved = [*messages(tea)[:2], *messages(more)]
         rest = messages(tea)[2:]
-        made(anna, curation.plan_move(anna, moved, cats.pk), Kind.MOVE)
+        made(anna, curation.plan_move(anna, moved, cats.pk), "move")
         assert partition(anna) == {"Tea": rest, "Cats": sorted([*messages(cats), *moved])}
         assert list(violations()) == []
 
     def test_messages_move_to_a_topic_of_their_own(self, anna: ChatUser, topics: list[Topic]) -> None:
         tea, cats, _more = topics
         moved = [messages(tea)[3], messages(cats)[0]]
-        made(anna, curation.plan_move(anna, moved, None, "Both"), Kind.MOVE)
+        made(anna, curation.plan_move(anna, moved, None, "Both"), "move")
         assert sorted(partition(anna)["Both"]) == sorted(moved)
         assert list(violations()) == []
 

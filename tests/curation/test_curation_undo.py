@@ -25,7 +25,7 @@ def topics(anna: ChatUser) -> list[Topic]:
 
 def edited(owner: ChatUser, topic: Topic, summary: str, actor: str = "ada") -> tuple[TopicEdit, Topic]:
     change = curation.plan_edit(owner, topic.pk, summary)
-    edit = curation.swap(owner, change, kind=Kind.EDIT, actor=actor)
+    edit = curation.swap(owner, change, kind="edit", actor=actor)
     return edit, curation.put_in(edit)[0]
 
 
@@ -74,7 +74,7 @@ class TestUndo:
         first, tea = edited(anna, topics[0], "Green tea")
         second = made(anna, curation.plan_merge(anna, [tea.pk, topics[1].pk]), Kind.MERGE)
         [both] = curation.put_in(second)
-        third = made(anna, curation.plan_split(anna, both.pk, [messages(both)[3]]), Kind.SPLIT)
+        third = made(anna, curation.plan_split(anna, both.pk, [messages(both)[3]]), "split")
         before = partition(anna)
         with pytest.raises(Depends, match=r"split \(ada\), merged \(ada\)") as refused:
             curation.undo(anna, first, actor="ada")
@@ -157,7 +157,7 @@ class TestLineage:
         tea, cats, rain = topics
         [both] = curation.put_in(made(anna, curation.plan_merge(anna, [tea.pk, cats.pk]), Kind.MERGE))
         change = curation.plan_move(anna, [messages(both)[0]], rain.pk)
-        rest, wet = curation.put_in(made(anna, change, Kind.MOVE))
+        rest, wet = curation.put_in(made(anna, change, "move"))
         assert curation.successors(anna.pk, [tea.pk, cats.pk, both.pk, rain.pk, rest.pk, 10**9]) == {
             tea.pk: (rest.pk, wet.pk),
             cats.pk: (rest.pk,),
@@ -169,7 +169,7 @@ class TestLineage:
     def test_a_page_shows_the_topic_with_most_of_the_messages_first(self, anna: ChatUser, topics: list[Topic]) -> None:
         [both] = curation.put_in(made(anna, curation.plan_merge(anna, [topics[0].pk, topics[1].pk]), Kind.MERGE))
         split = curation.plan_split(anna, both.pk, [messages(both)[1]])
-        small, large = curation.put_in(made(anna, split, Kind.SPLIT))
+        small, large = curation.put_in(made(anna, split, "split"))
         assert small.pk < large.pk
         assert curation.successor_topics(both) == [large, small]
 
@@ -193,7 +193,7 @@ class TestLineage:
     def test_a_topic_knows_its_parents_and_children(self, anna: ChatUser, topics: list[Topic]) -> None:
         merge = made(anna, curation.plan_merge(anna, [topics[0].pk, topics[1].pk]), Kind.MERGE)
         [both] = curation.put_in(merge)
-        split = made(anna, curation.plan_split(anna, both.pk, [messages(both)[2]]), Kind.SPLIT)
+        split = made(anna, curation.plan_split(anna, both.pk, [messages(both)[2]]), "split")
         both.refresh_from_db()
         line = curation.lineage(both)
         assert line.edits == (split, merge)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +12,26 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from tests.deploy import ways
+from tests.deploy.ways import UNITS, text_of, variables_of_compose
 from tests.support.stack import CHECKOUT
 
 compose_spec = pytest.importorskip("compose_spec", reason="compose-spec has no wheel for this machine")
 
-VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 SETTING = re.compile(r"^\| `([A-Z_]+)`", re.M)
 EXAMPLE = re.compile(r"^(?:# )?([A-Z_]+)=", re.M)
 # Of the compose file alone.
 OF_COMPOSE = {"DATABASE_PASSWORD", "POSTGRES_PASSWORD", "MNEMOSCOPE_IMAGE", "BIND"}
 # Read by others than the program.
 OF_OTHERS = {"DJANGO_SETTINGS_MODULE", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
-UNITS = sorted((CHECKOUT / "deploy/systemd").iterdir())
-
-
-def text_of(name: str) -> str:
-    return (CHECKOUT / name).read_text(encoding="utf-8")
 
 
 def settings() -> set[str]:
     return set(SETTING.findall(text_of("docs/settings.md")))
 
 
-@cache
 def compose() -> Any:
-    """The compose file with its anchors resolved, and words in place of what `.env` has to name."""
-    text = VARIABLE.sub(lambda found: found[3] if found[2] == "-" else "secret", text_of("compose.yaml"))
-    return yaml.safe_load(text)
+    return ways.compose({name: "secret" for name, kind in variables_of_compose().items() if kind == "?"})
 
 
 def test_the_compose_file_is_valid() -> None:
@@ -53,7 +45,7 @@ def test_the_compose_file_is_valid() -> None:
 
 def test_what_env_has_to_name_is_in_its_example() -> None:
     example = set(EXAMPLE.findall(text_of(".env.example")))
-    named = {found[0]: found[1] for found in VARIABLE.findall(text_of("compose.yaml"))}
+    named = variables_of_compose()
     assert {name for name, kind in named.items() if kind == "?"} <= example
     assert named.keys() - settings() == OF_COMPOSE
     assert example - settings() - OF_COMPOSE == set()

@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shutil
 import signal
-import socket
-import socketserver
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 from mnemoscope_client import Mnemoscope
 
-from memoryapp.embedded import lease, paths
-from memoryapp.embedded.paths import Cluster
+from memoryapp.embedded import paths
+from tests.deploy import relay
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, free_port, wait_for
 
@@ -79,48 +73,16 @@ def container(image: str) -> Iterator[str]:
     buildah("rm", made)
 
 
-class Relay(socketserver.ThreadingTCPServer):
-    """Gives a local socket a port: the account of the image may not enter the folder of the tests' database."""
-
-    daemon_threads = True
-
-    def __init__(self, target: Path) -> None:
-        self.target = str(target)
-        super().__init__(("127.0.0.1", 0), Relayed)
-
-
-class Relayed(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        with socket.socket(socket.AF_UNIX) as inner:
-            assert isinstance(self.server, Relay)
-            inner.connect(self.server.target)
-            ends = {self.request: inner, inner: self.request}
-            while True:
-                for end in select.select(list(ends), [], [])[0]:
-                    piece = end.recv(65_536)
-                    if not piece:
-                        return
-                    ends[end].sendall(piece)
-
-
 @pytest.fixture(scope="module")
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """The options with which each process of the image runs: its data, and a database of its own."""
-    with lease.throwaway() as folder:
-        server = Cluster(folder / "postgres")
-        where = f"postgresql://{paths.ROLE}@/postgres?host={server.socket}&passfile={server.passfile}"
-        with psycopg.connect(where, autocommit=True) as administrator:
-            administrator.execute("CREATE DATABASE image")
-        password = Path(server.passfile).read_text(encoding="utf-8").strip().rpartition(":")[2]
-        data = tmp_path_factory.mktemp("data")
-        os.chown(data, ACCOUNT, ACCOUNT)
-        with Relay(Path(server.socket) / ".s.PGSQL.5432") as relay:
-            threading.Thread(target=relay.serve_forever, daemon=True).start()
-            url = f"postgresql://{paths.ROLE}:{password}@127.0.0.1:{relay.server_address[1]}/image"
-            settings = {"DATABASE_URL": url, "SECRET_KEY": "x" * 50, "ALLOWED_HOSTS": "127.0.0.1"}
-            named = [option for name, value in settings.items() for option in ("--env", f"{name}={value}")]
-            yield ["--network", "host", "-v", f"{data}:/data", *named]
-            relay.shutdown()
+    data = tmp_path_factory.mktemp("data")
+    os.chown(data, ACCOUNT, ACCOUNT)
+    with relay.database("image") as (port, password):
+        url = f"postgresql://{paths.ROLE}:{password}@127.0.0.1:{port}/image"
+        settings = {"DATABASE_URL": url, "SECRET_KEY": "x" * 50, "ALLOWED_HOSTS": "127.0.0.1"}
+        named = [option for name, value in settings.items() for option in ("--env", f"{name}={value}")]
+        yield ["--network", "host", "-v", f"{data}:/data", *named]
 
 
 @contextmanager

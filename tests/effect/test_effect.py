@@ -17,16 +17,9 @@ from memoryapp.curation import Change, Stale
 from memoryapp.effect import Effect, RunEffect, effect_of
 from memoryapp.effect.verdict import Standing, verdict_of
 from memoryapp.engine.candidates import UnderstoodQuery
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    Piece,
-    QueryEnriched,
-    RunFinished,
-    Selected,
-    to_payload,
-)
+from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished, Selected, to_payload
 from memoryapp.engine.json_values import to_text
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id
 from memoryapp.models import (
     ChatUser,

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.support.clock import PATIENCE
-from tests.support.stack import CHECKOUT, Stack
+from memoryapp.embedded import paths
+from memoryapp.embedded.lease import Lease
+from tests.embedded import kept
+from tests.embedded.cluster_use import connect
+from tests.support.stack import CHECKOUT, Stack, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
-
-PICTURE = "data:image/png;base64,iVBORw0KGgo="
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +31,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def token(stack: Stack) -> str:
-    token = str(stack.json("create_token", "p", "--scope", "recall,ingest,read")["token"])
-    with client_of(stack, token) as client:
-        spoken = [{"id": "m1", "role": "user", "text": "My accordion is a Weltmeister."}]
-        client.post("/v1/messages", json={"user": "Анна", "messages": spoken}).raise_for_status()
-        media = [{"type": "image_url", "image_url": {"url": PICTURE}}]
-        client.post("/v1/recall", json={"user": "Анна", "query": "accordion", "media": media}).raise_for_status()
-    return token
-
-
-def client_of(stack: Stack, token: str) -> httpx.Client:
-    return httpx.Client(base_url=stack.url, timeout=PATIENCE, headers={"Authorization": f"Bearer {token}"})
+    return kept.fill(stack)
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +58,14 @@ def test_what_was_backed_up_while_it_ran_goes_on_elsewhere(
     assert json.loads(done.stdout)["files"] == 1
     restored = Stack(tmp_path / "data", "--no-demo", WEB_CONCURRENCY="1")
     try:
-        with client_of(stack, token) as first, client_of(restored, token) as second:
-            path = "/v1/users/Анна/messages"
-            assert second.get(path).json() == first.get(path).json()
+        with kept.client_of(stack, token) as first, kept.client_of(restored, token) as second:
+            assert second.get(kept.MESSAGES).json() == first.get(kept.MESSAGES).json()
             asked = {"user": "Анна", "query": "Weltmeister accordion", "strategy": "vector"}
             recalls = [client.post("/v1/recall", json=asked).json() for client in (first, second)]
             found = [[topic["summary"] for topic in recall["topics"]] for recall in recalls]
             assert found[0] == found[1] != [], recalls
         assert restored.command("check_memory").returncode == 0
-        kept = [path.read_bytes() for path in (tmp_path / "data" / "files").rglob("*") if path.is_file()]
-        assert kept == [path.read_bytes() for path in (stack.folder / "files").rglob("*") if path.is_file()]
+        assert kept.files_of(tmp_path / "data") == kept.files_of(stack.folder)
         again = ran(stack, "restore", str(backup), "--data-dir", str(tmp_path / "data"))
         assert (again.returncode, "has tables already" in again.stderr) == (1, True)
     finally:
@@ -100,25 +86,22 @@ def test_what_cannot_be_restored_is_refused_and_leaves_nothing(
     assert whole.returncode == 0, whole.stderr
 
 
-def test_a_restore_that_is_killed_leaves_nothing_or_all(stack: Stack, token: str, backup: Path, tmp_path: Path) -> None:
-    for place, seconds in enumerate((0.8, 2.0, 3.5)):
-        data = tmp_path / f"data{place}"
-        command = [sys.executable, "manage.py", "restore", str(backup), "--data-dir", str(data)]
-        environment = {name: value for name, value in stack.environment.items() if name != "DATA_DIR"}
-        with subprocess.Popen(
-            command, cwd=CHECKOUT, env=environment, start_new_session=True, stderr=subprocess.DEVNULL
-        ) as process:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-        again = ran(stack, "restore", str(backup), "--data-dir", str(data))
-        assert again.returncode == 0 or "has tables already" in again.stderr, again.stderr
-        kept = [path.read_bytes() for path in (data / "files").rglob("*") if path.is_file()]
-        assert kept == [path.read_bytes() for path in (stack.folder / "files").rglob("*") if path.is_file()]
-        assert not (data / "restoring").exists()
-        checked = ran(stack, "check_memory", "--json", DATA_DIR=str(data))
-        assert json.loads(checked.stdout)["violations"] == [], checked.stderr
+def test_a_restore_waits_for_what_a_killed_one_began_on_the_server(stack: Stack, backup: Path, tmp_path: Path) -> None:
+    """The tool of the killed one is committing: its files belong to the database that is there in a moment."""
+    data, cluster = tmp_path / "data", paths.cluster(tmp_path / "data")
+    with Lease(cluster), connect(cluster) as watching:
+        (data / "files").mkdir()
+        for left in (data / "restoring", data / "files" / "picture"):
+            left.touch()
+        with connect(cluster, application_name="pg_restore") as killed, ThreadPoolExecutor(1) as later:
+            killed.execute("BEGIN")
+            killed.execute("CREATE TABLE restored ()")
+            done = later.submit(ran, stack, "restore", str(backup), "--data-dir", str(data))
+            asking = "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_restore%'"
+            wait_for(lambda: watching.execute(asking).rowcount)
+            killed.execute("COMMIT")
+        assert "has tables already" in done.result().stderr
+    assert (data / "files" / "picture").exists()
 
 
 def changed(source: Path, target: Path, **members: Any) -> None:

@@ -21,7 +21,8 @@ from memoryapp.engine.context import (
     passages_text,
     topics_text,
 )
-from memoryapp.engine.events import ContextPart, Piece, Selected
+from memoryapp.engine.events import Selected
+from memoryapp.engine.kinds.values import ContextPart, Piece
 from tests.conftest import contents
 from tests.engine.scripted import candidate, message
 

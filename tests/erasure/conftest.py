@@ -18,18 +18,16 @@ from memoryapp.curation import plan_edit, plan_merge, plan_split
 from memoryapp.engine.events import (
     CandidatesFound,
     ModelReplied,
-    Piece,
     PromptMessage,
     QueryEnriched,
-    ReadTopic,
     RunFinished,
     RunStarted,
     Selected,
     TopicsRead,
-    Totals,
     TurnStarted,
     to_payload,
 )
+from memoryapp.engine.kinds.values import Piece, ReadTopic, Totals
 from memoryapp.models import (
     AgentCall,
     Artifact,
@@ -150,15 +148,13 @@ def filled(anna: ChatUser, folder: Path) -> Filled:
         ("Tea with milk", ["Is milk first or tea first in England?", "Nobody agrees about that."]),
     )
     message = Message.objects.get(owner=anna, text=SECRET)
-    curation.swap(
-        anna, plan_edit(anna, first.pk, f"Secrets, among them: {SECRET}"), kind=TopicEdit.Kind.EDIT, actor="ada"
-    )
+    curation.swap(anna, plan_edit(anna, first.pk, f"Secrets, among them: {SECRET}"), kind="edit", actor="ada")
     edited = Topic.objects.of(anna).live().get(started_at=first.started_at)
     merged = curation.swap(anna, plan_merge(anna, [edited.pk, second.pk]), kind=TopicEdit.Kind.MERGE, actor="ada")
     whole = curation.put_in(merged)[0]
     cut_at = [row.pk for row in Message.objects.filter(topic=whole).in_order()][2]
     split = curation.swap(
-        anna, plan_split(anna, whole.pk, [cut_at]), kind=TopicEdit.Kind.SPLIT, actor="ada", reason=f"Because {SECRET}"
+        anna, plan_split(anna, whole.pk, [cut_at]), kind="split", actor="ada", reason=f"Because {SECRET}"
     )
     topic = curation.put_in(split)[0]
     person = Person.objects.create(owner=anna, display_name="Dasha", bio=SECRET)

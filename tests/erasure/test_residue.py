@@ -127,9 +127,7 @@ def attempted(owner: ChatUser, steps: Sequence[tuple[str, int]], word: str) -> N
 def test_a_summary_that_quotes_another_topic_is_made_anew(anna: ChatUser, folder: Any) -> None:
     talk(anna, ("One", TEXTS[:3]), ("Two", TEXTS[3:5]))
     quoting, gone = Topic.objects.get(summary="Two"), Message.objects.get(text=TEXTS[0])
-    curation.swap(
-        anna, curation.plan_edit(anna, quoting.pk, f"As before: {gone.text}"), kind=TopicEdit.Kind.EDIT, actor="ada"
-    )
+    curation.swap(anna, curation.plan_edit(anna, quoting.pk, f"As before: {gone.text}"), kind="edit", actor="ada")
     receipt = erasure.finish(erasure.begin(Target(anna.pk, (gone.pk,)), "ada"))
     topic = Topic.objects.live().get(pk__gt=quoting.pk)
     assert topic.summary == TEXTS[3]

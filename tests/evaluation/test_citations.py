@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from memoryapp.engine.events import Piece, RunFinished, Selected
+from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.outline import Outline
 from memoryapp.evaluation.citations import cited
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic

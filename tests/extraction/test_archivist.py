@@ -62,7 +62,7 @@ class TestReading:
         assert (change.actor, change.call) == ("archivist", AgentCall.objects.get())
         topic.refresh_from_db()
         assert topic.facts_extracted
-        assert Work.objects.get(kind=Work.Kind.EXTRACT).state == Work.State.DONE
+        assert Work.objects.get(kind="extract").state == Work.State.DONE
         for change in KnowledgeEdit.objects.all():
             knowledge.undo(eager, change, actor="ada")
         assert not Fact.objects.exists()
@@ -99,7 +99,7 @@ class TestReading:
         conversations(eager)
         tasks.extract_due()
         assert not AgentCall.objects.exists()
-        assert not Work.objects.filter(kind=Work.Kind.EXTRACT).exists()
+        assert not Work.objects.filter(kind="extract").exists()
 
     def test_a_long_topic_is_read_in_parts(self, eager: ChatUser) -> None:
         talk(eager, ("long", ["x" * 30_000, "y" * 30_000, "z"]))

@@ -23,7 +23,7 @@ Noun = KnowledgeEdit.Noun
 
 def edited(owner: ChatUser, topic: Topic, summary: str, *, actor: str = "ada", reason: str = "") -> TopicEdit:
     change = curation.plan_edit(owner, topic.pk, summary)
-    return curation.swap(owner, change, kind=TopicEdit.Kind.EDIT, actor=actor, reason=reason)
+    return curation.swap(owner, change, kind="edit", actor=actor, reason=reason)
 
 
 def renamed(owner: ChatUser, person: Person, bio: str, *, actor: str = "ada") -> KnowledgeEdit:
@@ -111,7 +111,7 @@ class TestList:
         long, short = talk(anna, ("Long", [f"message {n}" for n in range(28)]), ("Short", ["a", "b"]))
         ids = list(long.message_set.in_order().values_list("pk", flat=True))
         change = curation.plan_move(anna, ids[:3], short.pk)
-        edit = curation.swap(anna, change, kind=TopicEdit.Kind.MOVE, actor="ada")
+        edit = curation.swap(anna, change, kind="move", actor="ada")
         page = get(client, address(anna))
         assert ">3 messages<" in page
         assert "<del>" not in page

@@ -49,8 +49,8 @@ STOREYS = (
     {"accounts", "operations", "outgoing"},
     {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "telemetry", "webhooks", "work"},
     {"backups", "past", "sessions"},
-    {"apps", "celery", "curation", "search", "settings"},
-    {"browsing", "knowledge", "runs"},
+    {"celery", "curation", "search", "settings"},
+    {"apps", "browsing", "knowledge", "runs"},
     {
         "artifacts",
         "capsules",
@@ -71,7 +71,8 @@ STOREYS = (
     {"bulk", "demo", "erasure", "history", "nights", "suggestions"},
     {"assistant", "consolidation", "explain"},
     {"compare"},
-    {"admin", "api", "bench", "inbox", "pipeline", "tasks"},
+    {"admin", "api", "bench", "inbox", "pipeline"},
+    {"tasks"},
     {"management", "mcp_server"},
 )
 # Functions that create clients of models and servers; all other code receives a client, or calls one of the rooms
@@ -86,7 +87,7 @@ BUILDING = {
     "open_chat",
     "open_clients",
 }
-CLIENT_BUILDERS = {"bench", "clients", "demo", "management", "proposals", "runs", "tasks"}
+CLIENT_BUILDERS = {"bench", "clients", "demo", "management", "pipeline", "proposals", "runs", "tasks"}
 # Packages whose modules have a subject of their own, beside the packages in them.
 ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20

@@ -18,6 +18,7 @@ from django.utils import timezone, translation
 from memoryapp import chat_users, import_files, tasks, work
 from memoryapp.import_files import FileActionRefused, working
 from memoryapp.ingestion import messages
+from memoryapp.ingestion.imports import IMPORT
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
 from tests.erasure.erasing import erase_user
 from tests.operations.test_work import locked, unlock
@@ -80,7 +81,7 @@ class TestTheWay:
         batch = ImportBatch.objects.get()
         assert (batch.source, batch.added, batch.skipped, batch.file) == ("chats of July.jsonl", 30, 0, row.key)
         assert not row.path.exists()
-        assert Work.objects.get(kind=Work.Kind.IMPORT).state == Work.State.DONE
+        assert Work.objects.get(kind="import").state == Work.State.DONE
 
     def test_the_same_file_again_is_all_there_and_a_longer_one_adds_the_rest(self, anna: ChatUser) -> None:
         for count, (added, skipped) in ((5, (5, 0)), (5, (0, 5)), (8, (3, 5))):
@@ -286,7 +287,7 @@ class TestPauses:
 
         def pausing(self: Any, count: int) -> None:
             if count == 20:
-                work.pause(Work.Kind.IMPORT, "ada")
+                work.pause(IMPORT, "ada")
             watch(self, count)
 
         with monkeypatch.context() as patch:
@@ -296,7 +297,7 @@ class TestPauses:
         assert 20 <= len(stored()) < 35
         assert worked(row).state == State.IMPORTING, "the worker leaves it alone"
         assert worked(staged(anna, conversation(3), "other.json")).state == State.READY, "and looks through others"
-        work.resume(Work.Kind.IMPORT)
+        work.resume(IMPORT)
         assert worked(row).state == State.DONE
         assert (len(stored()), ImportBatch.objects.get().added) == (35, 35)
 

@@ -15,6 +15,7 @@ from memoryapp.importers import MessageRecord
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, Work
+from memoryapp.work import ARCHIVE
 from tests.support.browsing import get
 
 DEFAULTS = {"silence_seconds": "", "session_messages": "", "topic_messages": ""}
@@ -125,7 +126,7 @@ class TestSessions:
         assert "The worker begins within seconds." in asked
         assert "every 2s" in asked
         assert "Archive now" not in asked
-        with work.tracked(anna, Work.Kind.ARCHIVE) as steps:
+        with work.tracked(anna, ARCHIVE) as steps:
             steps.reached(1, 0.5)
             steps.write(Work.State.GOING_ON)
             assert "50 %" in panel()
@@ -140,14 +141,14 @@ class TestSessions:
 
     def test_a_pause_is_shown_in_the_place_of_the_countdown(self, anna: ChatUser, as_admin: Client) -> None:
         add_talk(anna, 1, "Tea?")
-        work.pause(Work.Kind.ARCHIVE, "cora", anna)
+        work.pause(ARCHIVE, "cora", anna)
         page = get(as_admin, f"/memory/{anna.pk}/work/")
         assert "paused for this chat user by cora" in page
         assert "archived in" not in page
 
     def test_a_failure_is_shown_with_the_button(self, anna: ChatUser, as_admin: Client) -> None:
         add_talk(anna, 1, "Tea?")
-        with pytest.raises(RuntimeError), work.tracked(anna, Work.Kind.ARCHIVE):
+        with pytest.raises(RuntimeError), work.tracked(anna, ARCHIVE):
             raise RuntimeError("The embedder is away.")
         page = get(as_admin, f"/memory/{anna.pk}/work/")
         assert "The embedder is away." in page

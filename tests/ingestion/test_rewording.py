@@ -101,7 +101,7 @@ class TestTaking:
 
     def test_topics_edited_by_hand_keep_their_words(self, anna: ChatUser, topic: Topic) -> None:
         change = plan_edit(anna, topic.pk, "My cake")
-        curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada")
+        curation.swap(anna, change, kind="edit", actor="ada")
         before = live(anna).pk
         taken(anna, worded(1, "In the fridge."))
         assert (live(anna).pk, texts(anna)["My cake"][1]) == (before, "In the oven.")

@@ -68,7 +68,7 @@ async def test_a_grade_follows_its_messages_through_merge_split_and_move(memory:
         merged = Topic.objects.of(memory.owner).live().latest("pk")
         message = Message.objects.filter(topic=bad).in_order()[0]
         moving = curation.plan_move(memory.owner, [message.pk], merged.pk)
-        curation.swap(memory.owner, moving, kind=TopicEdit.Kind.MOVE, actor="ada")
+        curation.swap(memory.owner, moving, kind="move", actor="ada")
         return (Topic.objects.of(memory.owner).live().filter(topicmessage__message=message).get(), merged)
 
     now, _merged = await sync_to_async(edited)()

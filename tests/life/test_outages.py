@@ -35,7 +35,7 @@ from memoryapp.models import (
     TopicEdit,
     UnreadTopic,
 )
-from memoryapp.pipeline import PipelineStage, stages
+from memoryapp.pipeline.shown import PipelineStage, stages
 from memoryapp.search import missing, profiles
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import ARCHIVIST, MERGER, SPLITTER, reply

@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from memoryapp import erasure, suggestions, work
 from memoryapp.artifacts import arrival, processing
+from memoryapp.ingestion.imports import IMPORT
 from memoryapp.models import Artifact, ChatUser, Erasure, Role, Run, Suggestion, Work
 from memoryapp.runs import closing, lifecycle
+from memoryapp.work import ARCHIVE
 from tests.conftest import operator
 from tests.suggestions.test_suggestions import only, placed
 
@@ -54,9 +56,9 @@ def test_a_suggestion_that_was_leased_then_is_free(anna: ChatUser) -> None:
 
 
 def test_work_that_was_cut_off_then_does_not_go_on_for_ever(anna: ChatUser) -> None:
-    Work.objects.create(owner=anna, kind=Work.Kind.IMPORT, state=Work.State.GOING_ON, at=timezone.now() + AHEAD)
+    Work.objects.create(owner=anna, kind="import", state=Work.State.GOING_ON, at=timezone.now() + AHEAD)
     Work.objects.update(at=timezone.now() + AHEAD)
-    assert work.current(anna, Work.Kind.IMPORT) is None
+    assert work.current(anna, IMPORT) is None
     assert work.unfinished(ChatUser.objects.all()) == []
 
 
@@ -64,14 +66,14 @@ def test_what_was_asked_for_then_is_done_once(anna: ChatUser) -> None:
     """It was requested by a process whose clock is ahead of the worker's."""
     work.ask_to_archive(anna, "ada")
     Work.objects.update(asked_at=timezone.now() + AHEAD)
-    with work.tracked(anna, Work.Kind.ARCHIVE):
+    with work.tracked(anna, ARCHIVE):
         pass
     assert not work.AskedSessions.of(anna)
 
 
 def test_who_asks_while_it_is_done_is_not_forgotten(anna: ChatUser) -> None:
     work.ask_to_archive(anna, "ada")
-    with work.tracked(anna, Work.Kind.ARCHIVE):
+    with work.tracked(anna, ARCHIVE):
         work.ask_to_archive(anna, "bob")
     assert work.AskedSessions.of(anna)
 

@@ -20,6 +20,7 @@ from memoryapp.ingestion.cutters import Cutter
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, Topic, TopicEdit
+from memoryapp.pipeline.archive import DUE_LANES
 from tests.ingestion.test_archiving import message_record
 from tests.operations.test_work import unlock
 from tests.search.test_vectors import Away, Hashing, Refusing
@@ -73,7 +74,7 @@ def test_no_more_than_two_sweeps_archive_at_once(everyone: None, monkeypatch: py
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
-            for lane in range(tasks.DUE_LANES):
+            for lane in range(DUE_LANES):
                 cursor.execute("SELECT pg_advisory_lock(hashtextextended('archive_due', %s))", [lane])
         tasks.archive_due()
         assert not Topic.objects.exists()

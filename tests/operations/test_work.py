@@ -23,12 +23,14 @@ from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.notes import Note
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import Segmenter
+from memoryapp.ingestion.imports import IMPORT
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, Message, PassageVector, Role, Topic, Work
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.search.profiles import profile_row
-from memoryapp.search.vectors import embed_pending
+from memoryapp.search.vectors import EMBED, embed_pending
 from memoryapp.sessions.active import limits
+from memoryapp.work import ARCHIVE
 from tests.conftest import operator, signed_in
 from tests.ingestion.test_archiving import message_record
 from tests.search.test_vectors import Away, Hashing
@@ -43,7 +45,7 @@ def hashing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def going(owner: ChatUser, **fields: Any) -> Work:
     fields = {"state": Work.State.GOING_ON, "started_at": timezone.now() - timedelta(seconds=10), **fields}
-    fields = {"kind": Work.Kind.ARCHIVE, "worker": "worker (process 7)", "done": 500, "share": 0.25, **fields}
+    fields = {"kind": "archive", "worker": "worker (process 7)", "done": 500, "share": 0.25, **fields}
     return Work.objects.create(owner=owner, **fields)
 
 
@@ -109,7 +111,7 @@ class TestJoining:
         assert json.loads(capsys.readouterr().out)["messages"] == 4
 
     def test_a_chat_user_erased_meanwhile_takes_nobodys_row_down(self, anna: ChatUser) -> None:
-        joint = work.JointWork(Work.Kind.EMBED, "worker", {anna.pk: 2}, lambda shown: None)
+        joint = work.JointWork(EMBED, "worker", {anna.pk: 2}, lambda shown: None)
         joint.add([anna.pk + 1, anna.pk, anna.pk])
         joint.end()
         assert [row.owner for row in Work.objects.filter(state=Work.State.DONE)] == [anna]
@@ -117,7 +119,7 @@ class TestJoining:
     def test_vectors_that_another_process_makes_are_waited_for(self, anna: ChatUser) -> None:
         add_messages(anna, [message_record(number) for number in range(4)])
         archiving.archive(anna, Segmenter(anna, Hashing()), limits(anna), now=True)
-        going(anna, kind=Work.Kind.EMBED)
+        going(anna, kind="embed")
         other = locked("embed", async_to_sync(profile_row)(Hashing().profile).pk)
         terminal = Terminal(other.close)
         call_command("archive", stderr=terminal)
@@ -137,7 +139,7 @@ class TestRows:
             now=True,
             report=lambda shown: seen.append(work.line(shown)),
         )
-        row = Work.objects.get(kind=Work.Kind.ARCHIVE)
+        row = Work.objects.get(kind="archive")
         assert (row.state, row.done, row.share, row.fault) == (Work.State.DONE, 4, 1.0, "")
         assert seen[0].startswith("4 messages (100 %)")
         assert work.unfinished(ChatUser.objects.all()) == []
@@ -149,7 +151,7 @@ class TestRows:
         assert not Work.objects.exists()
         call_command("import_chat", str(path))
         row = Work.objects.get()
-        assert (row.kind, row.source, row.state, row.done) == (Work.Kind.IMPORT, "chat.jsonl", Work.State.DONE, 1)
+        assert (row.kind, row.source, row.state, row.done) == (IMPORT, "chat.jsonl", Work.State.DONE, 1)
 
     @pytest.mark.slow
     def test_vectors_leave_one_for_each_chat_user(self, anna: ChatUser, boris: ChatUser) -> None:
@@ -157,7 +159,7 @@ class TestRows:
             add_messages(owner, [message_record(number) for number in range(3)])
             archiving.archive(owner, Segmenter(owner, Hashing()), limits(owner), now=True)
         async_to_sync(embed_pending)(Hashing(), batch=1)
-        rows = Work.objects.filter(kind=Work.Kind.EMBED)
+        rows = Work.objects.filter(kind="embed")
         assert {row.owner.name for row in rows} == {"anna", "boris"}
         assert {(row.state, row.share) for row in rows} == {(Work.State.DONE, 1.0)}
         async_to_sync(embed_pending)(Hashing())
@@ -170,7 +172,7 @@ class TestRows:
 
         class Watched(Hashing):
             async def embed(self, texts: Sequence[str]) -> Vectors:
-                seen.extend([row.state async for row in Work.objects.filter(kind=Work.Kind.EMBED, owner=anna)])
+                seen.extend([row.state async for row in Work.objects.filter(kind="embed", owner=anna)])
                 return await super().embed(texts)
 
         async_to_sync(embed_pending)(Watched())
@@ -198,7 +200,7 @@ class TestRows:
         add_messages(anna, [message_record(number) for number in range(4)])
         with pytest.raises(EmbeddingError, match="tea with Anna"):
             archiving.archive(anna, Segmenter(anna, Refusing()), limits(anna), now=True)
-        going(anna, kind=Work.Kind.EMBED, worker="worker#7")
+        going(anna, kind="embed", worker="worker#7")
         english, russian = (
             flat(as_viewer.get(f"/memory/{anna.pk}/", headers={"accept-language": language}).content.decode())
             for language in ("en", "ru")
@@ -214,7 +216,7 @@ class TestRows:
         assert [shown.is_going_on for shown in work.unfinished(ChatUser.objects.all())] == [True]
         Work.objects.filter(pk=row.pk).update(at=timezone.now() - timedelta(minutes=2))
         assert work.unfinished(ChatUser.objects.all()) == []
-        assert work.current(anna, Work.Kind.ARCHIVE) is None
+        assert work.current(anna, ARCHIVE) is None
 
     def test_a_killed_worker_leaves_what_was_asked_to_the_next(self, anna: ChatUser) -> None:
         class Killed(Hashing):
@@ -269,7 +271,7 @@ class TestPages:
     def test_work_is_shown_where_one_waits_for_it_and_only_to_who_may_see_it(
         self, anna: ChatUser, as_viewer: Client, as_stranger: Client
     ) -> None:
-        going(anna, kind=Work.Kind.IMPORT, source="result.json")
+        going(anna, kind="import", source="result.json")
         for address in ("/", "/work/", f"/memory/{anna.pk}/", f"/memory/{anna.pk}/imports/"):
             page = as_viewer.get(address).content.decode()
             assert "result.json" in page, address
@@ -294,29 +296,29 @@ class TestPauses:
 
     @pytest.mark.usefixtures("both")
     def test_a_paused_stage_does_nothing_and_a_resumed_one_takes_up_what_waits(self) -> None:
-        work.pause(Work.Kind.ARCHIVE, "ada")
-        work.pause(Work.Kind.ARCHIVE, "ben")
+        work.pause(ARCHIVE, "ada")
+        work.pause(ARCHIVE, "ben")
         tasks.archive_due()
         tasks.archive_asked()
         assert not Topic.objects.exists()
-        work.resume(Work.Kind.ARCHIVE)
-        work.pause(Work.Kind.EMBED, "ada")
+        work.resume(ARCHIVE)
+        work.pause(EMBED, "ada")
         tasks.archive_due()
         tasks.embed_pending()
         assert (Topic.objects.count() > 0, PassageVector.objects.exists()) == (True, False)
-        work.resume(Work.Kind.EMBED)
+        work.resume(EMBED)
         tasks.embed_pending()
         assert PassageVector.objects.exists()
 
     @pytest.mark.usefixtures("both")
     def test_a_stage_paused_for_one_goes_on_for_the_others(self, anna: ChatUser) -> None:
-        work.pause(Work.Kind.ARCHIVE, "ada", anna)
+        work.pause(ARCHIVE, "ada", anna)
         tasks.archive_due()
         assert {topic.owner.name for topic in Topic.objects.all()} == {"boris"}
-        work.resume(Work.Kind.ARCHIVE)
-        assert work.is_paused(Work.Kind.ARCHIVE, anna)
-        work.resume(Work.Kind.ARCHIVE, anna)
-        work.pause(Work.Kind.EMBED, "ada", anna)
+        work.resume(ARCHIVE)
+        assert work.is_paused(ARCHIVE, anna)
+        work.resume(ARCHIVE, anna)
+        work.pause(EMBED, "ada", anna)
         tasks.archive_due()
         tasks.embed_pending()
         assert {vector.owner.name for vector in PassageVector.objects.all()} == {"boris"}
@@ -326,18 +328,18 @@ class TestPauses:
     def test_work_that_is_paused_in_the_middle_stops_and_what_is_done_stays(self, anna: ChatUser) -> None:
         class PausedMeanwhile(Hashing):
             async def embed(self, texts: Sequence[str]) -> Vectors:
-                await sync_to_async(work.pause)(Work.Kind.EMBED, "ada", anna)
+                await sync_to_async(work.pause)(EMBED, "ada", anna)
                 return await super().embed(texts)
 
         tasks.archive_due()
         with pytest.raises(StagePaused):
             async_to_sync(embed_pending)(PausedMeanwhile(), batch=1)
         made = PassageVector.objects.count()
-        row = Work.objects.get(kind=Work.Kind.EMBED, owner=anna)
+        row = Work.objects.get(kind="embed", owner=anna)
         assert (made > 0, row.state, row.fault) == (True, Work.State.WAITING, "")
         tasks.embed_pending()
         assert {vector.owner.name for vector in PassageVector.objects.all()} >= {"boris"}
-        work.resume(Work.Kind.EMBED, anna)
+        work.resume(EMBED, anna)
         tasks.embed_pending()
         row.refresh_from_db()
         assert (PassageVector.objects.filter(owner=anna).count() > made, row.state) == (True, Work.State.DONE)
@@ -353,7 +355,7 @@ class TestPauses:
     def test_a_persons_own_button_says_that_the_stage_is_paused(
         self, anna: ChatUser, as_admin: Client, is_everybodys: bool
     ) -> None:
-        work.pause(Work.Kind.ARCHIVE, "ada", None if is_everybodys else anna)
+        work.pause(ARCHIVE, "ada", None if is_everybodys else anna)
         page = as_admin.post(f"/memory/{anna.pk}/work/", follow=True).content.decode()
         whom = "all chat users" if is_everybodys else "this chat user"
         assert f"Archiving is paused for {whom} by ada" in page

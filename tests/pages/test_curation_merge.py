@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryapp import curation
 from memoryapp.browsing.comparison import Term, compare
-from memoryapp.models import ChatUser, Person, Role, Topic, TopicEdit
+from memoryapp.models import ChatUser, Person, Role, Topic
 from tests.conftest import operator, signed_in, talk
 from tests.support.browsing import HTMX, cost, get, rows
 
@@ -122,7 +122,7 @@ def test_a_retired_topic_is_replaced_by_those_that_hold_its_messages(
     anna: ChatUser, as_curator: Client, topics: list[Topic]
 ) -> None:
     change = curation.plan_edit(anna, topics[0].pk, "Cake, anew")
-    new = curation.put_in(curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada"))[0]
+    new = curation.put_in(curation.swap(anna, change, kind="edit", actor="ada"))[0]
     page = get(as_curator, address(topics[0], topics[1]))
     assert f"Topic:{topics[0].pk} is retired; its messages are in Topic:{new.pk} now." in page
     assert f'data-column="{new.pk}"' in page

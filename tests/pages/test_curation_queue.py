@@ -159,7 +159,7 @@ def test_what_stands_on_the_merge_is_named_before_it_is_undone(anna: ChatUser, a
     first = pairs(anna, 1)[0]
     as_cora.post(queue(anna, first), {"decision": "merge"})
     merged = Topic.objects.live().get()
-    curation.swap(anna, curation.plan_edit(anna, merged.pk, "Anew"), kind=TopicEdit.Kind.EDIT, actor="ada")
+    curation.swap(anna, curation.plan_edit(anna, merged.pk, "Anew"), kind="edit", actor="ada")
     answer = as_cora.post(queue(anna, first, "undo/"))
     assert answer.status_code == 302
     assert answer["Location"].startswith(f"/memory/{anna.pk}/history/edits/")
@@ -193,7 +193,7 @@ def test_a_pair_that_changed_meanwhile_is_not_merged(anna: ChatUser, as_cora: Cl
     first = pairs(anna, 1)[0]
     get(as_cora, queue(anna, first))
     edit = curation.plan_edit(anna, first.topics[0], "Anew")
-    curation.swap(anna, edit, kind=TopicEdit.Kind.EDIT, actor="ada")
+    curation.swap(anna, edit, kind="edit", actor="ada")
     answer = as_cora.post(queue(anna, first), {"decision": "merge"})
     assert answer.status_code == 422
     assert "Somebody changed this meanwhile" in answer.content.decode()

@@ -28,7 +28,9 @@ from memoryapp.models import (
     UnreadTopic,
     Work,
 )
-from memoryapp.pipeline import PipelineStage, stages
+from memoryapp.pipeline.shown import PipelineStage, stages
+from memoryapp.search.vectors import EMBED
+from memoryapp.work import ARCHIVE
 from tests.conftest import operator, record, signed_in, talk
 
 
@@ -261,23 +263,23 @@ class TestPausing:
     def test_an_admin_pauses_a_stage_for_all_and_resumes_it(self, as_admin: Client) -> None:
         page = as_admin.post("/pipeline/", {"pause": "embed"}, follow=True).content.decode()
         assert "Embedding is paused" in page
-        assert work.is_paused(Work.Kind.EMBED)
+        assert work.is_paused(EMBED)
         assert "Embedding goes on." in as_admin.post("/pipeline/", {"resume": "embed"}, follow=True).content.decode()
-        assert not work.is_paused(Work.Kind.EMBED)
+        assert not work.is_paused(EMBED)
 
     def test_a_curator_pauses_it_for_a_memory_that_is_open_to_them(self, anna: ChatUser, boris: ChatUser) -> None:
         client = signed_in(operator("cara", Role.CURATOR, anna))
         client.post(f"/memory/{anna.pk}/pipeline/", {"pause": "archive"})
-        assert (work.is_paused(Work.Kind.ARCHIVE, anna), work.is_paused(Work.Kind.ARCHIVE, boris)) == (True, False)
+        assert (work.is_paused(ARCHIVE, anna), work.is_paused(ARCHIVE, boris)) == (True, False)
         assert client.post(f"/memory/{boris.pk}/pipeline/", {"pause": "archive"}).status_code == 404
         assert client.post("/pipeline/", {"pause": "archive"}).status_code == 403
-        assert not work.is_paused(Work.Kind.ARCHIVE)
+        assert not work.is_paused(ARCHIVE)
         client.post(f"/memory/{anna.pk}/pipeline/", {"resume": "archive"})
-        assert not work.is_paused(Work.Kind.ARCHIVE, anna)
+        assert not work.is_paused(ARCHIVE, anna)
 
     def test_who_may_not_curate_may_not_pause(self, anna: ChatUser, as_debugger: Client) -> None:
         assert as_debugger.post(f"/memory/{anna.pk}/pipeline/", {"pause": "archive"}).status_code == 403
-        assert not work.is_paused(Work.Kind.ARCHIVE, anna)
+        assert not work.is_paused(ARCHIVE, anna)
 
     @pytest.mark.slow
     def test_files_and_erasures_wait_while_they_are_paused(

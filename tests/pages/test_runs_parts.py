@@ -26,10 +26,10 @@ from memoryapp.engine.offline.scorer import MODEL
 from memoryapp.models import ChatUser, Message, Run
 from memoryapp.runs.following import StoredEvent
 from rerankui.run import legend
+from rerankui.run.activity import activity_after
 from rerankui.run.marked_text import marked_text
 from rerankui.run.rank_lines import rank_lines
 from rerankui.run.result import Segment
-from rerankui.run.stages import stage_after
 from rerankui.run.waterfall import axis
 from rerankui.templatetags.runs import cost
 from tests.conftest import BEGAN, talk
@@ -73,8 +73,8 @@ def chosen(id: str, rank: int, vector_rank: int) -> Selected:
         (RunFinished((), (), "", ""), ""),
     ],
 )
-def test_each_event_begins_a_stage_that_has_a_name(event: Event | None, words: str) -> None:
-    assert stage_after(event, 2).words == words
+def test_each_event_begins_an_activity_that_has_a_name(event: Event | None, words: str) -> None:
+    assert activity_after(event, 2).words == words
 
 
 def test_the_axis_of_a_run_that_goes_on_reaches_until_now() -> None:

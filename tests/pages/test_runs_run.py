@@ -15,7 +15,6 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils.html import escape
 
-from memoryapp.compare.marks import marks
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -26,8 +25,8 @@ from memoryapp.engine.events import (
     RunStarted,
     Selected,
     ToolCall,
-    Totals,
 )
+from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.memory import Where
 from memoryapp.engine.strategies.cuts import Cuts
 from memoryapp.filter_lab import presets
@@ -113,7 +112,7 @@ def test_marks_fold_to_the_state_of_each_candidate(topics: list[Topic], events: 
     folded: dict[str, str] = {}
     seen = []
     for event in events:
-        folded |= marks(event)
+        folded |= event.marks()
         seen.append(dict(folded))
     assert seen[5] == {}
     assert seen[6] == {one: "requested", two: "requested"}
@@ -140,7 +139,7 @@ def test_no_answer_of_a_model_breaks_its_page(run: Run, as_viewer: Client, argum
 @pytest.mark.parametrize("arguments", ['{"ids": "42"}', '{"topic_ids": [42]}', "[42]", '{"ids": ["Topic:42",]}'])
 def test_topics_light_up_as_the_reranker_reads_the_call(arguments: str) -> None:
     call = ToolCall("c1", "get_topics_content", arguments)
-    assert marks(ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m")) == {"Topic:42": "requested"}
+    assert ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m").marks() == {"Topic:42": "requested"}
 
 
 def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer: Client) -> None:
@@ -175,7 +174,7 @@ def test_what_a_fallback_leaves_was_put_aside_by_nobody(run: Run, events: list[E
     assert isinstance(ended, RunFinished)
     folded: dict[str, str] = {}
     for event in (*before, replace(ended, fallback="timeout", dropped=(two,))):
-        folded |= marks(event)
+        folded |= event.marks()
     assert folded == {one: "instead", two: "read"}
 
 

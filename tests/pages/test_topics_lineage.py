@@ -19,7 +19,7 @@ def noted(topic: Topic, content: str) -> Fact:
 
 def edited(topic: Topic, summary: str) -> Topic:
     change = curation.plan_edit(topic.owner, topic.pk, summary)
-    return curation.put_in(curation.swap(topic.owner, change, kind=TopicEdit.Kind.EDIT, actor="cora"))[0]
+    return curation.put_in(curation.swap(topic.owner, change, kind="edit", actor="cora"))[0]
 
 
 def merged(*topics: Topic) -> Topic:
@@ -76,7 +76,7 @@ def test_a_single_message_moved_elsewhere_takes_no_facts_and_no_runs_along(anna:
     run_of(anna, long)
     first = Message.objects.filter(topic=long).in_order()[0].pk
     change = curation.plan_move(anna, [first], other.pk)
-    parts = curation.put_in(curation.swap(anna, change, kind=TopicEdit.Kind.MOVE, actor="cora"))
+    parts = curation.put_in(curation.swap(anna, change, kind="move", actor="cora"))
     sizes = {part.message_count: part for part in parts}
     assert curation.former(sizes[39]) == (long.pk,)
     assert curation.former(sizes[3]) == (other.pk,)

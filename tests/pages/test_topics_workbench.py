@@ -115,7 +115,7 @@ def test_who_only_looks_sees_the_talk_and_no_tools(role: Role, anna: ChatUser, t
 
 @pytest.mark.slow
 def test_a_retired_topic_is_shown_without_tools(client: Client, anna: ChatUser, topic: Topic) -> None:
-    curation.swap(anna, curation.plan_edit(anna, topic.pk, "New"), kind=TopicEdit.Kind.EDIT, actor="omar")
+    curation.swap(anna, curation.plan_edit(anna, topic.pk, "New"), kind="edit", actor="omar")
     assert not boxes(get(client, f"/topics/{topic.pk}/"), "at")
     assert "retired" in get(client, f"/topics/{topic.pk}/resplit/")
 
@@ -283,7 +283,7 @@ def test_neighbours_are_live_topics_of_the_same_memory_and_not_the_topic_itself(
     with_vector(topic, 0)
     [foreign] = talk(ChatUser.objects.create(display_name="Boris"), ("Foreign", ["a", "b"]))
     with_vector(foreign, 0)
-    curation.swap(anna, curation.plan_edit(anna, beside[0].pk, "New"), kind=TopicEdit.Kind.EDIT, actor="omar")
+    curation.swap(anna, curation.plan_edit(anna, beside[0].pk, "New"), kind="edit", actor="omar")
     [whole] = parts(get(client, f"/topics/{topic.pk}/resplit/?at=none"))
     assert [pk for pk, _similarity in near(whole)] == [beside[1].pk]
 

@@ -14,6 +14,7 @@ from memoryapp.browsing.usage import Day
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import ModelReplied, QueryEnriched, TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
+from memoryapp.pipeline import STAGES
 from memoryapp.proposals import ProposalError
 from rerankui.curation.change_words import actor_words
 from rerankui.curation.proposal_words import failure_words
@@ -38,7 +39,6 @@ from rerankui.templatetags.memory import (
 from rerankui.templatetags.pipeline import fault_words, hours_chart, waits
 from rerankui.templatetags.runs import day_of, enrich_note
 from rerankui.text.counts import grouped
-from rerankui.text.stage_words import WORDS as STAGES
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_every_fault_of_an_endpoint_or_a_file_has_words() -> None:
 
 
 def test_what_waits_in_a_stage_is_written_by_its_number() -> None:
-    assert [waits(STAGES["import"], n) for n in (0, 1, 2)] == ["files", "file", "files"]
+    assert [waits(STAGES["import"].words, n) for n in (0, 1, 2)] == ["files", "file", "files"]
     with translation.override("ru"):
-        assert [waits(STAGES["import"], n) for n in (0, 1, 2, 5)] == ["файлов", "файл", "файла", "файлов"]
+        assert [waits(STAGES["import"].words, n) for n in (0, 1, 2, 5)] == ["файлов", "файл", "файла", "файлов"]
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_a_page_of_the_past_costs_as_many_queries_however_large_the_memory(
 ) -> None:
     grow(anna, 3)
     for number, topic in enumerate(Topic.objects.of(anna)):
-        swap(anna, plan_edit(anna, topic.pk, f"Later {number}"), kind=TopicEdit.Kind.EDIT, actor="cora")
+        swap(anna, plan_edit(anna, topic.pk, f"Later {number}"), kind="edit", actor="cora")
     address = f"/memory/{anna.pk}/{page}?as_of={written(ago(0))}"
     before = cost(as_admin, address)
     grow(anna, 12)

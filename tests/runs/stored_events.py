@@ -8,10 +8,8 @@ from memoryapp.engine.events import (
     CandidatesFound,
     Event,
     ModelReplied,
-    Piece,
     PromptMessage,
     QueryEnriched,
-    ReadTopic,
     Retried,
     RunFinished,
     RunStarted,
@@ -22,6 +20,7 @@ from memoryapp.engine.events import (
     TurnStarted,
     to_payload,
 )
+from memoryapp.engine.kinds.values import Piece, ReadTopic
 from memoryapp.models import Message, Run, RunEvent, Topic
 from memoryapp.runs import following
 from memoryapp.runs.recording import finished_columns

@@ -29,7 +29,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME
 from memoryapp.erasure.redaction import ERASED
-from memoryapp.models import ChatUser, Fact, Prompt, RawReply, Run, RunEvent, TopicEdit
+from memoryapp.models import ChatUser, Fact, Prompt, RawReply, Run, RunEvent
 from memoryapp.runs import forks, lifecycle, replaying, stopping
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.recall.request import Replayed
@@ -234,7 +234,7 @@ class TestAFork:
             created_at=timezone.now(),
         )  # fmt: skip
         change = await sync_to_async(curation.plan_edit)(memory, topics[0], "By another name")
-        await sync_to_async(curation.swap)(memory, change, kind=TopicEdit.Kind.EDIT, actor="ada")
+        await sync_to_async(curation.swap)(memory, change, kind="edit", actor="ada")
         for turn in (0, 3):
             models = Models(topics)
             await executed(await forked(parent, turn), models)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memoryapp.curation.plans import plan_edit
+from memoryapp.curation import plan_edit
 from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine import context as parts
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import CandidatesFound, ContextPart, Event, Piece, RunFinished, Selected, to_payload
-from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic, TopicEdit
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected, to_payload
+from memoryapp.engine.kinds.values import ContextPart, Piece
+from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic
 from memoryapp.runs import recall_document
 from tests.conftest import talk
 
@@ -126,7 +127,7 @@ def test_what_does_not_fit_is_counted_and_no_message_is_cut(anna: ChatUser) -> N
 def test_a_message_of_two_topics_is_shown_once(anna: ChatUser) -> None:
     topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
     plan = plan_edit(anna, topic.pk, "Anew")
-    (twin,) = put_in(swap(anna, plan, kind=TopicEdit.Kind.EDIT, actor="test"))
+    (twin,) = put_in(swap(anna, plan, kind="edit", actor="test"))
     context = recall_document.document(ended(anna, [topic, twin], [chosen(topic), chosen(twin)]))["context"]
     assert context.count("It crashes") == 1
 

@@ -13,12 +13,10 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp import media as kept
-from memoryapp.compare.marks import marks
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import (
     CandidatesFound,
-    ContextPart,
     Event,
     MediaItem,
     ModelReplied,
@@ -28,6 +26,7 @@ from memoryapp.engine.events import (
     Selected,
     TurnStarted,
 )
+from memoryapp.engine.kinds.values import ContextPart
 from memoryapp.models import ChatUser, Operator, Run, RunProgress, Topic
 from memoryapp.runs.notices import announce
 from rerankui import fragments
@@ -114,8 +113,8 @@ def test_people_and_artifacts_stand_beside_the_topics(page: str) -> None:
 def test_a_chosen_person_is_marked_as_topics_are(events: list[Event], topic: Topic) -> None:
     finished = events[-1]
     assert isinstance(finished, RunFinished)
-    assert marks(finished) == {f"Topic:{topic.pk}": "chosen", "Person:5": "chosen"}
-    assert marks(replace(finished, fallback="timeout", people=())) == {f"Topic:{topic.pk}": "instead"}
+    assert finished.marks() == {f"Topic:{topic.pk}": "chosen", "Person:5": "chosen"}
+    assert replace(finished, fallback="timeout", people=()).marks() == {f"Topic:{topic.pk}": "instead"}
 
 
 def numbers(page: str) -> str:

@@ -14,7 +14,6 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import tasks
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import CandidatesFound, MediaItem, ModelReplied, RunFinished, RunStarted, TurnStarted
 from memoryapp.engine.notes import english
@@ -22,6 +21,7 @@ from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.operations.database import conninfo, pool
+from memoryapp.pipeline import recalls
 from memoryapp.runs import closing, leases, lifecycle, recall_document
 from memoryapp.runs.claiming import claim, request_of
 from memoryapp.runs.clients import Clients, open_clients
@@ -105,8 +105,8 @@ async def test_runs_that_nobody_began_are_executed_side_by_side(
         async with open_clients() as made:
             yield replace(made, chat=Companionable())
 
-    monkeypatch.setattr(tasks, "open_clients", opened)
-    await sync_to_async(tasks.execute_waiting_runs)()
+    monkeypatch.setattr(recalls, "open_clients", opened)
+    await sync_to_async(recalls.execute_waiting_runs)()
     for run in late:
         assert (await events_of(run))[-1].fallback == "protocol_violation"
 

@@ -1,7 +1,9 @@
-"""A strategy needs one module, its event kinds and their partials: a made-up one runs like all others."""
+"""A strategy needs one module, its event kinds and their partials: made-up ones run, are shown and are sent like all
+others."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,31 +15,43 @@ from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 from django.core.management import call_command
 
+from memoryapp.compare.states import states_of_runs
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import KINDS, Event, QueryEnriched, RunFinished, RunStarted, Selected
+from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.memory import topic_id
+from memoryapp.engine.notes import Note, Notes, english
 from memoryapp.engine.parameters import Parameters, number
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.ports import Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import Operator, Run, RunEvent
-from memoryapp.runs import lifecycle, recall_document
+from memoryapp.runs import following, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
+from rerankui import fragments
 from rerankui.forms import RecallForm
+from rerankui.fragments import Seen
 from tests.conftest import signed_in
+from tests.support.browsing import flat
 from tests.support.executing import QUERY, events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
 
 @dataclass(frozen=True, slots=True)
-class PassagesScored:
+class PassagesScored(EventKind, lane="candidates", look="tool", then="read", is_before_wait=True):
     kind: ClassVar[str] = "passages_scored"
     texts: tuple[str, ...]
     scores: tuple[float, ...]
     messages: tuple[str, ...]
+    scored: tuple[str, ...]
+    note: str = ""
+    notes: Notes = ()
+
+    def marks(self) -> dict[str, str]:
+        return dict.fromkeys(self.scored, "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +73,9 @@ async def recall(request: StrategyRequest[FirstParameters], ports: Ports, emit: 
     scores = (await ports.rerank_scores(request.query, texts)).scores
     best = found.passages[int(np.argmax(scores))]
     messages = [message.text for message in await ports.read_messages(best.messages)]
-    emit(cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(messages))))
     (topic,) = await ports.read_topics(best.topics)
+    scored, notes = (topic_id(topic.id),), (Note("late_search"),)
+    emit(cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(messages), scored, notes=notes)))
     chosen = Selected(topic_id(topic.id), 1, "its passage answers best", best.score, 1)
     return RunFinished((chosen,), (), "", "", baseline=found.baseline)
 
@@ -114,6 +129,31 @@ async def test_its_page_shows_its_own_event(admin: Operator) -> None:
     assert page.status_code == 200
     assert "3 passages scored" in page.content.decode()
     assert "its passage answers best" in page.content.decode()
+
+
+async def test_its_own_event_is_drawn_as_its_kind_says_on_page_and_socket(admin: Operator) -> None:
+    run = await start(await memory_of_three(), strategy="first")
+    [scored] = (await executed(run))[3].scored
+    page = (await sync_to_async(lambda: signed_in(admin).get(f"/runs/{run.pk}/"))()).content.decode()
+    frame = (await sync_to_async(fragments.frame)(run.pk, seen=Seen(3), language="en")).html
+    assert 'beforeend:#lane-candidates"><article id="event-4"' in flat(frame)
+    for html in (page, frame):
+        [article] = [each for each in html.split("<article")[1:] if 'data-kind="passages_scored"' in each]
+        assert 'class="event event-tool' in article
+        assert f'data-marks="{{&quot;{scored}&quot;: &quot;read&quot;}}"' in article
+        assert 'data-going="Reading topics…"' in article
+
+
+async def test_programs_get_its_own_event_and_comparisons_what_it_says_of_candidates() -> None:
+    run = await start(await memory_of_three(), strategy="first")
+    event = (await executed(run))[3]
+    async with open_clients() as clients:
+        [sent] = [text async for text in following.texts(clients.pool, run.pk) if text.kind == event.kind]
+    payload = json.loads(sent.payload)
+    assert (payload["scores"], payload["note"]) == (list(event.scores), english([Note("late_search")]))
+    await RunEvent.objects.filter(run=run, kind="run_finished").adelete()
+    states = (await sync_to_async(states_of_runs)(run.owner_id, [run.pk]))[run.pk].states
+    assert [states[id] for id in event.scored] == ["read"]
 
 
 async def test_its_parameters_have_the_bounds_that_it_declares() -> None:

@@ -57,11 +57,11 @@ def edit(owner: ChatUser, topics: list[Topic]) -> None:
 
 
 def split(owner: ChatUser, topics: list[Topic]) -> None:
-    made(owner, curation.plan_split(owner, topics[0].pk, messages(topics[0])[1:]), Kind.SPLIT)
+    made(owner, curation.plan_split(owner, topics[0].pk, messages(topics[0])[1:]), "split")
 
 
 def move(owner: ChatUser, topics: list[Topic]) -> None:
-    made(owner, curation.plan_move(owner, messages(topics[0])[1:], topics[1].pk), Kind.MOVE)
+    made(owner, curation.plan_move(owner, messages(topics[0])[1:], topics[1].pk), "move")
 
 
 def undo(owner: ChatUser, topics: list[Topic]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from pgvector import HalfVector
 
-from memoryapp.curation.plans import plan_merge
+from memoryapp.curation import plan_merge
 from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.embeddings import Profile, Vectors, unit
 from memoryapp.models import ChatUser, Passage, PassageVector, Topic, TopicEdit

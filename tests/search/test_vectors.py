@@ -17,7 +17,7 @@ from django.db import connections
 from django.utils import timezone
 
 from memoryapp.browsing.coverage import passages_without_vector
-from memoryapp.curation.plans import plan_edit
+from memoryapp.curation import plan_edit
 from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.invariants import violations
@@ -30,7 +30,6 @@ from memoryapp.models import (
     Person,
     RefusedText,
     Topic,
-    TopicEdit,
     TopicVector,
 )
 from memoryapp.search import cards, missing, profiles
@@ -162,7 +161,7 @@ def test_only_the_owner_asked_for_is_embedded(topics: list[Topic], boris: ChatUs
 
 def test_a_retired_topic_needs_no_vector(anna: ChatUser, topics: list[Topic]) -> None:
     plan = plan_edit(topics[0].owner, topics[0].pk, "tea and more")
-    (edited,) = put_in(swap(topics[0].owner, plan, kind=TopicEdit.Kind.EDIT, actor="test"))
+    (edited,) = put_in(swap(topics[0].owner, plan, kind="edit", actor="test"))
     embed(Hashing())
     assert set(TopicVector.objects.values_list("topic", flat=True)) == {edited.pk, topics[1].pk}
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from memoryapp.curation.plans import plan_split
+from memoryapp.curation import plan_split
 from memoryapp.curation.swapping import swap
 from memoryapp.engine.memory import TopicDraft, Where
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
-from memoryapp.models import ChatUser, Message, TopicEdit
+from memoryapp.models import ChatUser, Message
 from memoryapp.operations import database
 from memoryapp.search import retrieval
 from memoryapp.search.profiles import profile_row
@@ -99,7 +99,7 @@ def test_a_passage_over_two_topics_is_found_for_the_one_with_the_message(anna: C
     )
     first, second = Message.objects.of(anna).in_order()
     (whole,) = put_topics(anna, [TopicDraft("both", (first.pk, second.pk))], actor="test")
-    swap(anna, plan_split(anna, whole.pk, [second.pk]), kind=TopicEdit.Kind.SPLIT, actor="test")
+    swap(anna, plan_split(anna, whole.pk, [second.pk]), kind="split", actor="test")
     second.refresh_from_db()
     found = search(anna, Where(authors=("Boris",)))
     assert [candidate.id for candidate in found.candidates] == [f"Topic:{second.topic_id}"]

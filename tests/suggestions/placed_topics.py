@@ -60,7 +60,7 @@ def merged(owner: ChatUser, *topics: Topic) -> TopicEdit:
 
 def renamed(owner: ChatUser, topic: Topic, degrees: float) -> Topic:
     change = curation.plan_edit(owner, topic.pk, f"{topic.summary}, renamed")
-    [new] = curation.put_in(curation.swap(owner, change, kind=TopicEdit.Kind.EDIT, actor="ada"))
+    [new] = curation.put_in(curation.swap(owner, change, kind="edit", actor="ada"))
     place(new, degrees)
     return new
 

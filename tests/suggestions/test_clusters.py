@@ -146,7 +146,7 @@ def test_a_merge_that_something_depends_on_stays_when_the_others_are_undone(
     done = suggestions.accept_from(anna, 0.5, cora.user)
     merged = Topic.objects.of(anna).live().order_by("-message_count", "pk")
     others = list(merged)
-    swap(anna, plan_edit(anna, others[0].pk, "Cakes"), kind=TopicEdit.Kind.EDIT, actor="cora")
+    swap(anna, plan_edit(anna, others[0].pk, "Cakes"), kind="edit", actor="cora")
     assert suggestions.take_back_edits(anna, done.edits, actor="cora") == 1
 
 

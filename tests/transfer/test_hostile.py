@@ -313,7 +313,7 @@ def test_the_undo_of_a_change_that_a_file_made_up_is_refused_with_a_sentence(law
             curation.undo(copy, TopicEdit.objects.get(owner=copy, kind=kind), actor="eve")
     assert list(violations()) == []
     topic = Topic.objects.of(copy).live()[0]
-    made = curation.swap(copy, curation.plan_edit(copy, topic.pk, "Plums"), kind=TopicEdit.Kind.EDIT, actor="eve")
+    made = curation.swap(copy, curation.plan_edit(copy, topic.pk, "Plums"), kind="edit", actor="eve")
     curation.undo(copy, made, actor="eve")
     settled()
 

@@ -60,7 +60,7 @@ def filled(owner: ChatUser) -> None:
         owner, curation.plan_merge(owner, [first.pk, second.pk]), kind=TopicEdit.Kind.MERGE, actor="ada", reason="one"
     )
     curation.undo(owner, merged, actor="ada")
-    curation.swap(owner, curation.plan_edit(owner, third.pk, "Rye bread"), kind=TopicEdit.Kind.EDIT, actor="ada")
+    curation.swap(owner, curation.plan_edit(owner, third.pk, "Rye bread"), kind="edit", actor="ada")
     batch = ImportBatch.objects.create(
         owner=owner, source="a.json", format="jsonl", rejected=[{"line": 3, "reason": "x"}]
     )

@@ -6,11 +6,13 @@ refused, because a request that is only half understood might change a memory in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from memoryapp.api.shapes.edits import EditName
 from memoryapp.api.shapes.errors import ErrorAnswer, Fault
@@ -22,51 +24,48 @@ from memoryapp.api.shapes.fields import (
     StrictBody,
     Summary,
     TopicId,
-    exemplified,
 )
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
+from memoryapp.curation.operations.operation import (
+    AT,
+    MESSAGES,
+    PROPOSED,
+    SUMMARIES,
+    SUMMARY,
+    TO,
+    TOPIC,
+    TOPICS,
+    Endpoint,
+    Part,
+)
+
+_ITEMS: dict[str, Any] = {"minItems": 1}
+# How each part of a request is written in a body: its type, and its default if it may be left out.
+_FIELDS: Mapping[Part, Any] = {
+    TOPICS: (Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})], ...),
+    MESSAGES: (Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra=_ITEMS)], ...),
+    TO: (TopicId | None, ...),
+    AT: (Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra=_ITEMS)], ...),
+    SUMMARY: (Summary, ...),
+    PROPOSED: (Proposed, ""),
+    SUMMARIES: (Annotated[list[Proposed], Field(max_length=MOST_TOPICS)], []),
+}
 
 
-class MergeBody(StrictBody):
-    """Two or more topics, adjacent or not. Without ``summary``, their summaries are joined, oldest first."""
-
-    model_config = exemplified(user="anna", topics=["Topic:1", "Topic:3"], summary="Tea", reason="one matter")
-
-    user: KnownName
-    topics: Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})]
-    summary: Proposed = ""
-    reason: Reason = ""
-
-
-class SplitBody(StrictBody):
-    """``at`` names the first message of each further part. ``summaries`` has one per part; for "" one is proposed."""
-
-    model_config = exemplified(at=["m7"], summaries=["Which tea to buy", "How to make it"])
-
-    at: Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 1})]
-    summaries: Annotated[list[Proposed], Field(max_length=MOST_TOPICS)] = []
-    reason: Reason = ""
-
-
-class SummaryBody(StrictBody):
-    """The topic's new summary."""
-
-    model_config = exemplified(summary="Which tea to buy", reason="said more clearly")
-
-    summary: Summary
-    reason: Reason = ""
-
-
-class MoveBody(StrictBody):
-    """Messages of one or more topics, and the topic ``to`` which they move; null makes a new one, with ``summary``."""
-
-    model_config = exemplified(user="anna", messages=["m7", "m8"], to="Topic:9")
-
-    user: KnownName
-    messages: Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra={"minItems": 1})]
-    to: TopicId | None
-    summary: Proposed = ""
-    reason: Reason = ""
+@cache
+def body_of(endpoint: Endpoint) -> type[StrictBody]:
+    """The shape of what a program sends: the chat user unless a topic in the address says whose, parts, a reason."""
+    whose: dict[str, Any] = {} if TOPIC in endpoint.takes else {"user": (KnownName, ...)}
+    parts = {part.name: _FIELDS[part] for part in endpoint.body_takes}
+    fields: dict[str, Any] = {**whose, **parts, "reason": (Reason, "")}
+    return create_model(
+        endpoint.body,
+        __base__=StrictBody,
+        __doc__=endpoint.body_about,
+        __module__=__name__,
+        __cls_kwargs__={"json_schema_extra": {"example": dict(endpoint.example)}},
+        **fields,
+    )
 
 
 class PutTopic(BaseModel):

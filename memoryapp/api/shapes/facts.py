@@ -6,14 +6,23 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from memoryapp.api.shapes.fields import READABLE, READABLE_SCHEMA, STRIPPED, KnownName, Reason, StrictBody, exemplified
+from memoryapp.api.shapes.fields import (
+    NUMBER,
+    READABLE,
+    READABLE_SCHEMA,
+    STRIPPED,
+    KnownName,
+    Reason,
+    StrictBody,
+    exemplified,
+)
 from memoryapp.api.shapes.lists import ListedFact
 from memoryapp.models import Fact
 
 LONGEST_CONTENT = 2_000
 _Word = Annotated[str, StringConstraints(max_length=100), READABLE, STRIPPED, READABLE_SCHEMA]
 _Content = Annotated[str, StringConstraints(max_length=LONGEST_CONTENT), READABLE, STRIPPED, READABLE_SCHEMA]
-_Importance = Annotated[int, Field(ge=0, le=100, strict=True)]
+_Importance = Annotated[int, Field(ge=0, le=100), NUMBER]
 
 
 class FactBody(StrictBody):

@@ -68,6 +68,12 @@ def _visible(value: str) -> str:
     return value
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
 def _stripped(value: str) -> str:
     return str(clean(value)).strip()
 
@@ -82,6 +88,8 @@ NAME_SCHEMA: dict[str, Any] = {
 }
 
 
+# NUMBER: a number of JSON, and no text or truth value that Python would take for one.
+NUMBER = BeforeValidator(_number)
 # STRIPPED: without characters that no database stores and without white space around it. READABLE: not blank.
 STRIPPED = AfterValidator(_stripped)
 READABLE = AfterValidator(_visible)

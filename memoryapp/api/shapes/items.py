@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
-from memoryapp.api.shapes.fields import KnownName, Name, Query, StrictBody, at_most, exemplified
+from memoryapp.api.shapes.fields import NUMBER, KnownName, Name, Query, StrictBody, at_most, exemplified
 from memoryapp.items import LONGEST_PAGE
 from memoryapp.items.bounds import (
     MOST_LABELS,
@@ -27,8 +27,8 @@ Prefix = Annotated[list[Label], Field(max_length=MOST_LABELS)]
 _EXAMPLE = {"namespace": ["memories", "food"], "key": "k1", "value": {"text": "Likes honey cake", "weight": 3}}
 
 
-_Limit = Annotated[int, Field(ge=1, le=LONGEST_PAGE)]
-_Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]
+_Limit = Annotated[int, Field(ge=1, le=LONGEST_PAGE), NUMBER]
+_Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET), NUMBER]
 
 
 def _bounded(what: str) -> Any:
@@ -105,7 +105,7 @@ class NamespacesBody(StrictBody):
 
     user: KnownName
     conditions: Annotated[list[NamespaceCondition], Field(max_length=10)] = []
-    depth: Annotated[int, Field(ge=1, le=MOST_LABELS)] | None = None
+    depth: Annotated[int, Field(ge=1, le=MOST_LABELS), NUMBER] | None = None
     limit: _Limit = 100
     offset: _Offset = 0
 

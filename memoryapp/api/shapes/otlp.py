@@ -27,7 +27,7 @@ class TracesBody(BaseModel):
 
     model_config = exemplified(resourceSpans=[{"scopeSpans": [{"spans": [_SPAN]}]}])
 
-    resourceSpans: list[dict[str, Any]] = Field(
+    resourceSpans: list[dict[str, Any]] | None = Field(
         default=[], description="the spans of each resource, by instrumentation scope"
     )
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.api.shapes.fields import PARAMETERS, StrictBody, exemplified
+from memoryapp.api.shapes.fields import NUMBER, PARAMETERS, StrictBody, exemplified
 from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, Usage
 from memoryapp.compare.states import State
 from memoryapp.explain.fate import Stage
@@ -33,7 +33,7 @@ class ForkChanges(BaseModel):
     parameters: Annotated[dict[str, Any] | None, WithJsonSchema(PARAMETERS)] = None
     candidates: Annotated[list[str | int] | None, Field(max_length=MOST_IDS)] = None
     without: Annotated[list[str | int] | None, Field(max_length=MOST_IDS)] = None
-    order: Annotated[int | None, Field(ge=0, le=LARGEST_SEED)] = None
+    order: Annotated[int | None, Field(ge=0, le=LARGEST_SEED), NUMBER] = None
     reply: Annotated[str | None, Field(max_length=LONGEST_TEXT)] = None
     as_of: Annotated[str | None, Field(max_length=40)] = None
 
@@ -44,7 +44,7 @@ class ForkBody(StrictBody):
 
     model_config = exemplified(turn=2, changes={"parameters": {"max_topics": 5}})
 
-    turn: Annotated[int | None, Field(ge=0, le=LATEST_TURN)] = None
+    turn: Annotated[int | None, Field(ge=0, le=LATEST_TURN), NUMBER] = None
     changes: ForkChanges = ForkChanges()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from memoryapp.engine.kinds.kind import EventKind
+
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered(EventKind):
     """What one stage of a filter ``removed``, as topic ids by falling similarity, and how many topics it ``kept``.
 
     ``bound`` is the value at which the stage cuts: a similarity for ``initial`` and ``threshold``, a difference for
@@ -20,3 +23,6 @@ class Filtered:
     kept: int
     bound: float
     drop: tuple[float, ...] = ()
+
+    def marks(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.removed, self.stage)

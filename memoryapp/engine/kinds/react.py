@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.notes import Notes
 
 Phase = Literal["plan", "retrieve", "refine", "answer"]
@@ -14,7 +15,7 @@ ToolOutcome = Literal["done", "late", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepStarted(EventKind, look="step", then="search"):
     """A step begins; a run has at most ``most`` of them."""
 
     kind: ClassVar[str] = "step_started"
@@ -24,7 +25,7 @@ class StepStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUsed:
+class ToolUsed(EventKind, look="tool", then="search"):
     """A call of a tool ended: it answered, was cancelled because it took too long (``late``), was ``refused``, or
     ``failed``.
 
@@ -43,6 +44,9 @@ class ToolUsed:
     topics: tuple[str, ...] = ()
     asked_by: Literal["agent", "model"] = "agent"
 
+    def marks(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.topics, "read")
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
@@ -59,7 +63,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(EventKind, lane="result", look="answer"):
     """The answer in words. Every statement of ``text`` ends with the numbers of its ``citations``, as in ``[1][3]``.
 
     ``outcome`` says whether the answer is kept as it is, was ``softened`` because little supports it, or was

@@ -20,7 +20,8 @@ from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.protocol import Chat, Reply
 from memoryapp.engine.conversation import Conversation, Failure, ToolChoice, TurnLimits
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.events import Piece, RunFinished, Selected
+from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ReadTopics, TopicContent
 from memoryapp.engine.parameters import Limits, RerankParameters
 from memoryapp.engine.prompts import (

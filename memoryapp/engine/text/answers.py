@@ -15,7 +15,7 @@ from typing import Any
 
 import json_repair
 
-from memoryapp.engine.memory import item_id, parse_item_id
+from memoryapp.engine.memory import item_id, parse_item_id, parse_topic_id
 from memoryapp.engine.text.json_answers import OPENING, embedded
 
 # A longer answer is noise; the bound also limits the work on hostile input.
@@ -84,6 +84,11 @@ def parse_ids(arguments: str) -> tuple[str, ...] | None:
     items = value if isinstance(value, list) else [value]
     ids = tuple(dict.fromkeys(pick.id for item in items if (pick := _pick(item, "Topic"))))
     return ids or None
+
+
+def topics_in(arguments: str) -> list[str]:
+    """The topics among ``parse_ids``, as the reranker reads them."""
+    return [name for name in parse_ids(arguments) or () if parse_topic_id(name) is not None]
 
 
 def _unwrapped(value: Any) -> Any:

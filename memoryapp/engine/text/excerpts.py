@@ -24,7 +24,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate, islice
 
-from memoryapp.engine.events import Piece, PieceStatus
+from memoryapp.engine.kinds.values import Piece, PieceStatus
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.answers import ExcerptPart
 from memoryapp.engine.text.lexical import idf, stems

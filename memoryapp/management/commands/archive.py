@@ -20,11 +20,11 @@ from memoryapp.ingestion.archiving import ArchiveMark, archive, with_active_sess
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.management.arguments import named_user, utf8
-from memoryapp.models import ChatUser, Work
+from memoryapp.models import ChatUser
 from memoryapp.search import profiles
-from memoryapp.search.vectors import embed_pending
+from memoryapp.search.vectors import EMBED, embed_pending
 from memoryapp.sessions.active import limits
-from memoryapp.work import ProgressLines
+from memoryapp.work import ARCHIVE, ProgressLines
 
 # The holder of a lock is at work and releases it when it ends; a waiting command shows the holder's progress.
 FOREVER = timedelta.max
@@ -58,12 +58,12 @@ class Command(BaseCommand):
         embedder, lines = clients.embedder_of(profiles.profile_of(profiles.serving())), ProgressLines(self.stderr.write)
         open_chat = clients.open_chat if settings.LLM_BASE_URL else None
         for owner in owners:
-            watch = partial(lines.watch, owner, Work.Kind.ARCHIVE)
+            watch = partial(lines.watch, owner, ARCHIVE)
             cuts, bounds = cutter(owner, embedder, open_chat), limits(owner)
             archive(owner, cuts, bounds, now=now, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)
 
     def _embed(self, owner: ChatUser | None) -> None:
         lines = ProgressLines(self.stderr.write)
-        watch = partial(lines.watch, None, Work.Kind.EMBED)
+        watch = partial(lines.watch, None, EMBED)
         embedder = clients.embedder_of(profiles.profile_of(profiles.serving()))
         async_to_sync(embed_pending)(embedder, owner, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)

@@ -15,9 +15,9 @@ from memoryapp import clients
 from memoryapp.browsing.profiles import EmbeddingForecast, forecast
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.management.commands.archive import FOREVER
-from memoryapp.models import EmbeddingProfile, TopicVector, Work
+from memoryapp.models import EmbeddingProfile, TopicVector
 from memoryapp.search import profiles
-from memoryapp.search.vectors import embed_pending
+from memoryapp.search.vectors import EMBED, embed_pending
 from memoryapp.work import ProgressLines
 
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
     def _embed(self, row: EmbeddingProfile, topics_anew: bool) -> int:
         """Makes the vectors; returns their number."""
         lines = ProgressLines(self.stderr.write)
-        watch = partial(lines.watch, None, Work.Kind.EMBED)
+        watch = partial(lines.watch, None, EMBED)
         embedder = clients.embedder_of(profiles.profile_of(row))
         profiles.ask(row, "embed")
         if topics_anew:

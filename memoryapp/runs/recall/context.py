@@ -10,7 +10,8 @@ from psycopg_pool import AsyncConnectionPool
 from memoryapp import reading
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.context import ContextItem, PassageMessages, SelectedTopics, assembled
-from memoryapp.engine.events import CandidatesFound, ContextPart, RunFinished, Selected
+from memoryapp.engine.events import CandidatesFound, RunFinished, Selected
+from memoryapp.engine.kinds.values import ContextPart
 from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id
 from memoryapp.engine.prompts import topic_number
 from memoryapp.engine.strategies import STRATEGIES

@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import judgements
-from memoryapp.engine.events import Piece
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.strategies import ANSWERING
 from memoryapp.judgements import grades

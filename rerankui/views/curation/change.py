@@ -25,7 +25,6 @@ from rerankui.access import owner_or_404, requires
 from rerankui.addresses import own_address
 from rerankui.curation.before_after import sides
 from rerankui.curation.change_form import (
-    KINDS,
     ChangeForm,
     StagedChange,
     commit,
@@ -70,9 +69,9 @@ def change(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, memory, sentence=_sentence_of(form), status=422)
     try:
-        staged = form.staged(memory, curation.opening)
         if request.method == "POST" and request.POST.get("commit"):
-            return _redirect_after(request, commit(request, memory, staged), staged)
+            return _redirect_after(request, commit(request, memory, form), form.cleaned_data["next"])
+        staged = form.staged(memory)
     except Stale as stale:
         return _page(request, memory, form=form, overtaken=_overtaken(memory, form, stale), status=409)
     except CurationError as error:
@@ -89,7 +88,7 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        staged = form.staged(memory, curation.opening)
+        staged = form.staged(memory)
         effect = effect_of(memory, staged.change)
     except CurationError as error:
         return _page(request, memory, form=form, sentence=str(error), status=422)
@@ -102,7 +101,7 @@ def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
-        "would": would_words(KINDS[staged.op], staged.change, staged.moved),
+        "would": would_words(staged.request, staged.change),
     }
 
 
@@ -121,8 +120,8 @@ def _sentence_of(form: ChangeForm) -> str:
     return f"{name}: {errors[0]}"
 
 
-def _redirect_after(request: HttpRequest, edit: TopicEdit, staged: StagedChange) -> HttpResponse:
-    after = own_address(request, staged.after)
+def _redirect_after(request: HttpRequest, edit: TopicEdit, back: str) -> HttpResponse:
+    after = own_address(request, back)
     return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
 
 

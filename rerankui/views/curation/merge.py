@@ -18,7 +18,7 @@ from memoryapp.browsing.comparison import MOST_TOPICS, compare
 from memoryapp.curation import CurationError
 from memoryapp.curation.change import MOST_SUMMARY_CHARS
 from memoryapp.engine.memory import topic_id
-from memoryapp.models import ChatUser, Role, Topic, TopicEdit
+from memoryapp.models import ChatUser, Role, Topic
 from memoryapp.proposals import ProposalError
 from rerankui.access import owner_or_404, requires
 from rerankui.addresses import own_address
@@ -118,7 +118,7 @@ def _outcome(owner: ChatUser, topics: Sequence[Topic], fields: QueryDict, propos
         "survivor": kept,
         "proposed": proposed,
         "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
-        "would": would_words(TopicEdit.Kind.MERGE, kept.change),
+        "would": would_words(kept.request, kept.change),
         "message_count": sum(topic.message_count for topic in topics),
         "chars": sum(topic.size_chars for topic in topics),
         "most_chars": settings.SPLIT_THRESHOLD_CHARS,

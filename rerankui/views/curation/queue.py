@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import consolidation, proposals, suggestions, work
+from memoryapp import consolidation, curation, proposals, suggestions, work
 from memoryapp.browsing.comparison import compare
 from memoryapp.curation import CurationError
-from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit, Work
+from memoryapp.models import ChatUser, Role, Suggestion, Topic
 from memoryapp.proposals import ProposalError
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
@@ -80,9 +80,9 @@ def _carry_out(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> No
         raise CurationError(_("Say whether to merge, or never to suggest it again."))
     topics = list(Topic.objects.of(owner).filter(pk__in=decided.topics))
     chosen, written = request.POST.get("from", ""), request.POST.get("summary", "").strip()
-    change = survivor(owner, topics, chosen, written, _proposed_summary(decided)).change
-    edit = suggestions.accept(decided, change, kind=TopicEdit.Kind.MERGE, actor=actor, call=decided.call)
-    toasts.add(request, made_words(edit.kind, change), back, _("Undo"))
+    wanted = survivor(owner, topics, chosen, written, _proposed_summary(decided)).request
+    made = curation.make(wanted, actor=actor, accepts=[decided], call=decided.call)
+    toasts.add(request, made_words(wanted, made.change), back, _("Undo"))
 
 
 def _hold(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResponse:
@@ -96,7 +96,7 @@ def _judge(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResp
     topics = list(Topic.objects.of(owner).live().filter(pk__in=shown.topics).order_by("started_at", "pk"))
     if shown.kind != Suggestion.Kind.MERGE or len(topics) < 2:
         return _page(request, owner, shown, sentence=_("Its topics no longer exist."), status=422)
-    if paused := work.pause_sentence(Work.Kind.CONSOLIDATE, owner):
+    if paused := work.pause_sentence(consolidation.CONSOLIDATE, owner):
         return _page(request, owner, shown, sentence=paused, status=422)
     try:
         consolidation.keep_verdict(shown, proposals.merge_judged(owner, topics, request.user.get_username()))
@@ -158,7 +158,7 @@ def _evidence(owner: ChatUser, current: Suggestion) -> dict[str, Any]:
         proposed = _proposed_summary(current)
         kept = survivor(owner, topics, MODEL if proposed else "", proposed=proposed)
         evidence |= {"proposed": proposed, "check": _check(current)}
-        evidence |= {"survivor": kept, "would": would_words(TopicEdit.Kind.MERGE, kept.change)}
+        evidence |= {"survivor": kept, "would": would_words(kept.request, kept.change)}
     return evidence
 
 

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp import import_files, work
 from memoryapp.importers import FORMATS, NOBODY
+from memoryapp.ingestion.imports import IMPORT
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -33,7 +34,6 @@ from memoryapp.models import (
     Suggestion,
     Topic,
     TopicEdit,
-    Work,
 )
 from memoryapp.operations.storage import NoSpace
 from rerankui.access import operator_of, owner_or_404, requires, visible_owners
@@ -119,7 +119,7 @@ def _decide(request: HttpRequest, owner: ChatUser, row: ImportFile) -> HttpRespo
             import_files.answer(row, **_answers(request, row))
         elif deed in _DEEDS:
             _DEEDS[deed](row)
-            if deed in ("begin", "take", "resume") and (paused := work.pause_sentence(Work.Kind.IMPORT, owner)):
+            if deed in ("begin", "take", "resume") and (paused := work.pause_sentence(IMPORT, owner)):
                 messages.warning(request, paused)
     except import_files.FileActionRefused as error:
         messages.error(request, str(error))
@@ -255,8 +255,8 @@ def _topics_made(row: ImportFile) -> dict[str, Any]:
     if row.state != row.State.DONE or row.addressee == ImportFile.EVERYBODY:
         return {"is_followed": row.is_worked_on}
     unfinished = work.unfinished(ChatUser.objects.filter(pk=row.owner_id))
-    archive = next((item for item in unfinished if item.work.kind == Work.Kind.ARCHIVE), None)
-    paused = work.pause_sentence(Work.Kind.ARCHIVE, row.owner)
+    archive = next((item for item in unfinished if item.work.kind == work.ARCHIVE), None)
+    paused = work.pause_sentence(work.ARCHIVE, row.owner)
     is_asked = bool(archive and (archive.is_going_on or archive.work.asked_at))
     return {
         "archive": archive,

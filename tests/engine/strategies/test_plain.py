@@ -18,7 +18,6 @@ from memoryapp.engine.events import (
     Event,
     ModelProgress,
     ModelReplied,
-    Piece,
     QueryEnriched,
     RunFinished,
     Selected,
@@ -27,6 +26,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.kinds.react import Answered
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
 from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.engine.strategies import react

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.events import Piece, RunFinished, Selected
+from memoryapp.engine.events import RunFinished, Selected
 from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import Where
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.offline.question_kinds import wants_several

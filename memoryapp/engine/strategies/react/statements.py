@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memoryapp.engine.events import Piece
 from memoryapp.engine.kinds.react import Citation
+from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
 from memoryapp.engine.strategies.react.pool import Document
 from memoryapp.engine.text.sentences import sentences, spans

@@ -1,0 +1,52 @@
+"""Another summary for a topic, over the same messages."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memoryapp.curation.change import Change, CurationError
+from memoryapp.curation.operations.operation import SUMMARY, TOPIC, ChangeRequest, Endpoint, Operation, Words
+from memoryapp.curation.operations.topics import live_topic, messages_by_topic
+from memoryapp.curation.summarising import Summarise
+from memoryapp.curation.swapping import check_summary
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import ChatUser
+
+
+def plan_edit(owner: ChatUser, topic_id: int, summary: str) -> Change:
+    """The topic with another summary. Raises CurationError or Stale."""
+    topic = live_topic(owner, topic_id)
+    check_summary(summary)
+    if summary.strip() == topic.summary:
+        raise CurationError(_("The summary says that already."))
+    return Change((topic.pk,), (TopicDraft(summary.strip(), tuple(messages_by_topic([topic])[topic.pk])),))
+
+
+def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
+    return plan_edit(request.owner, request.topics[0], "".join(request.summaries[:1]))
+
+
+EDIT = Operation(
+    name="edit",
+    words=Words(
+        done=gettext_lazy("edited"),
+        heading=gettext_lazy("Change a summary"),
+        button=gettext_lazy("Change the summary"),
+        would=gettext_lazy("The summary changes; the topic keeps its messages (%(messages)s)."),
+        made=gettext_lazy("Changed the summary of %(named)s"),
+    ),
+    plan=_plan,
+    repeats="one",
+    endpoint=Endpoint(
+        verb="rewrite",
+        method="PATCH",
+        address="/topics/{id}",
+        id="rewriteTopic",
+        about="Give a topic another summary. The result is a new topic over the same messages, with a new id.",
+        takes=(TOPIC, SUMMARY),
+        body="SummaryBody",
+        body_about="The topic's new summary.",
+        example={"summary": "Which tea to buy", "reason": "said more clearly"},
+    ),
+)

@@ -1,0 +1,70 @@
+"""Several topics made one; they need not be neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memoryapp.curation.change import MOST_SUMMARY_CHARS, Change, CurationError
+from memoryapp.curation.operations.operation import PROPOSED, TOPICS, ChangeRequest, Endpoint, Operation, Words
+from memoryapp.curation.operations.topics import live_topics, messages_by_topic
+from memoryapp.curation.summarising import Summarise
+from memoryapp.curation.swapping import check_summary
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.engine.text.lines import shortened
+from memoryapp.models import ChatUser, TopicEdit
+
+
+def plan_merge(owner: ChatUser, topic_ids: Iterable[int], summary: str = "") -> Change:
+    """One topic made of two or more, which need not be neighbours. Without a summary all summaries are joined, oldest
+    first.
+
+    Raises CurationError or Stale.
+    """
+    ids = list(dict.fromkeys(topic_ids))
+    if len(ids) < 2:
+        raise CurationError(_("A merge needs at least two different topics."))
+    topics = sorted(live_topics(owner, ids), key=lambda topic: (topic.started_at, topic.pk))
+    listed = messages_by_topic(topics)
+    messages = tuple(number for topic in topics for number in listed[topic.pk])
+    written = summary.strip() or composed_summary([topic.summary for topic in topics])
+    check_summary(written)
+    return Change(tuple(topic.pk for topic in topics), (TopicDraft(written, messages),))
+
+
+def composed_summary(summaries: Sequence[str]) -> str:
+    """All summaries in one, each once."""
+    text = "; ".join(dict.fromkeys(summary.strip().rstrip(".") for summary in summaries if summary.strip()))
+    return shortened(text, MOST_SUMMARY_CHARS)
+
+
+def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
+    return plan_merge(request.owner, request.topics, "".join(request.summaries[:1]))
+
+
+MERGE = Operation(
+    name=TopicEdit.Kind.MERGE,
+    words=Words(
+        done=gettext_lazy("merged"),
+        heading=gettext_lazy("Merge topics"),
+        button=gettext_lazy("Merge"),
+        would=gettext_lazy("%(topics)s with %(messages)s become one."),
+        made=gettext_lazy("Merged %(topics)s, %(messages)s"),
+    ),
+    plan=_plan,
+    endpoint=Endpoint(
+        verb="merge",
+        method="POST",
+        address="/topics/merge",
+        id="mergeTopics",
+        about="Merge two or more topics into one. Topics that lie between them in time are not touched.",
+        takes=(TOPICS, PROPOSED),
+        body="MergeBody",
+        body_about=(
+            "Two or more topics, adjacent or not. Without ``summary``, their summaries are joined, oldest first."
+        ),
+        example={"user": "anna", "topics": ["Topic:1", "Topic:3"], "summary": "Tea", "reason": "one matter"},
+    ),
+)

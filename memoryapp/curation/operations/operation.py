@@ -1,0 +1,115 @@
+"""An operation of curation as a value: what it is called, what it takes, what it plans, where it is offered.
+
+Pages, the interface for programs, agents and the history read these values, so that an operation is declared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from django.utils.functional import Promise
+
+from memoryapp.curation.change import Change
+from memoryapp.curation.summarising import Summarise
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import ChatUser
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """What somebody asks of curation. An operation reads what it takes; the rest is empty.
+
+    ``topics`` are those that the asker saw, by number; ``messages`` are to be moved, ``to`` a topic or, if None, to a
+    new one; ``at`` are the messages with which new parts begin; ``summaries`` are those that somebody wrote, one for
+    each topic of the result, empty to have it generated, or that of the new topic alone; ``parts`` are topics as they
+    shall be.
+    """
+
+    operation: Operation
+    owner: ChatUser
+    topics: tuple[int, ...] = ()
+    messages: tuple[int, ...] = ()
+    to: int | None = None
+    at: tuple[int, ...] = ()
+    summaries: tuple[str, ...] = ()
+    parts: tuple[TopicDraft, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What people read about an operation.
+
+    ``done`` is the kind of its edits in the history, ``heading`` the title of the preview and ``button`` what commits
+    it. ``would`` and ``made`` are the sentences before and afterwards, with places for ``named`` (the topics),
+    ``topics``, ``before`` and ``after`` (how many topics), ``messages`` and ``sizes`` (how many messages, and of each
+    part), ``moved`` and ``messages_moved`` (how many of the messages that the request names).
+    """
+
+    done: Promise
+    heading: Promise
+    button: Promise
+    would: Promise
+    made: Promise
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a request, by its name for programs; they may leave out one that is not ``needed``."""
+
+    name: str
+    needed: bool = True
+
+
+TOPIC, TOPICS, MESSAGES, TO, AT = Part("topic"), Part("topics"), Part("messages"), Part("to"), Part("at")
+SUMMARY, PROPOSED, SUMMARIES = Part("summary"), Part("summary", needed=False), Part("summaries", needed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How programs ask for an operation: an address under ``/v1`` with its id and its description.
+
+    ``verb`` is the operation's name for agents. ``takes`` lists the parts of a request: ``TOPIC`` stands in the address
+    as ``{id}``, the others in the body in this order; a refusal names the first of them. ``body`` is the name of the
+    body's shape, ``body_about`` its description and ``example`` an example.
+    """
+
+    verb: str
+    method: Literal["POST", "PATCH"]
+    address: str
+    id: str
+    about: str
+    takes: tuple[Part, ...]
+    body: str
+    body_about: str
+    example: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def body_takes(self) -> tuple[Part, ...]:
+        return tuple(part for part in self.takes if part != TOPIC)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchButton:
+    """A button below the messages of a topic, for what is ticked: ``cuts`` between messages, or ``chosen`` messages."""
+
+    ticked: Literal["cuts", "chosen"]
+    label: Promise
+    icon: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``name`` is stored as the kind of its edits. ``plan`` computes the change without making it.
+
+    ``plan`` raises CurationError or Stale, and whatever the function raises that summarises. ``repeats`` says for how
+    many successors a request can be repeated if its topics were replaced meanwhile.
+    """
+
+    name: str
+    words: Words
+    plan: Callable[[ChangeRequest, Summarise], Change]
+    repeats: Literal["any", "one", "none"] = "any"
+    endpoint: Endpoint | None = None
+    bench: BenchButton | None = None

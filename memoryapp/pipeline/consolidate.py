@@ -1,0 +1,67 @@
+"""The stage in which similar topics are suggested as one, and the merger judges them."""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
+
+from memoryapp import clients, consolidation, suggestions, work
+from memoryapp.celery import sweep
+from memoryapp.consolidation import CONSOLIDATE
+from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.models import AgentCall, ChatUser
+from memoryapp.operations import advisory_locks
+from memoryapp.operations.logs import cause
+from memoryapp.operations.outages import others_go_on
+from memoryapp.pipeline.stage import Stage, StageWords, up_to_most
+
+logger = logging.getLogger(__name__)
+
+
+@sweep(every=60.0)
+def suggest_due() -> None:
+    """Suggests merges and splits of topics that were not compared yet."""
+    for owner in list(work.unpaused(suggestions.with_unchecked(), CONSOLIDATE)):
+        with others_go_on("No suggestions could be made for chat user %s.", owner.pk):
+            suggestions.suggest(owner)
+
+
+@sweep(every=15.0)
+def consolidate_due() -> None:
+    """Has the merger judge suggested merges, a batch for each chat user; without a chat model people judge alone."""
+    if not settings.LLM_BASE_URL:
+        return
+    with advisory_locks.exclusive("consolidation", 0) as is_alone:
+        for owner in list(work.unpaused(consolidation.due(), CONSOLIDATE)) if is_alone else ():
+            _consolidate(owner)
+
+
+def _consolidate(owner: ChatUser) -> None:
+    """Judges for one chat user."""
+    with others_go_on("Merges of chat user %s are not judged yet.", owner.pk):
+        try:
+            consolidation.consolidate(owner, clients.open_chat)
+        except LLMError as error:
+            logger.warning("Merges of chat user %s are not judged yet: %s", owner.pk, cause(error))
+        except UnreadableAnswer:
+            logger.warning("A merge of chat user %s is not judged: nobody can read the model's answer.", owner.pk)
+
+
+STAGE = Stage(
+    "consolidate",
+    StageWords(
+        pgettext_lazy("stage", "Consolidate"),
+        "arrow-merge",
+        npgettext_lazy("waiting", "pair nobody judged", "pairs nobody judged", "n"),
+        gettext_lazy("questions to the merger by hour"),
+        "MERGER_MODEL",
+        gettext_lazy("%(model)s at %(host)s judges whether similar topics are one."),
+        gettext_lazy("No chat model is connected: people judge similar topics in the queue."),
+    ),
+    lambda scope: up_to_most(scope.of(consolidation.unjudged())),
+    CONSOLIDATE,
+    lambda scope: scope.calls_by_hour(AgentCall.Agent.MERGER),
+)

@@ -1,0 +1,120 @@
+"""The stage in which passages, cards and topics get their vectors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db.models import Count
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
+
+from memoryapp import clients, work
+from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
+from memoryapp.celery import sweep
+from memoryapp.engine.embeddings import EmbeddingError, Profile
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.models import ChatUser, EmbeddingProfile, PassageVector
+from memoryapp.operations.logs import cause
+from memoryapp.operations.outages import others_go_on
+from memoryapp.pipeline.stage import Scope, Stage, StageWords
+from memoryapp.search import missing, profiles, vectors
+from memoryapp.search.vectors import EMBED
+from memoryapp.sessions import passages
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """The embedding profile that is to take over, and how many passages lack its vector, up to a bound."""
+
+    row: EmbeddingProfile
+    waiting: int
+
+    @property
+    def has_more(self) -> bool:
+        return self.waiting >= MOST_PASSAGES
+
+
+@sweep(every=10.0)
+def embed_pending() -> None:
+    """Makes the vectors of the profile that serves, then those of the one that is to take over.
+
+    A model that did not answer is left alone for a while.
+    """
+    if work.is_paused(EMBED):
+        return
+    for row in profiles.to_make():
+        _embed(row)
+    if changed := profiles.change_over():
+        logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)
+
+
+def _embed(row: EmbeddingProfile, owner: ChatUser | None = None) -> None:
+    """Makes the missing vectors of a profile, of one chat user or of all."""
+    if profiles.is_resting(row):
+        return
+    try:
+        async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)), owner)
+    except EmbeddingError as error:
+        profiles.postpone(row, cause(str(error)), error.note)
+        logger.warning("Vectors are missing and will be requested again: %s", cause(error))
+
+
+@sweep(every=2.0)
+def index_talk() -> None:
+    """Makes the passages of messages that came with a file, and the vectors of what was just said."""
+    for owner in list(passages.with_bare()):
+        with others_go_on("Messages of chat user %s have no passages yet.", owner.pk):
+            passages.renew(owner)
+    row = profiles.serving()
+    fresh = ChatUser.objects.filter(pk__in=missing.fresh(row).values("owner"))
+    for owner in list(work.unpaused(fresh, EMBED)):
+        _embed(row, owner)
+
+
+def _waiting(scope: Scope) -> int:
+    """Passages that lack a vector of the profile that serves, or of the one that is to take over."""
+    following = [profiles.profile_of(scope.following)] if scope.following else []
+    return passages_without_vector(scope.seen, scope.profile, *following)
+
+
+def _hours(scope: Scope) -> list[int]:
+    """Counts rows instead of summing numbers: the index of times is then enough."""
+    made = scope.of(PassageVector.objects.filter(made_at__gte=scope.day_ago))
+    return scope.by_hour(made, "made_at", Count("*"))
+
+
+def _served_by(profile: Profile) -> str:
+    if profile.provider == OfflineEmbedder.profile.provider:
+        return _("The embedded sentence encoder makes vectors.")
+    sentence = _("%(model)s at %(host)s makes vectors.")
+    return sentence % {"model": profile.model, "host": profile.provider}
+
+
+def _models(scope: Scope) -> Mapping[str, Any]:
+    """A model that does not answer, and a profile that is to take over."""
+    row = scope.following
+    waiting = passages_without_vector(scope.seen, profiles.profile_of(row)) if row else 0
+    return {"away": profiles.away(), "successor": Successor(row, waiting) if row else None}
+
+
+STAGE = Stage(
+    "embed",
+    StageWords(
+        pgettext_lazy("stage", "Embed"),
+        "chart-dots",
+        npgettext_lazy("waiting", "passage without a vector", "passages without a vector", "n"),
+        gettext_lazy("passages embedded by hour"),
+    ),
+    _waiting,
+    EMBED,
+    _hours,
+    served_by=_served_by,
+    more=_models,
+    most=MOST_PASSAGES,
+)

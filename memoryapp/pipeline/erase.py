@@ -1,0 +1,59 @@
+"""The stage of erasures, which name nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import DatabaseError
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
+
+from memoryapp import erasure, work
+from memoryapp.celery import sweep
+from memoryapp.erasure import scanner
+from memoryapp.models import Erasure
+from memoryapp.models.work import WorkKind
+from memoryapp.operations.advisory_locks import lane
+from memoryapp.operations.outages import log_fault
+from memoryapp.pipeline.stage import Scope, Stage, StageWords, up_to_most
+
+ERASE = WorkKind("erase", gettext_lazy("Erasing"))
+
+
+@sweep(every=10.0)
+def erase_due() -> None:
+    """Continues erasures that have not ended, because a process was killed or left them to the worker."""
+    if work.is_paused(ERASE):
+        return
+    for begun in erasure.due():
+        try:
+            erasure.finish(begun, wait=timedelta(0))
+        except (DatabaseError, OSError):
+            log_fault("Erasure %s has not ended yet.", begun.pk)
+
+
+@sweep(every=5.0)
+def verify_asked() -> None:
+    """Verifies receipts on request; it reads the whole database, so no erasure waits for it."""
+    with lane("verify_asked", 1) as is_free:
+        asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
+        for receipt in asked if is_free else ():
+            scanner.verify(receipt)
+
+
+def _hours(scope: Scope) -> list[int]:
+    return scope.by_hour(Erasure.objects.filter(ended_at__gte=scope.day_ago), "ended_at")
+
+
+STAGE = Stage(
+    "erase",
+    StageWords(
+        pgettext_lazy("stage", "Erase"),
+        "eraser",
+        npgettext_lazy("waiting", "memory to erase", "memories to erase", "n"),
+        gettext_lazy("memories erased by hour"),
+    ),
+    lambda scope: up_to_most(Erasure.objects.filter(ended_at__isnull=True)),
+    ERASE,
+    _hours,
+    names_nobody=True,
+)
