@@ -22,7 +22,7 @@ from memoryapp.engine.offline.items import is_name
 from memoryapp.engine.offline.scorer import OfflineChat
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.engine.parameters import Limits
-from memoryapp.engine.prompts import TOOL, TOOL_NAME, RerankRequest
+from memoryapp.engine.prompts.rerank import TOOL, TOOL_NAME, RerankRequest
 from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.text.lines import candidate_line, topic_text
 from tests.engine.scripted import artifact, emitted, person, topic_reader
