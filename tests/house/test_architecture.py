@@ -97,6 +97,7 @@ COMMANDS = "memoryapp/management/commands"
 VAGUE_WORDS = {"told", "said", "held", "shelf"}
 VAGUE_CLASSES = {"Order", "Below"}
 STORED_COLUMNS = {"held_by", "held_at"}
+SWAPS = re.compile(r"\bswap\(")
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -175,6 +176,13 @@ def test_each_room_imports_from_lower_storeys_alone() -> None:
         if storey[there] >= storey[here]
     }
     assert sorted(guilty) == []
+
+
+def test_topics_are_changed_through_curation_alone() -> None:
+    paths = (*modules("memoryapp"), *modules("rerankui"))
+    writing = {dotted(path) for path in paths if SWAPS.search(path.read_text(encoding="utf-8"))}
+    outside = {name for name in writing if not name.startswith("memoryapp.curation.")}
+    assert outside == {"memoryapp.ingestion.topics"}
 
 
 def test_the_scanner_imports_nothing_of_the_erasure_that_it_checks() -> None:
