@@ -49,6 +49,7 @@ candidate    a topic, person or artifact that a search found, with its rank and 
 selection    what a run selected (or *chose*), each topic with a reason and an excerpt that was verified in its messages
 context      what a run hands to the assistant: the user's profile, the selection, and other background
 fallback     what was selected when the model did not choose, and why
+activity     what a run does after an event, until the next one: it enriches, searches, asks, reads
 outline      a run's events at a glance: the search, the first turn, the replies, the end
 note         a remark in an event, stored as a code with values; pages put it into words
 fork         a run with a parent, a turn and changes: what comes before the turn is *replayed* from the parent
@@ -60,16 +61,18 @@ Models
 conversation    messages between the program and a chat model over one or several turns, with its tools and limits
 turn         one call of the chat model, and its reply
 tool call    the model's request for something, such as the content of topics; a *tool* answers it
-agent        asks a chat model one bounded question, outside of a strategy: enricher, splitter, merger, archivist,
-             describer and paraphraser
+agent        asks a chat model one bounded question: splitter, merger, archivist, describer and paraphraser outside of
+             runs, the enricher and the verifier within them
 enricher     the agent that rewrites the query for search, from the running conversation
 splitter     the agent that divides a session, or a topic that a curator wants to split, into topics
 merger       the agent that judges whether topics are one, and writes the summary of merged topics
 archivist    the agent that extracts facts and people from a topic
 describer    the agent that describes a picture or a recording
 paraphraser  the agent that words a question otherwise, so that it can be asked again
+verifier     the agent that judges which sources say what an answer states
 port         a function that a strategy receives (search, read topics, chat …), so that it never sees the database
-prompt       the text that is sent to a model, in *versions*; its variables are recorded with each run
+prompt       what is sent to a model: a *built-in* text, and the *versions* that people make of it; its variables are
+             recorded with each run
 embedding profile    an embedding model with its dimensions and thresholds; only vectors of one profile are compared
 
 Search

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from asgiref.sync import async_to_sync
+from django.conf import settings
 
+from memoryapp.engine.agents.agent import Agent
 from memoryapp.engine.agents.ask import CUT_REASON, Ask
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.events import Event, ModelReplied, raw_message, to_payload
@@ -44,15 +46,19 @@ class StoredAsk(Generic[_Answer]):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """An agent that asks ``model`` about ``owner``'s memory. ``asked_by`` is the person who requested it, empty for
-    none."""
+class AgentCaller:
+    """Puts questions of an ``agent`` about ``owner``'s memory to the model of its setting. ``asked_by`` is the person
+    who requested it, empty for none."""
 
     owner: ChatUser
-    kind: AgentCall.Agent
-    model: str
+    agent: Agent
     open_chat: OpenChat
     asked_by: str = ""
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return str(getattr(settings, self.agent.model))
 
     def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:
         """Returns the answer to ``question`` about ``topics``; for a person the model is always asked again.
@@ -79,16 +85,16 @@ class Agent:
             return await ask.complete(), None
 
     async def _known_answer(self, key: str) -> AgentCall | None:
-        rows = AgentCall.objects.filter(owner=self.owner, key=key, outcome="", agent=self.kind)
+        rows = AgentCall.objects.filter(owner=self.owner, key=key, outcome="", agent=self.agent.name)
         return await rows.order_by("-pk").afirst()
 
     def _keep(self, ask: Ask[Any], topics: Sequence[Topic]) -> AgentCall:
         replies = [event for event in ask.events if isinstance(event, ModelReplied)]
         for reply in replies:
-            metrics.model_called(self.kind, "failed" if reply.error else "answered", reply.usage, self.owner.pk)
+            metrics.model_called(self.agent.name, "failed" if reply.error else "answered", reply.usage, self.owner.pk)
         return AgentCall.objects.create(
             owner=self.owner,
-            agent=self.kind,
+            agent=self.agent.name,
             topics=[topic.pk for topic in topics],
             key=ask.key,
             asked_by=self.asked_by[:150],

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -21,15 +21,18 @@ from django.utils import timezone
 
 from memoryapp.engine.events import Event
 from memoryapp.engine.outline import Outline
-from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptFault, PromptText, faults
+from memoryapp.engine.prompt_registry import built_in, prompts
+from memoryapp.engine.prompts.language import LANGUAGES, Language
+from memoryapp.engine.prompts.prompt import PromptBook, PromptFault, PromptText, faults
 from memoryapp.models import AgentCall, ChatUser, Prompt, Run, RunEvent
 from memoryapp.operations import advisory_locks
 
 LOOKED_AT = 500
+# The texts in force of the ``prompts`` with these names.
 IN_FORCE = """
 (SELECT json_agg(prompt) FROM (
     SELECT name, language, version, system, "user" FROM memoryapp_prompt
-    WHERE in_force AND name IN ('rerank', 'enrich')
+    WHERE in_force AND name = ANY(%(prompts)s)
 ) AS prompt)"""
 
 Key = tuple[str, str]
@@ -80,8 +83,8 @@ def text_of(prompt: Prompt) -> PromptText:
 
 
 def _text(name: str, language: str, version: int, system: str, user: str) -> PromptText:
-    """From a row, whose names and languages are always known to the engine."""
-    return replace(BUILT_IN[name, language], version=version, system=system, user=user)
+    """From a row of a registered prompt."""
+    return PromptText(prompts()[name], cast("Language", language), version, system, user)
 
 
 def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
@@ -90,7 +93,7 @@ def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
 
 
 def book(found: Iterable[Mapping[str, Any]] | None) -> PromptBook:
-    """Returns the prompts that runs use now, made of the rows of ``IN_FORCE``; four at most are read.
+    """Returns the prompts that runs use now, made of the rows of ``IN_FORCE``.
 
     A stored text that this version of the program cannot fill would end every run, so it is left out.
     """
@@ -99,12 +102,12 @@ def book(found: Iterable[Mapping[str, Any]] | None) -> PromptBook:
 
 def in_force_now() -> PromptBook:
     """``book`` for code that uses the ORM."""
-    return _book([text_of(prompt) for prompt in Prompt.objects.filter(in_force=True)])
+    return _book([text_of(prompt) for prompt in Prompt.objects.filter(in_force=True, name__in=list(prompts()))])
 
 
 def _book(texts: Sequence[PromptText]) -> PromptBook:
     usable: dict[Key, PromptText] = {(text.name, text.language): text for text in texts if not _is_unusable(text)}
-    return {**BUILT_IN, **usable}
+    return {**built_in(), **usable}
 
 
 def _is_unusable(text: PromptText) -> bool:
@@ -130,7 +133,7 @@ def newest_versions() -> QuerySet[Prompt]:
 def text_at(key: Key, version: int) -> PromptText | None:
     """Returns the text of a version (0 is the built-in one); None when there is no such version."""
     if not version:
-        return BUILT_IN.get(key)
+        return built_in().get(key)
     prompt = history(key).filter(version=version).first()
     return text_of(prompt) if prompt else None
 
@@ -206,11 +209,10 @@ def _last(key: Key) -> Prompt | None:
 
 
 def _same(text: PromptText) -> PromptText | None:
-    key = (text.name, text.language)
-    built_in = BUILT_IN[key]
-    if replace(text, version=0) == built_in:
-        return built_in
-    saved = history(key).filter(system=text.system, user=text.user).first()
+    original = text.prompt.built_in(text.language)
+    if replace(text, version=0) == original:
+        return original
+    saved = history((text.name, text.language)).filter(system=text.system, user=text.user).first()
     return text_of(saved) if saved else None
 
 
@@ -277,10 +279,10 @@ def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:
 
 
 def _used(label: str, variables: Mapping[str, str], messages: Mapping[str, str]) -> UsedPrompt | None:
-    """None for a label that names no built-in prompt, and when the variables are not known."""
+    """None for a label that names no prompt that can be tried, and when the variables are not known."""
     name, _dash, rest = label.partition("-")
     language, _dash, version = rest.partition("-")
-    if name not in ("rerank", "enrich") or (name, language) not in BUILT_IN:
+    if name not in prompts() or not prompts()[name].trial or language not in LANGUAGES:
         return None
     if not version.isdecimal() or not variables:
         return None

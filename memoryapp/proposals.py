@@ -19,9 +19,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import clients, curation, prompt_versions, reading
-from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
+from memoryapp.agent_calls import AgentCaller, AnsweredCall, OpenChat
 from memoryapp.browsing.meaning import NearestRows, nearest_rows
 from memoryapp.browsing.neighbours import Neighbour, nearest
+from memoryapp.engine.agents import merger, paraphraser, splitter
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.merger import MergeVerdict, judge_merge, propose_summary
 from memoryapp.engine.agents.paraphraser import paraphrase
@@ -31,7 +32,7 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicContent, TopicDraft
 from memoryapp.engine.notes import Note
 from memoryapp.engine.text.json_answers import clipped
-from memoryapp.models import AgentCall, ChatUser, Message, Topic
+from memoryapp.models import ChatUser, Message, Topic
 from memoryapp.operations import metrics
 from memoryapp.reading import content
 from memoryapp.search import profiles
@@ -77,7 +78,7 @@ def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicD
     """
     _check_connected()
     messages = [content(row) for row in Message.objects.of(owner).filter(topic=topic).in_order()]
-    agent = Agent(owner, AgentCall.Agent.SPLITTER, settings.SPLITTER_MODEL, clients.open_chat, asked_by)
+    agent = AgentCaller(owner, splitter.AGENT, clients.open_chat, asked_by)
     question = partial(
         propose_topics,
         messages,
@@ -117,7 +118,7 @@ def _summary_asked(owner: ChatUser, topics: Sequence[Topic], merged: Sequence[To
     """Empty if the model wrote none that can be used."""
     _check_connected()
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
-    agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, clients.open_chat, asked_by)
+    agent = AgentCaller(owner, merger.AGENT, clients.open_chat, asked_by)
     with metrics.merging(owner.pk):
         question = partial(propose_summary, merged, seconds=seconds, prompts=prompts)
         return _answer(agent, topics, lambda chat: question(chat=chat))
@@ -130,7 +131,7 @@ def paraphrases_proposed(owner: ChatUser, question: str, asked_by: str) -> list[
     """
     _check_connected()
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
-    agent = Agent(owner, AgentCall.Agent.PARAPHRASER, settings.ENRICHER_MODEL, clients.open_chat, asked_by)
+    agent = AgentCaller(owner, paraphraser.AGENT, clients.open_chat, asked_by)
     today = timezone.localdate()
     return _answer(
         agent, [], lambda chat: paraphrase(question, chat=chat, today=today, seconds=seconds, prompts=prompts)
@@ -157,7 +158,7 @@ def merge_judged_by(
     """
     judged = _contents(owner, topics)
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
-    agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, open_chat, asked_by)
+    agent = AgentCaller(owner, merger.AGENT, open_chat, asked_by)
     with metrics.merging(owner.pk):
         answered = agent.ask(lambda chat: judge_merge(judged, chat=chat, seconds=seconds, prompts=prompts), topics)
     if not answered.answer.fault:
@@ -215,7 +216,7 @@ def _check_connected() -> None:
         raise ProposalError(_("No chat model is connected to make a proposal."))
 
 
-def _answer(agent: Agent, topics: Sequence[Topic], question: Callable[[Chat], Ask[Proposal]]) -> Proposal:
+def _answer(agent: AgentCaller, topics: Sequence[Topic], question: Callable[[Chat], Ask[Proposal]]) -> Proposal:
     """Asks and returns the proposal. Raises ProposalError."""
     with _failures_in_words():
         return agent.ask(question, topics).answer

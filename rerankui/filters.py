@@ -19,7 +19,8 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
-from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models.agent import named_agents
 from memoryapp.models.topic import edit_kinds
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
@@ -262,7 +263,7 @@ class AgentFilter(OfOwnersFilter):
     SORTS = {"newest": ("-id", "-id")}
     TOPIC = re.compile(r"\s*Topic:(\d{1,18})\s*", re.IGNORECASE)
 
-    agent = _choice(_("Agent"), _("all agents"), list(AgentCall.Agent.choices))
+    agent = _choice(_("Agent"), _("all agents"), named_agents)
     outcome = _choice(
         _("Outcome"),
         _("all outcomes"),

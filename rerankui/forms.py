@@ -13,7 +13,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
-from memoryapp.engine.prompts import BUILT_IN, PromptText
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import PromptText
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.filter_lab import presets
 from memoryapp.filter_lab.presets import Preset
@@ -159,8 +160,9 @@ class PromptForm(forms.Form):
     def text(self, name: str, language: str) -> PromptText:
         """What was sent, as the engine takes it; its version is the one it was made from."""
         sent = self.cleaned_data
-        built_in = BUILT_IN[name, language]
-        return replace(built_in, version=sent.get("base") or 0, system=sent["system"], user=sent["user"])
+        return replace(
+            built_in()[name, language], version=sent.get("base") or 0, system=sent["system"], user=sent["user"]
+        )
 
 
 class TokenForm(forms.Form):

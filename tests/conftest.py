@@ -34,7 +34,7 @@ from memoryapp.importers import MessageRecord
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
-from tests import database
+from tests import database, gate
 from tests.support.chromium import CHROMIUM
 from tests.support.clock import PATIENCE
 
@@ -43,6 +43,7 @@ SLOW_MACHINES = [hypothesis.HealthCheck.too_slow]
 # Nor has an example a deadline, and the same code is tried with the same examples; ``searching`` makes up new ones.
 SAME_EXAMPLES = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": SLOW_MACHINES}
 hypothesis.settings.register_profile("whole", **SAME_EXAMPLES)
+hypothesis.settings.register_profile("gate", max_examples=30, **SAME_EXAMPLES)
 hypothesis.settings.register_profile("quick", max_examples=5, **SAME_EXAMPLES)
 hypothesis.settings.register_profile("searching", deadline=None, derandomize=False, suppress_health_check=SLOW_MACHINES)
 hypothesis.settings.load_profile("whole")
@@ -58,6 +59,10 @@ FOLDERS = {
     "peers": "peers",
     "processes": "processes",
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(gate.OPTION, action="store_true", help="leave out suites whose subject is as released")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -87,8 +92,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in long:
         item.add_marker(pytest.mark.timeout(0))
     if "thorough" not in config.option.markexpr:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+        _leave_out(config, items, long)
+    if config.getoption(gate.OPTION):
+        _leave_out(config, items, gate.left_out(items))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], out: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=out)
+    unwanted = set(out)
+    items[:] = [item for item in items if item not in unwanted]
 
 
 def _commits(item: pytest.Item) -> bool:

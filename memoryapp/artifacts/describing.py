@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memoryapp import prompt_versions
-from memoryapp.agent_calls import Agent, OpenChat
+from memoryapp.agent_calls import AgentCaller, OpenChat
 from memoryapp.documents.reading import Unreadable
-from memoryapp.engine.agents.describer import Description, describe, described_so_far
+from memoryapp.engine.agents.describer import AGENT, Description, describe, described_so_far
 from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
 from memoryapp.engine.notes import Note
-from memoryapp.models import AgentCall, Artifact
+from memoryapp.models import Artifact
 
 # Shorter than the claim on a file, so that no other worker claims it meanwhile.
 MOST_SECONDS = 240.0
@@ -21,7 +21,6 @@ MOST_SECONDS = 240.0
 class Describer:
     """The chat model to ask, the seconds it has for a file, and the largest file in bytes."""
 
-    model: str
     seconds: float
     most_bytes: int
     open_chat: OpenChat
@@ -49,11 +48,11 @@ def described(row: Artifact, media: MediaContent, describer: Describer) -> Descr
     if media.item.size_bytes > describer.most_bytes:
         raise Unreadable(Note("file_too_large", {"most": describer.most_bytes}))
     message = row.message.text if row.message else ""
-    agent = Agent(row.owner, AgentCall.Agent.DESCRIBER, describer.model, describer.open_chat)
+    agent = AgentCaller(row.owner, AGENT, describer.open_chat)
     prompts, seconds = prompt_versions.in_force_now(), min(describer.seconds, MOST_SECONDS)
     asked = agent.ask_and_keep(lambda chat: describe(media, message, chat=chat, seconds=seconds, prompts=prompts))
     failure = asked.ask.failure
     if failure and failure.is_final and names_media(failure.words):
-        raise Unreadable(Note(f"takes_no_{media.item.type}", {"model": describer.model}))
+        raise Unreadable(Note(f"takes_no_{media.item.type}", {"model": asked.ask.model}))
     so_far = described_so_far(failure.words) if failure and failure.cause == "cut" else None
     return Described(so_far or asked.ask.result(), asked.call.model)

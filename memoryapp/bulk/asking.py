@@ -13,16 +13,17 @@ from django.utils.translation import gettext as _
 
 from memoryapp import curation
 from memoryapp.curation import CurationError
+from memoryapp.engine.agents import archivist, merger, splitter
 from memoryapp.ingestion.forecast import CHARS_A_TOKEN, QUESTION_TOKENS, TIMES_EMBEDDED, price_of_token
-from memoryapp.models import AgentCall, BulkTopic, BulkWork, ChatUser, Topic, TopicEdit
+from memoryapp.models import BulkTopic, BulkWork, ChatUser, Topic, TopicEdit
 from memoryapp.proposals import is_model_connected
 
 MOST_TOPICS = 500
 Kind, State = BulkWork.Kind, BulkWork.State
 _AGENTS = {
-    Kind.SUMMARISE: AgentCall.Agent.MERGER,
-    Kind.SPLIT: AgentCall.Agent.SPLITTER,
-    Kind.EXTRACT: AgentCall.Agent.ARCHIVIST,
+    Kind.SUMMARISE: merger.AGENT.name,
+    Kind.SPLIT: splitter.AGENT.name,
+    Kind.EXTRACT: archivist.AGENT.name,
 }
 
 

@@ -49,6 +49,7 @@ def start_many(
 
 def _ways(name: str, models: Sequence[str], prompts: Sequence[Prompt]) -> list[tuple[str, str, Prompt | None]]:
     strategy = STRATEGIES[name]
-    fitting: list[Prompt | None] = [prompt for prompt in prompts if prompt.name in strategy.prompts]
+    own = {prompt.name for prompt in strategy.prompts}
+    fitting: list[Prompt | None] = [prompt for prompt in prompts if prompt.name in own]
     asked = models if strategy.prompts else ()
     return [(name, model, prompt) for model, prompt in product(asked or [""], fitting or [None])]

@@ -17,9 +17,11 @@ from django.utils.translation import gettext as _
 
 from memoryapp.compare.comparison import ComparedTopic, CompareError
 from memoryapp.compare.states import USED
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import Event
 from memoryapp.engine.outline import Outline
+from memoryapp.engine.prompts.rerank import RERANK
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.evaluation.bootstrap import Interval, interval
 from memoryapp.models import Prompt, Run
@@ -56,7 +58,7 @@ class PlannedRepetitions:
 def kinds_of(run: Run, events: Sequence[Event]) -> list[str]:
     """The kinds of repetitions that can tell something about this run."""
     strategy, line = STRATEGIES.get(run.strategy), Outline.of(events).enriched
-    rewrites = strategy is not None and "enrich" in strategy.prompts and line is not None
+    rewrites = strategy is not None and ENRICH in strategy.prompts and line is not None
     found = ["same", "paraphrased"]
     found += ["shuffled", "without_first"] if is_search_replayed(events) else []
     found += ["unrewritten"] if rewrites and line and line.enriched != run.query else []
@@ -67,12 +69,12 @@ def kinds_of(run: Run, events: Sequence[Event]) -> list[str]:
 def other_prompts(events: Sequence[Event]) -> list[str]:
     """The labels of the versions of the prompt that chose in this run, which it was not sent; the newest first."""
     sent = labels(events)
-    used = next((label for label in reversed(sent) if label.startswith("rerank-")), "")
+    used = next((label for label in reversed(sent) if label.startswith(f"{RERANK.name}-")), "")
     if not used:
         return []
     _name, language, _version = used.split("-")
-    rows = Prompt.objects.filter(name=Prompt.Name.RERANK, language=language).order_by("-version")
-    versions = [*map(str, rows[:MOST_PROMPTS]), f"rerank-{language}-0"]
+    rows = Prompt.objects.filter(name=RERANK.name, language=language).order_by("-version")
+    versions = [*map(str, rows[:MOST_PROMPTS]), f"{RERANK.name}-{language}-0"]
     return [label for label in versions if label not in sent]
 
 

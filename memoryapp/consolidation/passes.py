@@ -20,12 +20,13 @@ from memoryapp import proposals, suggestions, work
 from memoryapp.agent_calls import OpenChat
 from memoryapp.consolidation.carrying_out import carry_out, keep_failure, leave_apart
 from memoryapp.curation.settling import settle
+from memoryapp.engine.agents import merger
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic
 from memoryapp.models.work import WorkKind
 from memoryapp.operations import advisory_locks
-from memoryapp.operations.waits import renewed, waits
+from memoryapp.operations.waits import lease_holds, waits
 
 CONSOLIDATE = WorkKind(
     "consolidate",
@@ -56,7 +57,7 @@ def due() -> QuerySet[ChatUser]:
 
 def resumes_at(owner: ChatUser) -> datetime | None:
     """Returns when the merger may be asked again after failures; None if the last question was answered."""
-    asked = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.MERGER, asked_by="").order_by("-pk")
+    asked = AgentCall.objects.filter(owner=owner, agent=merger.AGENT.name, asked_by="").order_by("-pk")
     last = asked.values_list("at", "outcome")[: len(RESTS)]
     failed = [at for at, _outcome in takewhile(lambda call: bool(call[1]), last)]
     return failed[0] + RESTS[len(failed) - 1] if failed else None
@@ -105,7 +106,7 @@ def _judge(suggestion: Suggestion, topics: list[Topic], open_chat: OpenChat) -> 
 
 def _note_failure(suggestion: Suggestion, topics: list[Topic]) -> None:
     call = AgentCall.objects.filter(
-        owner=suggestion.owner_id, agent=AgentCall.Agent.MERGER, topics=[topic.pk for topic in topics]
+        owner=suggestion.owner_id, agent=merger.AGENT.name, topics=[topic.pk for topic in topics]
     ).latest("pk")
     Suggestion.objects.filter(pk=suggestion.pk).update(tries=suggestion.tries + 1)
     if call.outcome not in PASSING or suggestion.tries + 1 >= MOST_TRIES:
@@ -126,7 +127,7 @@ def unjudged() -> QuerySet[Suggestion]:
     chat users without consolidation."""
     kind, state = Suggestion.Kind.MERGE, Suggestion.State.OPEN
     rows = Suggestion.objects.filter(
-        ~renewed("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
+        ~lease_holds("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
     )
     return rows.exclude(owner__consolidation=ChatUser.Consolidation.OFF)
 

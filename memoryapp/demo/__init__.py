@@ -28,7 +28,7 @@ from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.importers.record import message, moment
-from memoryapp.ingestion.archiving import ARCHIVIST
+from memoryapp.ingestion.archiving import PROGRAM
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Operator, Person, Role, Topic
@@ -90,7 +90,7 @@ def _put_user(name: str) -> None:
     add_messages(owner, [record for talk in (*archived, active) for record in talk.records])
     ids = dict(Message.objects.of(owner).values_list("external_id", "pk"))
     drafts = [TopicDraft(talk.summary, tuple(ids[record.external_id] for record in talk.records)) for talk in archived]
-    topics = put_topics(owner, drafts, actor=ARCHIVIST, reason="Topics of the demo.")
+    topics = put_topics(owner, drafts, actor=PROGRAM, reason="Topics of the demo.")
     _put_people(owner, memory["people"])
     _put_artifacts(owner, memory["artifacts"])
     _put_facts(owner, memory["facts"], dict(zip((talk.key for talk in archived), topics, strict=True)))
@@ -185,15 +185,6 @@ def renew_password() -> str:
     user.set_password(password)
     user.save(update_fields=["password"])
     return password
-
-
-def withdraw_superuser() -> bool:
-    """Makes the demo operator of an earlier version an admin who is no superuser; returns whether there was one.
-
-    A superuser of that name that somebody else created has no row of an operator, or has an e-mail address.
-    """
-    ours = User.objects.filter(username=LOGIN, email="", operator__role=Role.ADMIN)
-    return bool(ours.filter(is_superuser=True).update(is_superuser=False))
 
 
 def _put_operator() -> None:

@@ -24,7 +24,7 @@ from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, LLMTimeout, PartialReply, Reply
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.events import ModelReplied, Retried, RunFinished, SteppedDown, ToolCall
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.models import ChatUser, Message, Run, RunEvent
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients

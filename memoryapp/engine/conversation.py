@@ -31,7 +31,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.notes import Note, english
-from memoryapp.engine.prompts import PromptText, rendered
+from memoryapp.engine.prompts.prompt import PromptText, rendered
 from memoryapp.engine.text.lines import one_line
 
 # The client gives up slightly earlier than the turn, so that its own error is reported: it names the endpoint and what

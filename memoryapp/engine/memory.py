@@ -211,6 +211,14 @@ def parse_topic_id(value: object) -> int | None:
     return named[1] if named[0] == "Topic" else -named[1]
 
 
+def topic_number(id: str) -> int:
+    """The 42 of ``Topic:42``, for an id that the program made."""
+    number = parse_topic_id(id)
+    if number is None:
+        raise ValueError(f"{id} is no topic id")
+    return number
+
+
 def is_session(id: str) -> bool:
     """Whether the id that the program made names an active session."""
     return id.startswith("Session:")

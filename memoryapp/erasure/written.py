@@ -20,6 +20,7 @@ from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 
 from memoryapp.embedded import paths
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.erasure.leftovers import texts_of
 from memoryapp.erasure.marks import words
 from memoryapp.models import (
@@ -39,7 +40,6 @@ from memoryapp.models import (
 from memoryapp.models.user import Owned
 
 _PACKAGES, _TEMPLATES = paths.CHECKOUT, paths.files_of_pages("templates")
-_PROMPTS = _PACKAGES / "memoryapp" / "engine" / "prompt_texts"
 _TEXTS: Mapping[type[Owned], tuple[str, ...]] = {
     Message: ("text", "metadata"),
     Topic: ("summary",),
@@ -130,7 +130,8 @@ def _own_words() -> tuple[str, ...]:
         for column in model._meta.concrete_fields
     )
     identifiers = (*tables, *logging.getLevelNamesMapping(), *logging.root.manager.loggerDict, str(settings.DATA_DIR))
-    return _words_of((*identifiers, *_content(paths.files_of_pages("static")), *_content(_PROMPTS)))
+    prompts = (part for text in built_in().values() for part in (text.system, text.user))
+    return _words_of((*identifiers, *_content(paths.files_of_pages("static")), *prompts))
 
 
 @cache

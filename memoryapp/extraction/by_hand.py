@@ -11,9 +11,10 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from memoryapp.models import AgentCall, ChatUser, Finding, KnowledgeEdit
+from memoryapp.engine.agents import archivist
+from memoryapp.models import ChatUser, Finding, KnowledgeEdit
 
-ARCHIVIST = AgentCall.Agent.ARCHIVIST.value
+ARCHIVIST = archivist.AGENT.name
 BY_MACHINE = Q(actor=ARCHIVIST, call__isnull=False)
 
 

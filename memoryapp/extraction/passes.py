@@ -16,7 +16,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memoryapp import knowledge, prompt_versions, work
-from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
+from memoryapp.agent_calls import AgentCaller, AnsweredCall, OpenChat
 from memoryapp.curation import CurationError
 from memoryapp.engine.agents import archivist
 from memoryapp.engine.agents.archivist import Extract, FoundPerson
@@ -30,7 +30,7 @@ from memoryapp.extraction.facts import KnownFacts
 from memoryapp.extraction.findings import Reading
 from memoryapp.extraction.meanings import Meanings, folded
 from memoryapp.extraction.people import KnownPeople
-from memoryapp.models import AgentCall, ChatUser, Message, Topic, UnreadTopic
+from memoryapp.models import ChatUser, Message, Topic, UnreadTopic
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
 from memoryapp.reading import content
@@ -49,7 +49,6 @@ MOST_UNREADABLE = 3
 class Model:
     """The chat model to ask, and the seconds it has for a question."""
 
-    name: str
     seconds: float
     open_chat: OpenChat
 
@@ -104,7 +103,7 @@ class _Archivist:
 
     def __init__(self, owner: ChatUser, model: Model, embedder: Embedder) -> None:
         self._owner, self._seconds = owner, model.seconds
-        self._agent = Agent(owner, AgentCall.Agent.ARCHIVIST, model.name, model.open_chat)
+        self._agent = AgentCaller(owner, archivist.AGENT, model.open_chat)
         self._meanings = Meanings(embedder)
         self._prompts = prompt_versions.in_force_now()
 

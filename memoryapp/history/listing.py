@@ -15,12 +15,12 @@ from django.db.models import Q, QuerySet
 
 from memoryapp.curation import MERGER
 from memoryapp.history.entries import Cursor, HistoryEntry, Record, Source, cursor_of, entries
-from memoryapp.ingestion.archiving import ARCHIVIST
+from memoryapp.ingestion.archiving import PROGRAM
 from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
 MOST_ACTORS = 100
 # Changes that nobody requested.
-AUTOMATIC = Q(kind=TopicEdit.Kind.ARCHIVE) | Q(actor__in=(ARCHIVIST, MERGER))
+AUTOMATIC = Q(kind=TopicEdit.Kind.ARCHIVE) | Q(actor__in=(PROGRAM, MERGER))
 MODELS: Mapping[Source, type[Record]] = {"change": KnowledgeEdit, "edit": TopicEdit}
 
 

@@ -16,11 +16,12 @@ from django.utils.translation import gettext as _
 from memoryapp.curation import MERGER, CurationError
 from memoryapp.curation.chains import in_effect
 from memoryapp.curation.undoing import MOST_EDITS
+from memoryapp.engine.agents import archivist
 from memoryapp.history.entries import Record
 from memoryapp.history.undoing import undo_between
-from memoryapp.models import AgentCall, ChatUser, KnowledgeEdit, TopicEdit
+from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
-EXTRACTOR = AgentCall.Agent.ARCHIVIST.value
+EXTRACTOR = archivist.AGENT.name
 MOST_NIGHTS = 7
 _NOON = timedelta(hours=12)
 

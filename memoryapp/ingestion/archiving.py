@@ -24,7 +24,8 @@ from memoryapp.reading import content
 from memoryapp.sessions import active
 from memoryapp.sessions.cutting import Session, SessionLimits
 
-ARCHIVIST = "archive"
+# The actor of edits that the program makes by itself.
+PROGRAM = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _archive_session(owner: ChatUser, session: Session, cutter: Cutter, limits: 
 def _put(owner: ChatUser, cut: Cut) -> list[Topic]:
     """Stores the topics of a session, and their numbers with each question to a model that led to them."""
     call = cut.calls[0] if cut.calls else None
-    topics = put_topics(owner, cut.drafts, actor=ARCHIVIST, reason=cut.reason, call=call)
+    topics = put_topics(owner, cut.drafts, actor=PROGRAM, reason=cut.reason, call=call)
     names = [topic.pk for topic in topics]
     AgentCall.objects.filter(owner=owner, pk__in=[call.pk for call in cut.calls]).update(topics=names)
     return topics

@@ -21,11 +21,11 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from memoryapp import prompt_versions, reading
-from memoryapp.agent_calls import Agent, OpenChat
+from memoryapp.agent_calls import AgentCaller, OpenChat
 from memoryapp.curation import extracted
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.small_topics import joined
-from memoryapp.engine.agents.splitter import Division, fitted, propose_topics
+from memoryapp.engine.agents.splitter import AGENT, Division, fitted, propose_topics
 from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.memory import MessageContent, TopicDraft
@@ -105,7 +105,7 @@ class ModelCutter:
         self._owner, self._segmenter, self._embedder = owner, segmenter, embedder
         words = OwnWords(owner)
         self._summarise = extracted(embedder, lambda: words.background)
-        self._agent = Agent(owner, AgentCall.Agent.SPLITTER, settings.SPLITTER_MODEL, open_chat)
+        self._agent = AgentCaller(owner, AGENT, open_chat)
 
     def __call__(self, messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
         if is_resting(self._owner):
@@ -135,7 +135,7 @@ class ModelCutter:
 class _Splitting:
     """The division of one session by the model."""
 
-    agent: Agent
+    agent: AgentCaller
     segmenter: Cutter
     question: Callable[[Sequence[MessageContent], Chat], Ask[Division]]
     limits: SessionLimits
@@ -210,7 +210,7 @@ def _size(messages: Sequence[MessageContent]) -> int:
 
 def is_resting(owner: ChatUser) -> bool:
     """Whether the model failed so often in a row that it is not asked about the owner's sessions now."""
-    calls = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.SPLITTER).order_by("-pk")
+    calls = AgentCall.objects.filter(owner=owner, agent=AGENT.name).order_by("-pk")
     failed = list(takewhile(lambda call: call[0], calls.values_list("outcome", "at")[:_LOOKED_AT]))
     if len(failed) < FAILURES:
         return False

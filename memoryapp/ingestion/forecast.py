@@ -13,6 +13,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import Avg, Sum
 
+from memoryapp.engine.agents import archivist, splitter
 from memoryapp.importers import MessageRecord
 from memoryapp.models import AgentCall, ChatUser, Topic
 from memoryapp.sessions.cutting import SessionLimits, is_between_people
@@ -87,7 +88,7 @@ class ArchiveForecast:
         if not settings.LLM_BASE_URL:
             return {}
         talk = self.chars // CHARS_A_TOKEN
-        questions = {AgentCall.Agent.SPLITTER: self.sessions, AgentCall.Agent.ARCHIVIST: self.topics}
+        questions = {splitter.AGENT.name: self.sessions, archivist.AGENT.name: self.topics}
         return {agent: talk + count * QUESTION_TOKENS for agent, count in questions.items()}
 
     @property

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.engine.agents import AGENTS
 from memoryapp.models.user import Owned
+
+
+def named_agents() -> list[tuple[str, str]]:
+    """The registered agents as choices, in the reader's language."""
+    return [(agent.name, gettext(agent.label)) for agent in AGENTS.values()]
 
 
 class AgentCall(Owned):
@@ -16,14 +23,7 @@ class AgentCall(Owned):
     ``key`` is equal for the same question to the same model; ``asked_by`` is empty when no person asked.
     """
 
-    class Agent(models.TextChoices):
-        SPLITTER = "splitter", _("splitter")
-        MERGER = "merger", _("merger")
-        ARCHIVIST = "archivist", _("archivist")
-        DESCRIBER = "describer", _("describer")
-        PARAPHRASER = "paraphraser", _("paraphraser")
-
-    agent = models.CharField(_("agent"), max_length=16, choices=Agent)
+    agent = models.CharField(_("agent"), max_length=16, choices=named_agents)
     topics = models.JSONField(_("topics"), default=list, blank=True)
     key = models.CharField(_("key"), max_length=64, blank=True)
     asked_by = models.CharField(_("asked by"), max_length=150, blank=True)

@@ -6,7 +6,15 @@ Without a row in force the engine's built-in text applies, which is version 0.
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+
+from memoryapp.engine.prompt_registry import prompts
+
+
+def named_prompts() -> list[tuple[str, str]]:
+    """The prompts of the program as choices, in the reader's language."""
+    return [(prompt.name, gettext(prompt.title)) for prompt in prompts().values()]
 
 
 class Prompt(models.Model):
@@ -17,20 +25,7 @@ class Prompt(models.Model):
     was replaced.
     """
 
-    class Name(models.TextChoices):
-        RERANK = "rerank", _("rerank")
-        ENRICH = "enrich", _("enrich")
-        SPLIT = "split", _("split")
-        MERGE = "merge", _("merge")
-        CONSOLIDATE = "consolidate", _("consolidate")
-        EXTRACT = "extract", _("extract")
-        PLAN = "plan", _("plan")
-        EXPAND = "expand", _("expand")
-        ANSWER = "answer", _("answer")
-        VERIFY = "verify", _("verify")
-        DESCRIBE = "describe", _("describe")
-
-    name = models.CharField(_("prompt"), max_length=16, choices=Name)
+    name = models.CharField(_("prompt"), max_length=16, choices=named_prompts)
     language = models.CharField(_("language"), max_length=2, choices=[("en", _("English")), ("ru", _("Russian"))])
     version = models.PositiveIntegerField(_("version"))
     system = models.TextField(_("system message"))

@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from memoryapp import clients
+from memoryapp.engine.embeddings import Profile
 from memoryapp.models import EmbeddingProfile
 
 MOST = 10_000
@@ -59,25 +59,31 @@ ROWS = {
 
 
 class BacklogCollector(Collector):
-    """Counts what waits: imports, sessions, passages, suggestions, artifacts, runs, erasures, messages to webhooks."""
+    """Counts what waits: imports, sessions, passages, suggestions, artifacts, runs, erasures, messages to webhooks.
+
+    ``wanted`` is the embedding profile that the settings name: if another one serves, it is to take over.
+    """
+
+    def __init__(self, wanted: Profile) -> None:
+        self._wanted = wanted
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yields one gauge with a label for each queue. Raises DatabaseError."""
         family = GaugeMetricFamily(
             "mnemoscope_queue_depth", f"Work that is not done yet, counted up to {MOST}.", labels=["queue"]
         )
-        for name, depth in _depths().items():
+        for name, depth in _depths(self._wanted).items():
             family.add_metric([name], depth)
         yield family
 
 
-def _depths() -> dict[str, int]:
+def _depths(wanted: Profile) -> dict[str, int]:
     values = {"most": MOST, "pause": settings.CHUNK_INTERVAL, "people": settings.CHUNK_INTERVAL_PEOPLE}
     with connection.cursor() as cursor:
         cursor.execute(RUNS, values)
         pending, running = cursor.fetchone()
         passages = _passages(cursor, _serving())
-        next_passages = _passages(cursor, following) if (following := _next()) else 0
+        next_passages = _passages(cursor, following) if (following := _next(wanted)) else 0
         cursor.execute(SESSIONS, values)
         (sessions,) = cursor.fetchone()
         counts = {name: _count(cursor, *rows) for name, rows in ROWS.items()}
@@ -96,9 +102,9 @@ def _serving() -> int | None:
     return EmbeddingProfile.objects.filter(is_serving=True).values_list("pk", flat=True).first()
 
 
-def _next() -> int | None:
+def _next(wanted: Profile) -> int | None:
     """Returns the profile that is to take over, if its vectors are being made."""
-    asked = EmbeddingProfile.objects.asked(clients.profile()).filter(is_serving=False)
+    asked = EmbeddingProfile.objects.asked(wanted).filter(is_serving=False)
     return asked.values_list("pk", flat=True).first()
 
 

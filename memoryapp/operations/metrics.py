@@ -19,6 +19,7 @@ from django.conf import settings
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import (
@@ -32,7 +33,6 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import needs_model
-from memoryapp.operations.backlog import BacklogCollector
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -225,9 +225,15 @@ def viewer() -> Iterator[None]:
         yield
 
 
-def exposition() -> bytes:
-    """Returns all metrics in the text format of Prometheus. Raises DatabaseError when the queues cannot be read."""
-    return generate_latest(counted()) + generate_latest(_queues())
+def exposition(*read: Collector) -> bytes:
+    """Returns all metrics in the text format of Prometheus, with those that ``read`` looks up now.
+
+    Raises whatever these raise, such as DatabaseError.
+    """
+    registry = CollectorRegistry()
+    for collector in read:
+        registry.register(collector)
+    return generate_latest(counted()) + generate_latest(registry)
 
 
 def counted() -> CollectorRegistry:
@@ -239,12 +245,6 @@ def counted() -> CollectorRegistry:
     together = CollectorRegistry()
     MultiProcessCollector(together)  # type: ignore[no-untyped-call]
     return together
-
-
-def _queues() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(BacklogCollector())
-    return registry
 
 
 def _drop_dead_gauges(folder: Path) -> None:

@@ -32,7 +32,7 @@ def read_artifacts() -> None:
 def _describer() -> Describer | None:
     if not settings.LLM_BASE_URL:
         return None
-    return Describer(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
+    return Describer(settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
 
 
 def _waiting(scope: Scope) -> int:

@@ -10,9 +10,10 @@ from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 from memoryapp import clients, consolidation, suggestions, work
 from memoryapp.celery import sweep
 from memoryapp.consolidation import CONSOLIDATE
+from memoryapp.engine.agents import merger
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.models import AgentCall, ChatUser
+from memoryapp.models import ChatUser
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on
@@ -63,5 +64,5 @@ STAGE = Stage(
     ),
     lambda scope: up_to_most(scope.of(consolidation.unjudged())),
     CONSOLIDATE,
-    lambda scope: scope.calls_by_hour(AgentCall.Agent.MERGER),
+    lambda scope: scope.calls_by_hour(merger.AGENT.name),
 )

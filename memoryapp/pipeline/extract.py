@@ -10,8 +10,9 @@ from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp import clients, extraction, work
 from memoryapp.celery import sweep
+from memoryapp.engine.agents import archivist
 from memoryapp.extraction import EXTRACT
-from memoryapp.models import AgentCall, ChatUser
+from memoryapp.models import ChatUser
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on
 from memoryapp.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
@@ -27,7 +28,7 @@ def extract_due() -> None:
     """Extracts facts and people from topics until the next sweep is due, if a chat model is connected."""
     if not settings.LLM_BASE_URL:
         return
-    model = extraction.Model(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, clients.open_chat)
+    model = extraction.Model(settings.ARCHIVIST_TIMEOUT, clients.open_chat)
     is_enough = extraction.enough_after(SECONDS)
     for owner in list(work.unpaused(extraction.with_due(), EXTRACT)):
         if is_enough():
@@ -64,6 +65,6 @@ STAGE = Stage(
     ),
     lambda scope: up_to_most(scope.of(extraction.unread())),
     EXTRACT,
-    lambda scope: scope.calls_by_hour(AgentCall.Agent.ARCHIVIST),
+    lambda scope: scope.calls_by_hour(archivist.AGENT.name),
     _faults,
 )

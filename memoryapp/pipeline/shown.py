@@ -125,9 +125,9 @@ def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
     for row in scope.of(rows).select_related("owner").order_by("-at")[:50]:
         fault = StageFault(row.owner, row.at, why=row.fault, note=row.fault_note, is_work=True)
         found.setdefault(row.kind, []).append(fault)
-    quiet = [agent for agent, name in costs.STAGE_OF.items() if name in STAGES and not STAGES[name].shows_calls]
+    quiet = [agent for name, stage in STAGES.items() if not stage.shows_calls for agent in costs.agents_of(name)]
     calls = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="").exclude(agent__in=quiet)
     for call in scope.of(calls).select_related("owner").defer("events").order_by("-at")[:50]:
         fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)
-        found.setdefault(costs.STAGE_OF.get(call.agent, call.agent), []).append(fault)
+        found.setdefault(costs.stage_of(call.agent), []).append(fault)
     return found

@@ -18,17 +18,19 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import media, past, prompt_versions, reading
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import Background, MessageContent, parse_topic_id, topic_id
-from memoryapp.engine.prompts import PromptBook
+from memoryapp.engine.prompt_registry import prompts_of_runs
+from memoryapp.engine.prompts.prompt import PromptBook
 from memoryapp.models import Prompt
 from memoryapp.operations.database import in_thread
 from memoryapp.runs.parameters import of_run, strategy_named
 from memoryapp.runs.recall.request import RecallRequest, Replayed
 from memoryapp.runs.replaying import labels as labels_of
 from memoryapp.runs.replaying import left_out, replay, text_labelled, with_messages
-from memoryapp.search.index_cache import Version
+from memoryapp.search.memory_index import Version
 
 # The same round trip reads what the run begins with.
 CLAIM = f"""
@@ -96,7 +98,9 @@ async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
     """The run, with its state set to running; None when another process claimed it, or when it has ended."""
     async with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
-        return await (await cursor.execute(CLAIM, {"run": run_id, **reading.HOW_MUCH})).fetchone()
+        return await (
+            await cursor.execute(CLAIM, {"run": run_id, "prompts": list(prompts_of_runs()), **reading.HOW_MUCH})
+        ).fetchone()
 
 
 async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
@@ -165,7 +169,7 @@ async def _sources(connection: psycopg.AsyncConnection[Any], claimed: Claim, pro
     labels = [*labels_of(events), claimed.changes.get("prompt") or str(stored or "")]
     named = {"owner": claimed.owner_id, "run": claimed.parent_id}
     asked, moment = await (await connection.execute(FIRST_ASKED, named)).fetchone() or (None, None)
-    turn = claimed.turn if claimed.turn is not None else 0 if stored and stored.name == Prompt.Name.ENRICH else 1
+    turn = claimed.turn if claimed.turn is not None else 0 if stored and stored.name == ENRICH.name else 1
     changes = {**claimed.changes, **({"prompt": str(stored)} if stored else {})}
     replayed = replay(events, turn, changes)
     return _Sources(

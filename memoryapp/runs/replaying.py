@@ -21,13 +21,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp import past, prompt_versions
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.candidates import BASELINE
 from memoryapp.engine.chat.protocol import LLMError, LLMTimeout, Reply
 from memoryapp.engine.chat.recorded import RecordedReply
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, TurnStarted
 from memoryapp.engine.memory import item_id, parse_item_id
 from memoryapp.engine.outline import Outline
-from memoryapp.engine.prompts import VARIABLES, PromptText
+from memoryapp.engine.prompt_registry import prompts_of_runs
+from memoryapp.engine.prompts.prompt import PromptText
+from memoryapp.engine.prompts.rerank import INNER_CIRCLE
+from memoryapp.engine.prompts.variables import BACKGROUND
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.text.lines import placed
@@ -37,9 +41,7 @@ from memoryapp.runs.recall.request import Replayed
 LONGEST_TEXT = 100_000
 LONGEST_QUERY = 4_000
 # The variables of a rerank prompt that describe the user, whatever the search found.
-_OF_WHO_ASKS = (*VARIABLES["enrich"], "inner_circle")
-# The prompts that can be replaced in a fork.
-_REPLACEABLE = ("rerank", "enrich", "plan", "expand", "answer")
+_OF_WHO_ASKS = tuple(variable.name for variable in (*BACKGROUND, INNER_CIRCLE))
 # These parameters decide what the search finds.
 _OF_SEARCH = frozenset(
     ("candidates", "people_candidates", "artifact_candidates", "fresh", "since", "until", "channel", "author")
@@ -94,7 +96,7 @@ def _parameters(value: Any, events: Sequence[Event]) -> dict[str, Any]:
 def _rewrite(value: Any, events: Sequence[Event]) -> str:
     """What is searched in place of the rewritten query. Raises ForkError where the strategy does not rewrite it."""
     started = Outline.of(events).started
-    if "enrich" not in strategy_named(started.strategy if started else "").prompts:
+    if ENRICH not in strategy_named(started.strategy if started else "").prompts:
         raise ForkError(_("This run's strategy searches the query as typed, so it has no rewritten query."))
     return _text(value, LONGEST_QUERY).strip()
 
@@ -271,7 +273,7 @@ def text_labelled(label: str) -> PromptText | None:
     """The prompt of that label; None when there is none that a fork may use."""
     name, _dash, rest = label.partition("-")
     language, _dash, version = rest.partition("-")
-    if name not in _REPLACEABLE or not version.isdecimal():
+    if name not in prompts_of_runs() or not version.isdecimal():
         return None
     return prompt_versions.text_at((name, language), int(version))
 

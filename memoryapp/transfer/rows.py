@@ -15,7 +15,7 @@ from django.db import models
 from memoryapp.curation import MERGER
 from memoryapp.extraction.by_hand import ARCHIVIST
 from memoryapp.importers.formats.memories.jsonl import EXPORT_MARK
-from memoryapp.ingestion.archiving import ARCHIVIST as SEGMENTER
+from memoryapp.ingestion.archiving import PROGRAM
 from memoryapp.knowledge.rows import MODELS as NOUNS
 from memoryapp.models import (
     Access,
@@ -71,7 +71,7 @@ _OF_USER = ("id", "name", "talk", "erasing_since")
 # Columns that name who did something. In a restored row the name is a claim of the file and is marked as such; the
 # program's own agents are named as they are, because rules depend on what they did.
 _ACTORS = ("actor", "decided_by", "by")
-_AGENTS = (SEGMENTER, ARCHIVIST, MERGER)
+_AGENTS = (PROGRAM, ARCHIVIST, MERGER)
 # Contains a blank, so no operator can have a name that begins with it.
 RESTORED = "restored: "
 

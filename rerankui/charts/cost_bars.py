@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from memoryapp.browsing.costs import STAGES, Cost
+from memoryapp.browsing.costs import Cost, stages
 
 HEIGHT, STEP = 96, 10
 
@@ -50,8 +50,8 @@ def cost_bars(costs: Sequence[Cost], today: date, days: int) -> CostBars:
     most = max((cost.total for cost in costs), default=0.0)
     calendar = [today - timedelta(days=back) for back in reversed(range(days))]
     bars = [_day(place, day, by_day.get(day), most) for place, day in enumerate(calendar)]
-    stages = [stage for place, stage in enumerate(STAGES) if any(cost.dollars[place] for cost in costs)]
-    return CostBars(bars, stages, sum(cost.total for cost in costs), most)
+    paid = [stage for place, stage in enumerate(stages()) if any(cost.dollars[place] for cost in costs)]
+    return CostBars(bars, paid, sum(cost.total for cost in costs), most)
 
 
 def _day(place: int, day: date, cost: Cost | None, most: float) -> CostDay:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
 
 from memoryapp.curation import MERGER, Change, ChangeRequest
+from memoryapp.engine.agents import AGENTS, merger
 from memoryapp.engine.memory import topic_id
-from memoryapp.ingestion.archiving import ARCHIVIST
-from memoryapp.models import AgentCall
+from memoryapp.ingestion.archiving import PROGRAM
 from memoryapp.transfer import RESTORED
 from rerankui.text import counts
 
@@ -18,14 +18,13 @@ MOST_SIZES = 8
 def actor_words(actor: str) -> str:
     """Who did it: an operator or a token by name, the program or one of its agents where nobody asked, or whom a
     restored file names."""
-    words = {
-        ARCHIVIST: pgettext("who", "the program"),
-        MERGER: pgettext("who", "the merger"),
-        AgentCall.Agent.ARCHIVIST.value: pgettext("who", "the archivist"),
-    }
+    if actor == PROGRAM:
+        return pgettext("who", "the program")
+    if agent := AGENTS.get(merger.AGENT.name if actor == MERGER else actor):
+        return pgettext("who", "the %(agent)s") % {"agent": gettext(agent.label)}
     if actor.startswith(RESTORED):
         return pgettext("who", "%(name)s (says a restored file)") % {"name": actor.removeprefix(RESTORED)}
-    return words.get(actor, actor)
+    return actor
 
 
 def would_words(request: ChangeRequest, change: Change) -> str:

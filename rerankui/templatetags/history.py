@@ -10,9 +10,11 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext_lazy
 
+from memoryapp.engine.agents import AGENTS
+from memoryapp.engine.prompts.language import LANGUAGES
 from memoryapp.history import HistoryEntry, Record
 from memoryapp.models import TopicEdit
 from rerankui.addresses import undo_address
@@ -71,18 +73,10 @@ def of(values: Mapping[int, int], key: int) -> int:
     return values.get(key, 0)
 
 
-AGENTS: dict[str, Promise] = {
-    "splitter": pgettext_lazy("agent", "Splitter"),
-    "merger": pgettext_lazy("agent", "Merger"),
-    "archivist": pgettext_lazy("agent", "Archivist"),
-    "describer": pgettext_lazy("agent", "Describer"),
-    "paraphraser": pgettext_lazy("agent", "Paraphraser"),
-}
-
-
 @register.simple_tag
-def agent_name(agent: str) -> str | Promise:
-    return AGENTS.get(agent, agent)
+def agent_name(agent: str) -> str:
+    """As a title; the stored name of an agent that there is no more."""
+    return capfirst(_(AGENTS[agent].label)) if agent in AGENTS else agent
 
 
 @register.filter
@@ -96,7 +90,7 @@ def prompt_address(label: str) -> str:
     """Where the prompt of ``split-en-3`` can be read; empty for a label of another form."""
     name, _dash, rest = label.partition("-")
     language, _dash, version = rest.partition("-")
-    if language not in ("en", "ru") or not version.isdecimal():
+    if language not in LANGUAGES or not version.isdecimal():
         return ""
     return reverse("prompt_version", args=[name, language, int(version)])
 

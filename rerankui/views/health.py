@@ -16,8 +16,10 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from memoryapp import clients
 from memoryapp.celery import app
 from memoryapp.operations import heartbeats
+from memoryapp.operations.backlog import BacklogCollector
 from memoryapp.operations.metrics import exposition
 from memoryapp.operations.outages import database_outage
 from memoryapp.runs import readiness
@@ -64,7 +66,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         refused["WWW-Authenticate"] = "Bearer"
         return refused
     try:
-        text = exposition()
+        text = exposition(BacklogCollector(clients.profile()))
     except DatabaseError as error:
         database_outage.report(error)
         return HttpResponse("The database is out of reach.\n", status=503, content_type="text/plain")

@@ -66,7 +66,7 @@ def _costs(request: HttpRequest, owner: ChatUser | None) -> dict[str, Any]:
     owners = ChatUser.objects.filter(pk=owner.pk) if owner else visible_owners(request)
     now, zone = timezone.now(), timezone.get_current_timezone()
     return {
-        "cost_stages": costs.STAGES,
+        "cost_stages": costs.stages(),
         "cost_days": costs.by_day(owners, now=now, zone=zone),
         "cost_owners": [] if owner else costs.by_owner(owners, now=now, zone=zone),
         "days": costs.DAYS,

@@ -26,6 +26,7 @@ from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, Fact, KnowledgeEdit, Operator, Run, RunEvent, Topic, TopicEdit
 from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
 from tests.conftest import signed_in, talk
+from tests.examples import examples
 from tests.support.api_client import EVERY_SCOPE, Program, error_of, token_for
 
 OPERATIONS = {
@@ -344,7 +345,7 @@ def tireless(anna: ChatUser, settings: Any) -> Program:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=bodies, path=st.sampled_from(["/v1/messages", "/v1/recall"]))
 def test_no_body_whatever_breaks_an_endpoint(
     content: bytes, path: str, tireless: Program, unexecuted: Callable[[], None]
@@ -355,7 +356,7 @@ def test_no_body_whatever_breaks_an_endpoint(
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(word=words, after=words)
 def test_no_address_whatever_breaks_an_endpoint(word: str, after: str, topic: Topic, tireless: Program) -> None:
     for path in (

@@ -15,6 +15,7 @@ from memoryapp import clients
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from tests.api.curated import changed
 from tests.api.test_api import anything, words
+from tests.examples import examples
 from tests.search.test_vectors import Hashing
 from tests.support.api_client import Program, error_of, token_for
 
@@ -59,7 +60,7 @@ wishes = st.sampled_from([*BODIES]).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wish=wishes, word=st.just("here") | st.just("here") | words, dry=st.sampled_from(["", "?dry_run=1"]))
 def test_no_wish_whatever_breaks_an_endpoint(
     wish: tuple[str, dict[str, Any]], word: str, dry: str, topics: list[Topic], tireless: Program

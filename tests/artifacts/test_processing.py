@@ -26,6 +26,7 @@ from memoryapp.search import cards
 from rerankui.web import uploads
 from tests.artifacts.files import pdf, word
 from tests.conftest import operator, signed_in
+from tests.examples import examples
 
 pytestmark = pytest.mark.django_db
 State = Artifact.State
@@ -193,7 +194,7 @@ edits = st.lists(
 
 class TestLaws(TestCase):
     @pytest.mark.slow
-    @hypothesis.settings(deadline=None, max_examples=10)
+    @hypothesis.settings(deadline=None, max_examples=examples(10))
     @given(edits)
     def test_what_a_person_wrote_of_a_file_is_never_overwritten(self, steps: list[tuple[str, str, int]]) -> None:
         owner = ChatUser.objects.create(name="law")

@@ -105,7 +105,7 @@ def test_the_last_decision_is_taken_back_by_a_key(page: Page, findings: list[Fin
 def test_a_whole_answer_is_rejected_by_keys_after_a_question(
     page: Page, findings: list[Finding], anna: ChatUser
 ) -> None:
-    call = AgentCall.objects.create(owner=anna, agent=AgentCall.Agent.ARCHIVIST)
+    call = AgentCall.objects.create(owner=anna, agent="archivist")
     Finding.objects.filter(pk__in=[finding.pk for finding in findings[:3]]).update(call=call)
     page.reload()
     asked = page.get_by_role("alertdialog")

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.test import Client
 
-from memoryapp import tasks
+from memoryapp import clients, tasks
 from memoryapp.engine.embeddings import Profile, Vectors
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, Topic
 from memoryapp.operations.backlog import BacklogCollector
@@ -53,7 +53,7 @@ class Watched(Hashing):
 
 
 def depth(queue: str) -> float:
-    (family,) = BacklogCollector().collect()
+    (family,) = BacklogCollector(clients.profile()).collect()
     return next(sample.value for sample in family.samples if sample.labels["queue"] == queue)
 
 

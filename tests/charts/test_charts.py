@@ -129,7 +129,7 @@ def test_times_and_costs_show_only_what_one_may_see_with_a_constant_number_of_qu
 ) -> None:
     for _run in range(10):
         finished(anna, events)
-    AgentCall.objects.create(owner=anna, agent=AgentCall.Agent.SPLITTER, cost_usd=0.25)
+    AgentCall.objects.create(owner=anna, agent="splitter", cost_usd=0.25)
     with CaptureQueriesContext(
         connection,
     ) as few:

@@ -68,7 +68,7 @@ def test_paraphrases_cost_what_runs_cost_together(anna: ChatUser) -> None:
     assert costs.by_stage(everybody, now - timedelta(days=1))["runs"] == 0.75
     (day,) = costs.by_day(everybody, now=now, zone=zone)
     (owner,) = costs.by_owner(everybody, now=now, zone=zone)
-    assert dict(day.named) == dict(owner.named) == {**dict.fromkeys(costs.STAGES, 0.0), "runs": 0.75}
+    assert dict(day.named) == dict(owner.named) == {**dict.fromkeys(costs.stages(), 0.0), "runs": 0.75}
 
 
 def test_without_a_model_nothing_is_lost_and_the_button_is_not_there(as_debugger: Client, run: Run) -> None:

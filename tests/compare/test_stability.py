@@ -16,7 +16,7 @@ from memoryapp.compare import compare, stability
 from memoryapp.compare.comparison import CompareError
 from memoryapp.compare.stability import WantedRepetitions
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompts.rerank import RERANK
 from memoryapp.explain import why_not
 from memoryapp.models import ChatUser, Prompt, Run
 from memoryapp.runs import forks, lifecycle
@@ -121,7 +121,7 @@ async def test_another_prompt_is_tried_in_the_lab_and_why_not_tells_how_often_it
     chat = ByPlace((0, 1), (0,))
     run = await executed(memory.owner, chat=chat)
     lost = (await shown_by(run))[1]
-    built_in = BUILT_IN["rerank", "en"]
+    built_in = RERANK.built_in("en")
     row = {"system": built_in.system, "user": built_in.user, "made_by": "me"}
     await Prompt.objects.acreate(name="rerank", language="en", version=1, **row)
 

@@ -25,6 +25,7 @@ from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage, TopicVector
 from tests.conftest import talk
 from tests.consolidation.merger_passes import rested
+from tests.examples import examples
 from tests.suggestions.placed_topics import place
 from tests.support.merging import Merger, verdict
 
@@ -190,7 +191,7 @@ CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @given(**ANYTHING)
-@settings(max_examples=12, deadline=None, database=None, suppress_health_check=CHECKS)
+@settings(max_examples=examples(12), deadline=None, database=None, suppress_health_check=CHECKS)
 def test_passes_lose_no_human_word_and_undoing_them_leads_home(
     memory: Callable[[Random], World], steps: list[tuple[str, int]], random: Random
 ) -> None:

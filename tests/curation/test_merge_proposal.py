@@ -15,8 +15,9 @@ from django.test import AsyncClient, Client
 from prometheus_client import REGISTRY
 
 from memoryapp import clients, proposals
-from memoryapp.agent_calls import Agent
+from memoryapp.agent_calls import AgentCaller
 from memoryapp.clients import _learnt
+from memoryapp.engine.agents import merger
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.merger import propose_summary
 from memoryapp.engine.chat.protocol import Chat
@@ -278,7 +279,7 @@ def test_an_answer_is_paid_for_once_unless_a_person_asks_again(
     def summary(chat: Chat) -> Ask[str]:
         return propose_summary([TopicContent(1, "Tea", topics[0].started_at, 3, ())], chat=chat, seconds=20.0)
 
-    nobody = Agent(anna, AgentCall.Agent.MERGER, "some/model", clients.open_chat)
+    nobody = AgentCaller(anna, merger.AGENT, clients.open_chat)
     model.says = "{}"
     with pytest.raises(UnreadableAnswer):
         nobody.ask(summary)
@@ -287,6 +288,6 @@ def test_an_answer_is_paid_for_once_unless_a_person_asks_again(
     second = nobody.ask(summary, [topics[0]])
     assert (second.answer, second.call) == (SUMMARY, first.call)
     assert len(model.requests) == asked
-    third = Agent(anna, AgentCall.Agent.MERGER, "some/model", clients.open_chat, "cora").ask(summary)
+    third = AgentCaller(anna, merger.AGENT, clients.open_chat, "cora").ask(summary)
     assert (third.answer, third.call.asked_by) == (SUMMARY, "cora")
     assert len(model.requests) == asked + 1

@@ -10,7 +10,8 @@ import pytest
 from django.db import connections
 
 from memoryapp import prompt_versions
-from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText
+from memoryapp.engine.prompt_registry import built_in, prompts_of_runs
+from memoryapp.engine.prompts.prompt import PromptBook, PromptText
 from memoryapp.models import AgentCall, ChatUser, Prompt, Run, RunEvent
 from memoryapp.operations.database import conninfo
 from tests.conftest import BEGAN
@@ -19,12 +20,17 @@ KEY = ("rerank", "en")
 
 
 def edited(words: str = "Be brief.", key: tuple[str, str] = KEY) -> PromptText:
-    return replace(BUILT_IN[key], system=f"{BUILT_IN[key].system}\n{words}")
+    return replace(built_in()[key], system=f"{built_in()[key].system}\n{words}")
 
 
 async def book() -> PromptBook:
     async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
-        (texts,) = await (await connection.execute(f"SELECT {prompt_versions.IN_FORCE}")).fetchone() or ()
+        (texts,) = (
+            await (
+                await connection.execute(f"SELECT {prompt_versions.IN_FORCE}", {"prompts": list(prompts_of_runs())})
+            ).fetchone()
+            or ()
+        )
         return prompt_versions.book(texts)
 
 
@@ -32,9 +38,9 @@ async def book() -> PromptBook:
 def test_a_saved_text_is_a_draft_until_it_is_put_in_force() -> None:
     saved = prompt_versions.save(edited(), by="ada", note="shorter", seen=0)
     assert (saved.version, saved.in_force, str(saved)) == (1, False, "rerank-en-1")
-    assert prompt_versions.in_force_now() == BUILT_IN
+    assert prompt_versions.in_force_now() == built_in()
     prompt_versions.put_in_force(KEY, 1, by="ada")
-    assert prompt_versions.in_force_now() == {**BUILT_IN, KEY: replace(edited(), version=1)}
+    assert prompt_versions.in_force_now() == {**built_in(), KEY: replace(edited(), version=1)}
 
 
 @pytest.mark.django_db
@@ -52,7 +58,7 @@ def test_putting_another_version_in_force_leaves_one_and_zero_leaves_none() -> N
         prompt_versions.put_in_force(KEY, version, by="ada")
         assert [row.version for row in Prompt.objects.filter(in_force=True)] == [version]
     prompt_versions.put_in_force(KEY, 0, by="ada")
-    assert prompt_versions.in_force_now() == BUILT_IN
+    assert prompt_versions.in_force_now() == built_in()
 
 
 @pytest.mark.django_db
@@ -108,7 +114,7 @@ def test_a_version_that_there_is_not_takes_nothing_out_of_force() -> None:
 
 @pytest.mark.django_db
 def test_a_broken_text_is_refused_with_sentences_and_not_kept() -> None:
-    broken = replace(BUILT_IN[KEY], user="$query costs 5$ and $qurey")
+    broken = replace(built_in()[KEY], user="$query costs 5$ and $qurey")
     with pytest.raises(prompt_versions.Faulty) as refused:
         prompt_versions.save(broken, by="ada", seen=0)
     assert len(refused.value.faults) >= 3
@@ -133,7 +139,7 @@ def test_a_text_that_is_kept_already_makes_no_version() -> None:
         prompt_versions.save(edited(), by="ada", seen=1)
     assert kept.value.version == 1
     with pytest.raises(prompt_versions.Duplicate) as kept:
-        prompt_versions.save(BUILT_IN[KEY], by="ada", seen=1)
+        prompt_versions.save(built_in()[KEY], by="ada", seen=1)
     assert kept.value.version == 0
     assert Prompt.objects.count() == 1
 
@@ -149,21 +155,22 @@ def test_trying_the_same_text_twice_makes_one_draft() -> None:
 @pytest.mark.django_db
 def test_a_book_with_a_draft_differs_in_that_text_alone() -> None:
     drafted = prompt_versions.draft(edited(), by="dora")
-    assert prompt_versions.book_with(BUILT_IN, drafted) == {**BUILT_IN, KEY: prompt_versions.text_of(drafted)}
-    assert BUILT_IN[KEY].version == 0
+    assert prompt_versions.book_with(built_in(), drafted) == {**built_in(), KEY: prompt_versions.text_of(drafted)}
+    assert built_in()[KEY].version == 0
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_run_reads_what_is_in_force_when_it_begins() -> None:
-    assert await book() == BUILT_IN
+@pytest.mark.parametrize("name", prompts_of_runs())
+async def test_a_run_reads_what_is_in_force_when_it_begins(name: str) -> None:
+    assert await book() == built_in()
     async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
         await connection.execute(
             'INSERT INTO memoryapp_prompt (name, language, version, system, "user", note, made_by, made_at, in_force)'
-            " VALUES ('rerank', 'ru', 3, 'Коротко.', %s, '', 'ada', now(), true)",
-            [BUILT_IN["rerank", "ru"].user],
+            " VALUES (%s, 'ru', 3, 'Коротко.', %s, '', 'ada', now(), true)",
+            [name, built_in()[name, "ru"].user],
         )
-    prompt = (await book())["rerank", "ru"]
-    assert (prompt.label, prompt.system) == ("rerank-ru-3", "Коротко.")
+    prompt = (await book())[name, "ru"]
+    assert (prompt.label, prompt.system) == (f"{name}-ru-3", "Коротко.")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -173,7 +180,7 @@ async def test_a_text_in_force_that_cannot_be_filled_is_passed_over(caplog: pyte
             'INSERT INTO memoryapp_prompt (name, language, version, system, "user", note, made_by, made_at, in_force)'
             " VALUES ('rerank', 'en', 1, 'old', 'no variable', '', 'ada', now(), true)"
         )
-    assert await book() == BUILT_IN
+    assert await book() == built_in()
     assert "rerank-en-1 is in force but cannot be used" in caplog.text
 
 

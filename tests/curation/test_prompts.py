@@ -26,18 +26,20 @@ from memoryapp.engine.events import (
     RunStarted,
     TurnStarted,
 )
-from memoryapp.engine.prompts import BUILT_IN, VARIABLES, RerankRequest, faults, rendered, rerank_variables
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import faults, rendered
+from memoryapp.engine.prompts.rerank import RerankRequest, rerank_variables
 from memoryapp.models import ChatUser, Prompt, Run, Topic
 from memoryapp.runs import following, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.runner import runner
-from rerankui.text.prompt_words import FAULTS, HOLDS, fault_words
+from rerankui.text.prompt_words import FAULTS, fault_words
 from tests.conftest import candidate, talk
 from tests.runs.stored_events import store
 from tests.support.browsing import flat
 
 KEY = ("rerank", "en")
-ENGLISH = BUILT_IN[KEY]
+ENGLISH = built_in()[KEY]
 PAGE = "/prompts/rerank/en/"
 
 
@@ -96,7 +98,7 @@ def test_a_debugger_keeps_a_draft_but_puts_nothing_in_force(as_debugger: Client)
     assert row.system.endswith("Be brief.")
     assert as_debugger.post(PAGE, typed("force", "Briefer.", seen=1)).status_code == 403
     assert as_debugger.post(f"{PAGE}1/").status_code == 403
-    assert prompt_versions.in_force_now() == BUILT_IN
+    assert prompt_versions.in_force_now() == built_in()
     assert Prompt.objects.count() == 1
 
 
@@ -109,7 +111,7 @@ def test_an_admin_puts_in_force_and_goes_back(as_admin: Client) -> None:
     assert prompt_versions.in_force_now()[KEY].version == 1
     assert "From the next run on rerank-en-1 is used." in page_of(answer)
     answer = as_admin.post(f"{PAGE}0/", follow=True)
-    assert prompt_versions.in_force_now() == BUILT_IN
+    assert prompt_versions.in_force_now() == built_in()
     assert "the built-in text is used" in page_of(answer)
 
 
@@ -221,10 +223,6 @@ def test_the_list_tells_what_is_in_force_and_costs_the_same_however_long_the_his
     assert "rerank-en-6" in page
     assert "first try" in page
     assert cost() == before
-
-
-def test_every_variable_says_what_it_holds() -> None:
-    assert {name for names in VARIABLES.values() for name in names} == HOLDS.keys()
 
 
 def test_every_fault_of_the_engine_is_shown_in_the_readers_language() -> None:

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.processes]
 # How many points of the way a command is killed at.
 points = pytest.mark.parametrize("points", [pytest.param(3, id="few"), pytest.param(20, marks=pytest.mark.thorough)])
 # The tables of an earlier version.
-EARLIER = "0062"
+EARLIER = "0002"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.chat.request_body import ChatOptions
-from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from tests.engine.scripted import collect
 
 QUESTION = [{"role": "user", "content": "hello"}]

@@ -16,7 +16,8 @@ from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, PartialReply, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.memory import MessageContent, TopicContent
-from memoryapp.engine.prompts import TOOL_NAME, RerankRequest, rendered, rerank_text, rerank_variables
+from memoryapp.engine.prompts.prompt import rendered
+from memoryapp.engine.prompts.rerank import TOOL_NAME, RerankRequest, rerank_text, rerank_variables
 from memoryapp.engine.text.lines import artifact_line, candidate_line, person_line
 from tests.support.clock import passes
 

@@ -15,11 +15,12 @@ from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMTimeout, Reply
 from memoryapp.engine.conversation import Conversation, TurnLimits
 from memoryapp.engine.events import ModelReplied, Retried, ToolCall, TurnStarted
-from memoryapp.engine.prompts import ANSWER_AGAIN, BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.language import ANSWER_AGAIN
 from rerankui.run.notes import error_words, reading_words
 from tests.engine.scripted import ScriptedChat, Step, after, calls, fails, says, slow
 
-MERGE, SCHEMA = BUILT_IN["merge", "en"], {"type": "object"}
+MERGE, SCHEMA = built_in()["merge", "en"], {"type": "object"}
 
 
 def number(text: str) -> int | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from string import Template
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.prompts import BUILT_IN, VARIABLES, PromptFault, PromptText, faults, rendered
+from memoryapp.engine.agents.enricher import ENRICH
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import PromptFault, PromptText, faults, rendered
 from memoryapp.engine.text.lines import (
     MESSAGE_HEAD,
     artifact_line,
@@ -181,11 +182,10 @@ def test_a_field_cannot_pose_as_the_next_field_and_stays_short() -> None:
     assert len(line) < 500
 
 
-@pytest.mark.parametrize("text", BUILT_IN.values(), ids=lambda text: text.label)
+@pytest.mark.parametrize("text", built_in().values(), ids=lambda text: text.label)
 def test_the_built_in_prompts_are_without_fault_and_use_every_variable(text: PromptText) -> None:
     assert faults(text) == []
-    used = Template(text.system).get_identifiers() + Template(text.user).get_identifiers()
-    assert set(used) == set(VARIABLES[text.name])
+    assert text.used == {variable.name for variable in text.prompt.variables}
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,11 @@ def test_the_built_in_prompts_are_without_fault_and_use_every_variable(text: Pro
     ],
 )  # fmt: skip
 def test_faults_of_an_edited_prompt_are_reported_by_codes(system: str, user: str, faulty: list[PromptFault]) -> None:
-    assert faults(PromptText("enrich", "en", 1, system, user)) == faulty
+    assert faults(PromptText(ENRICH, "en", 1, system, user)) == faulty
 
 
 def test_an_edited_prompt_cannot_lose_the_tags_around_what_people_wrote() -> None:
-    text = PromptText("enrich", "en", 1, "Rewrite.", "It is $today. ${query}!")
+    text = PromptText(ENRICH, "en", 1, "Rewrite.", "It is $today. ${query}!")
     (_, user) = rendered(text, {"today": "2026-03-02", "query": "why?"})
     assert user["content"] == "It is 2026-03-02. <user_query>\nwhy?\n</user_query>!"
 

@@ -22,6 +22,7 @@ from memoryapp.models import AgentCall, ChatUser, Erasure, Message, Run, RunEven
 from tests.conftest import talk
 from tests.erasure.conftest import SECRET, Filled
 from tests.erasure.test_part_erasure import places, tables_with
+from tests.examples import examples
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -135,7 +136,7 @@ def test_a_summary_that_quotes_another_topic_is_made_anew(anna: ChatUser, folder
     assert list(violations()) == []
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=STEPS, after=STEPS, gone=st.sets(st.integers(0, 7), min_size=1, max_size=7))
 def test_whatever_was_curated_the_erased_is_gone_and_the_rest_is_whole(
     anna: ChatUser, folder: Any, before: list[tuple[str, int]], after: list[tuple[str, int]], gone: set[int]

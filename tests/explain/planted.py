@@ -21,7 +21,7 @@ from memoryapp import erasure
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, ToolCall
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure import Target
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Run, Topic

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from django.conf import settings
+
 from memoryapp import extraction
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.budget import Usage
@@ -47,13 +49,13 @@ class Archivist:
         yield self
 
     def open_chat(self, name: str) -> AbstractAsyncContextManager[Chat]:
-        assert name == "acme/archivist"
+        assert name == settings.ARCHIVIST_MODEL
         return self._open()
 
     def read(self, owner: ChatUser) -> Extracted:
         """Makes one pass over the owner's topics."""
         owner.refresh_from_db()
-        return extraction.extract(owner, extraction.Model("acme/archivist", 5.0, self.open_chat), offline_embedder())
+        return extraction.extract(owner, extraction.Model(5.0, self.open_chat), offline_embedder())
 
 
 def fact(content: str, relation: str = "likes", category: str = "food", **more: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from memoryapp import extraction, knowledge
 from memoryapp.curation import CurationError
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Person
+from tests.examples import examples
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, person
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ STEPS = st.lists(st.tuples(DEEDS, st.lists(FINDINGS, max_size=3), st.integers(0,
 
 class TestWords(TestCase):
     @given(STEPS)
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=examples(12), deadline=None)
     def test_no_pass_changes_what_a_person_wrote_or_brings_back_what_one_deleted(self, steps: list[Any]) -> None:
         owner = ChatUser.objects.create(name="anna", extraction="automatic")
         memory = _Memory(owner)

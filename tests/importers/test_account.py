@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from memoryapp.importers import Hints, MessageRecord, open_chat
 from memoryapp.ingestion.imports import Course, import_for
 from memoryapp.models import Message
+from tests.examples import examples
 from tests.importers.other_chats import discord, discord_message, letta, letta_message, webui, webui_message
 from tests.support.chats import asked, chat_line, chatgpt, claude, code_line, node, sent, telegram
 
@@ -163,7 +164,9 @@ def made(folder: Path, name: str, kinds: Sequence[int]) -> tuple[Path, int]:
 
 @pytest.mark.parametrize("name", SOURCES)
 @settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_each_message_of_a_file_is_yielded_once_and_none_without_words(

@@ -16,6 +16,7 @@ from hypothesis.extra.django import TestCase
 
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, TopicMessage
+from tests.examples import examples
 from tests.life.world import DEEDS, DEEDS_MORE, PASSES, World
 
 pytestmark = pytest.mark.slow
@@ -46,7 +47,7 @@ def lived(steps: list[tuple[str, int]]) -> World:
 @override_settings(CONSOLIDATION_SIMILARITY_THRESHOLD=0.8)
 class TestLife(TestCase):
     @given(st.lists(STEP, min_size=3, max_size=8))
-    @settings(max_examples=24, deadline=None, suppress_health_check=CHECKS)
+    @settings(max_examples=examples(24), deadline=None, suppress_health_check=CHECKS)
     def test_no_pass_loses_a_human_word(self, steps: list[tuple[str, int]]) -> None:
         lived(steps)
 

@@ -131,7 +131,7 @@ class World:
             consolidate(self.owner, Moody(judged, random).open)
 
     def _extract(self, random: Random) -> None:
-        model = extraction.Model("acme/moody", 5.0, Moody(found, random).open)
+        model = extraction.Model(5.0, Moody(found, random).open)
         with suppress(extraction.ModelFailed):
             extraction.extract(self.owner, model, Wheel("facts", 25, random, failing=9))
 
@@ -304,7 +304,7 @@ class World:
 
     def _check_authors(self, topic_edit: int, knowledge_edit: int) -> None:
         made = TopicEdit.objects.filter(owner=self.owner, pk__gt=topic_edit)
-        assert set(made.values_list("actor", "kind")) <= {(MERGER, "merge"), (archiving.ARCHIVIST, "archive")}
+        assert set(made.values_list("actor", "kind")) <= {(MERGER, "merge"), (archiving.PROGRAM, "archive")}
         changes = KnowledgeEdit.objects.filter(owner=self.owner, pk__gt=knowledge_edit)
         assert set(changes.values_list("actor", flat=True)) <= {ARCHIVIST}
         assert not changes.filter(call=None).exists()

@@ -102,3 +102,7 @@ def test_it_does_nothing_while_it_is_paused(anna: ChatUser, boris: ChatUser, as_
     as_admin.post(f"/memory/{anna.pk}/pipeline/", {"resume": "aloud"})
     aloud()
     assert "0 messages unread" in shown(as_admin, anna)
+
+
+def test_each_kind_of_work_is_a_stage_of_the_same_name() -> None:
+    assert {stage.name: stage.kind for stage in STAGES.values() if stage.kind} == KINDS

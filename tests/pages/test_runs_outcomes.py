@@ -14,7 +14,7 @@ from django.utils.html import escape
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import LLMRefused, LLMTimeout, LLMUnavailable, Reply
 from memoryapp.engine.events import RunFinished, ToolCall
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Operator, Run, RunEvent, RunProgress
 from memoryapp.runs import lifecycle, recall_document

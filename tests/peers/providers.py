@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 
 Body = Mapping[str, Any]
 ANSWER = json.dumps({"topics": [{"id": "Topic:2", "reason": "because"}], "people": [], "artifacts": []})

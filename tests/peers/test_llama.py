@@ -19,7 +19,7 @@ from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown
-from memoryapp.engine.prompts import ANSWER_SCHEMA
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA
 from tests.engine.scripted import collect
 from tests.peers.conftest import Ask
 from tests.peers.serving import Server, serving

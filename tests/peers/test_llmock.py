@@ -37,6 +37,7 @@ def findings(server: Server) -> list[Any]:
     return list(verdict["findings"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_run_asks_reads_and_chooses(server: Server, memory: Memory, ask: Ask, stream: bool) -> None:
     script(server, memory)

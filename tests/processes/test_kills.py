@@ -71,6 +71,7 @@ def kill_while_executing(process: subprocess.Popen[str], names: list[UUID], coun
     assert line_from(process) in {str(-signal.SIGKILL), "0"}
 
 
+@pytest.mark.smoke
 def test_killed_processes_leave_runs_that_all_end_once(memory: ChatUser, victims: subprocess.Popen[str]) -> None:
     chance = random.Random(7)
     for _ in range(PROCESSES):

@@ -27,7 +27,8 @@ from memoryapp.engine.events import (
     RunStarted,
     TurnStarted,
 )
-from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure.redaction import ERASED
 from memoryapp.models import ChatUser, Fact, Prompt, RawReply, Run, RunEvent
 from memoryapp.runs import forks, lifecycle, replaying, stopping
@@ -113,7 +114,7 @@ async def execute(run: Run, enricher: ScriptedChat | None, *steps: Step) -> list
 
 
 async def draft() -> Prompt:
-    user = BUILT_IN["enrich", "en"].user
+    user = built_in()["enrich", "en"].user
     return await Prompt.objects.acreate(
         name="enrich", language="en", version=1, system="Repeat it.", user=user, made_by="ada"
     )
@@ -139,7 +140,7 @@ class Models:
     def __call__(self, sent: httpx.Request) -> httpx.Response:
         self.bodies.append(sent.content)
         messages = json.loads(sent.content)["messages"]
-        (name,) = [n for n in PROMPTS if messages[0]["content"].startswith(BUILT_IN[n, "en"].system[:40])]
+        (name,) = [n for n in PROMPTS if messages[0]["content"].startswith(built_in()[n, "en"].system[:40])]
         reads = sum(message["role"] == "tool" for message in messages)
         if name == "rerank" and reads < 2:
             function = {"name": TOOL_NAME, "arguments": json.dumps({"ids": [self._topics[reads]]})}

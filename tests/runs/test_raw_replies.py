@@ -18,7 +18,7 @@ from memoryapp.engine.chat.media import MediaContent, read_part, with_media
 from memoryapp.engine.chat.protocol import ChatRequest
 from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TopicsRead, TurnStarted
-from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from memoryapp.models import ChatUser, RawReply, Run, RunEvent
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients

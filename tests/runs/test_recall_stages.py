@@ -28,7 +28,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.notes import english
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.evaluation.asking import evaluate
 from memoryapp.evaluation.questions import LabelledQuestion
 from memoryapp.evaluation.scores import QuestionScore
@@ -119,7 +119,7 @@ async def picking(**chosen: Sequence[str]) -> ScriptedChat:
 
 
 def asked(owner: ChatUser, **given: Any) -> RecallRequest:
-    base = RecallRequest(owner.pk, QUERY, "flash", defaults(), date(2026, 3, 10), NOTHING_KNOWN, BUILT_IN)
+    base = RecallRequest(owner.pk, QUERY, "flash", defaults(), date(2026, 3, 10), NOTHING_KNOWN, built_in())
     return replace(base, **given)
 
 

@@ -20,7 +20,8 @@ from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.events import CandidatesFound, ModelReplied, QueryEnriched, RunFinished, RunStarted, ToolCall
 from memoryapp.engine.notes import english
-from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.models import ChatUser, Topic
 from memoryapp.operations import database
@@ -157,7 +158,7 @@ class Peer:
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
         system = str(request.messages[0]["content"])
-        (name,) = [name for name in self.replies if system.startswith(BUILT_IN[name, "en"].system[:40])]
+        (name,) = [name for name in self.replies if system.startswith(built_in()[name, "en"].system[:40])]
         self.asked.append(name)
         if name in self._hanging:
             await passes(600)

@@ -17,7 +17,7 @@ from django.utils import timezone
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import CandidatesFound, MediaItem, ModelReplied, RunFinished, RunStarted, TurnStarted
 from memoryapp.engine.notes import english
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.operations.database import conninfo, pool
@@ -374,7 +374,7 @@ async def test_a_run_tried_again_takes_its_parents_candidates_and_tells_the_othe
     first = await memory.topic_set.order_by("pk").afirst()
     assert first
     parent = await start(memory)
-    text = BUILT_IN["rerank", "en"]
+    text = built_in()["rerank", "en"]
     prompt = await Prompt.objects.acreate(
         name="rerank", language="en", version=1, system=f"{text.system} Be brief.", user=text.user, made_by="ada"
     )

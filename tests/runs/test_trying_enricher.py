@@ -20,7 +20,7 @@ from memoryapp.engine.events import (
     RunStarted,
     TurnStarted,
 )
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.models import ChatUser, Fact, Message, Prompt, QueryVector, Run, Topic
 from memoryapp.runs.runner import runner
 from tests.conftest import talk
@@ -36,7 +36,7 @@ from tests.support.executing import QUERY, start
 __all__ = ["memory", "topics"]
 
 KEY = ("enrich", "en")
-ENGLISH = BUILT_IN[KEY]
+ENGLISH = built_in()[KEY]
 PAGE = "/prompts/enrich/en/"
 ASKED = {
     "query": "> vllm?",
@@ -334,7 +334,7 @@ class TestAnEnrichersPrompt:
     ) -> None:
         parent = await start(memory)
         await execute(parent, ScriptedChat(says(QUERY)), asks(topics[0]), chooses(topics[0]))
-        text = BUILT_IN["rerank", "en"]
+        text = built_in()["rerank", "en"]
         await Prompt.objects.acreate(
             name="rerank", language="en", version=4, system="Choose well.", user=text.user, made_by="ada", in_force=True
         )

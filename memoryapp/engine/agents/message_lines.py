@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.prompts import Language, language_of
+from memoryapp.engine.prompts.language import Language, language_of
 from memoryapp.engine.text.json_answers import clipped
 from memoryapp.engine.text.lines import quoted
 

@@ -24,7 +24,8 @@ from memoryapp.engine.memory import is_session, item_id, parse_topic_id
 from memoryapp.engine.offline.choosing import choose, is_by_others
 from memoryapp.engine.offline.items import ItemChoice, KnownItem, choose_files, choose_people, files_in, people_in
 from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge
-from memoryapp.engine.prompts import TOOL_NAME, Language, language_of
+from memoryapp.engine.prompts.language import Language, language_of
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lexical import stems, words
 from memoryapp.engine.text.lines import CURRENT_TALK, MESSAGE_HEAD, NOT_ANALYSED

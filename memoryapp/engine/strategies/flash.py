@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.protocol import Chat, Reply
 from memoryapp.engine.conversation import Conversation, Failure, ToolChoice, TurnLimits
@@ -24,21 +25,15 @@ from memoryapp.engine.events import RunFinished, Selected
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ReadTopics, TopicContent
 from memoryapp.engine.parameters import Limits, RerankParameters
-from memoryapp.engine.prompts import (
-    ANSWER_NOW,
-    ANSWER_SCHEMA,
-    RerankRequest,
-    language_of,
-    rerank_text,
-    rerank_variables,
-)
+from memoryapp.engine.prompts.language import ANSWER_NOW, language_of
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, RERANK, RerankRequest, rerank_text, rerank_variables
 from memoryapp.engine.strategies.outcomes import Fallback, Trail, chosen, fall_back
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
 from memoryapp.engine.text.answers import Pick, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 _SHORT_CHARS = 8_000
 # Models refer in this way to a file of the running conversation, which has no number in the memory.
@@ -155,7 +150,7 @@ async def _finished(
         return fallen("max_tool_calls")
     if last.must_read:
         return fallen("protocol_violation")
-    picks = await apart(parse_answer, outcome.text, size=len(outcome.text))
+    picks = await in_thread_if_long(parse_answer, outcome.text, size=len(outcome.text))
     if picks is None:
         return fallen("parse_error")
     choice = _choice(picks, request, limits)
@@ -269,4 +264,4 @@ async def _excerpt(
     return excerpt, "model" if excerpt else ""
 
 
-STRATEGY = Strategy("flash", recall, RerankParameters, prompts=("rerank", "enrich"), needs_model=True)
+STRATEGY = Strategy("flash", recall, RerankParameters, prompts=(RERANK, ENRICH), needs_model=True)

@@ -13,7 +13,7 @@ from typing import Literal
 from memoryapp.engine.candidates import BASELINE, Candidate
 from memoryapp.engine.events import CandidatesFound, RunFinished, Selected
 from memoryapp.engine.notes import Note, Notes
-from memoryapp.engine.prompts import RerankRequest
+from memoryapp.engine.prompts.rerank import RerankRequest
 
 Fallback = Literal[
     "all_hallucinated",

@@ -19,7 +19,7 @@ from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, ReadTopics, Where
 from memoryapp.engine.parameters import Parameters
-from memoryapp.engine.prompts import PromptBook
+from memoryapp.engine.prompts.prompt import PromptBook
 
 Own = TypeVar("Own", bound=Parameters)
 

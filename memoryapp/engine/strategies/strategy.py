@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 from memoryapp.engine.candidates import BASELINE, RANKED
 from memoryapp.engine.context import TopicsText, passages_text, topics_text
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import RunFinished
 from memoryapp.engine.outline import Outline
+from memoryapp.engine.prompts.prompt import BuiltInPrompt
 from memoryapp.engine.strategies.ports import Own, Ports, StrategyRequest
 
 
@@ -49,7 +50,7 @@ class Strategy(Generic[Own]):
     name: str
     recall: Callable[[StrategyRequest[Own], Ports, Emit], Awaitable[RunFinished]]
     parameters: type[Own]
-    prompts: tuple[Literal["rerank", "enrich", "plan", "answer", "expand", "verify"], ...] = ()
+    prompts: tuple[BuiltInPrompt, ...] = ()
     needs_model: bool = False
     answers: bool = False
     plans: bool = False

@@ -1,7 +1,9 @@
-"""Runs every check of the project: format, lint, types, templates, migrations, tests.
+"""Runs the checks of the project: format, lint, types, templates, migrations, and the tests that a change can break.
 
-``--quick`` omits tests that need more than a database or take long; with other arguments only pytest runs. The
-tests run in one process per core, and the other checks beside them.
+Suites of processes, servers and other makers' clients are left out while what they cover is as it was released, and
+laws are tried with fewer examples (``tests/gate.py``). ``--all`` runs everything, as before each release, and searches
+for new examples. ``--quick`` omits tests that need more than a database or take long; with other arguments only pytest
+runs. The tests run in one process per core, and the other checks beside them.
 
 The database is a temporary one that is deleted afterwards, never one that happens to run on the machine.
 """
@@ -9,6 +11,7 @@ The database is a temporary one that is deleted afterwards, never one that happe
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -22,9 +25,14 @@ from django.core.management.base import BaseCommand
 from memoryapp.embedded.paths import CHECKOUT, DATABASE
 from memoryapp.environment import cores
 
-# Omits tests that need more than a database transaction or take long; Hypothesis makes fewer examples.
+# Tests that need more than a database transaction or take long.
 _LEFT_OUT = ("browser", "peers", "processes", "loads", "container", "commits", "slow")
-_QUICK = ("-m", f"not ({' or '.join(_LEFT_OUT)})", "--hypothesis-profile", "quick")
+# What pytest is given for each argument of the command; the profiles of Hypothesis stand in `tests/conftest.py`.
+_TIERS = {
+    "": ("--gate", "--hypothesis-profile", "gate"),
+    "--all": ("--hypothesis-profile", "searching"),
+    "--quick": ("-m", f"not ({' or '.join(_LEFT_OUT)})", "--hypothesis-profile", "quick"),
+}
 # The one without windows comes first: its pages take half the processor time.
 _CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
@@ -62,7 +70,9 @@ class Step:
 
 
 class Command(BaseCommand):
-    help = "Runs every check, with --quick without the longest tests; other arguments are pytest's."
+    help = (
+        "Runs the checks that a change can break: all with --all, the fast ones with --quick; else pytest's arguments."
+    )
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Passes the arguments on unchanged, because they are pytest's."""
@@ -71,7 +81,8 @@ class Command(BaseCommand):
         if browser:
             os.environ["CHROMIUM"] = browser
         given = argv[2:]
-        steps = [Step("pytest", ("pytest", *given))] if given not in ([], ["--quick"]) else _steps(quick=bool(given))
+        tier = "".join(given)
+        steps = _steps(tier) if len(given) < 2 and tier in _TIERS else [Step("pytest", ("pytest", *given))]
         sys.exit(self._run(steps))
 
     def _say(self, text: str) -> None:
@@ -95,7 +106,9 @@ class Command(BaseCommand):
             f"{'ok    ' if outcome.passed else 'FAILED'} {step.name} ({outcome.seconds:.1f} s)"
             for step, outcome in zip(steps, outcomes, strict=True)
         ]
-        self._say("\n" + "\n".join(lines))
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        lines.append(f"{used.ru_utime + used.ru_stime:.0f} s of the processor, without the database servers")
+        self._say("\n" + "\n".join(lines) + "\n")
         return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -104,7 +117,7 @@ def _chromium() -> str:
     return next((path for name in (given, *_CHROMIUMS) if name and (path := shutil.which(name))), "")
 
 
-def _steps(*, quick: bool) -> list[Step]:
+def _steps(tier: str) -> list[Step]:
     # The tests create their own database; makemigrations only reads, for which `postgres` is enough.
     elsewhere = os.environ["DATABASE_URL"].replace(f"/{DATABASE}?", "/postgres?")
     # An idle worker takes tests from another one, so none waits for the file with the longest tests.
@@ -113,7 +126,7 @@ def _steps(*, quick: bool) -> list[Step]:
         Step("format", ("ruff", "format", "--check")),
         Step("lint", ("ruff", "check")),
         Step("templates", ("djlint", "templates", "--quiet")),
-        Step("types", ("mypy", "memoryapp", "rerankui", "client")),
+        Step("types", ("mypy", "memoryapp", "rerankui", "client", "tools")),
         Step("migrations", ("django", "makemigrations", "--check", "--dry-run"), {"DATABASE_URL": elsewhere}),
-        Step("tests", (*tests, *_QUICK) if quick else tests),
+        Step("tests", (*tests, *_TIERS[tier])),
     ]

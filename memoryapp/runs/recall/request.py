@@ -13,10 +13,11 @@ from memoryapp.engine.chat.recorded import RecordedReply
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.memory import AtHand, Background, MessageContent, Where
 from memoryapp.engine.parameters import Parameters
-from memoryapp.engine.prompts import PromptBook
+from memoryapp.engine.prompts.prompt import PromptBook
 from memoryapp.engine.strategies.operators import TypedQuery, typed
 from memoryapp.engine.strategies.ports import StrategyRequest
-from memoryapp.search.index_cache import UNKNOWN, Version
+from memoryapp.search.index_cache import UNKNOWN
+from memoryapp.search.memory_index import Version
 
 
 @dataclass(frozen=True, slots=True)

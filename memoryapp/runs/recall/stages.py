@@ -20,7 +20,7 @@ from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.notes import Note
 from memoryapp.engine.outline import Outline, summarise
-from memoryapp.engine.prompts import language_of
+from memoryapp.engine.prompts.language import language_of
 from memoryapp.engine.strategies import STRATEGIES, vector
 from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.strategy import AnyStrategy
@@ -105,7 +105,7 @@ def _in_force(strategy: AnyStrategy) -> AnyStrategy:
 def _started(strategy: AnyStrategy, memory: RunMemory) -> RunStarted:
     request, clients = memory.request, memory.clients
     model = _model(strategy, memory)
-    prompts = [request.prompts[name, language_of(request.query)].label for name in strategy.prompts if model]
+    prompts = [each.of(request.prompts, language_of(request.query)).label for each in strategy.prompts if model]
     return RunStarted(
         strategy=request.strategy,
         query=request.query,

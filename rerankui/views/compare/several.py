@@ -16,7 +16,10 @@ from django.views.decorators.http import require_http_methods
 from memoryapp import proposals
 from memoryapp.compare.comparison import CompareError
 from memoryapp.compare.many import MOST_WAYS, start_many
+from memoryapp.engine.agents.enricher import ENRICH
+from memoryapp.engine.prompts.rerank import RERANK
 from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.engine.strategies.react.writing import ANSWER
 from memoryapp.models import Prompt, Role, Run
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.runner import runner
@@ -24,7 +27,7 @@ from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.forms import AskForm
 
 LISTED_PROMPTS = 12
-_COMPARABLE = ("rerank", "enrich", "answer")
+_COMPARABLE = (RERANK.name, ENRICH.name, ANSWER.name)
 
 
 class SeveralForm(forms.Form):

@@ -19,10 +19,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from memoryapp import prompt_versions, proposals
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.events import Event, QueryEnriched
 from memoryapp.engine.outline import Outline
-from memoryapp.engine.prompts import BUILT_IN, PromptText, faults, rendered
-from memoryapp.models import Prompt, Role, Run
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import PromptText, faults, rendered
+from memoryapp.engine.prompts.rerank import RERANK
+from memoryapp.models import Role, Run
 from memoryapp.prompt_versions import UsedPrompt
 from memoryapp.runs import following, forks
 from memoryapp.runs.parameters import ParameterError
@@ -31,7 +34,7 @@ from memoryapp.runs.runner import runner
 from rerankui.access import operator_of, own_run_or_404, requires
 from rerankui.forms import PromptForm
 from rerankui.text.differences import difference
-from rerankui.text.prompt_words import PARTS, TITLES, fault_words, variables_of, words_of
+from rerankui.text.prompt_words import PARTS, fault_words, title_of, variables_of, words_of
 from rerankui.views.prompts.prompts import PromptPart, PromptReply, sent_form, version_in
 
 
@@ -60,7 +63,7 @@ def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.method == "POST":
         return _answered(request, trial)
     version = version_in(request.GET.get("version", ""), trial.prompt.version)
-    base = prompt_versions.text_at(trial.prompt.key, version) or BUILT_IN[trial.prompt.key]
+    base = prompt_versions.text_at(trial.prompt.key, version) or built_in()[trial.prompt.key]
     form = PromptForm(initial={"system": base.system, "user": base.user, "base": base.version})
     return _page(request, trial, base, form, _preview(base, trial.prompt))
 
@@ -68,7 +71,7 @@ def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _trial(request: HttpRequest, parent: Run, events: Sequence[Event]) -> _Trial | None:
     """The prompt that the address names, else the reranker's; who only looks is shown the one there is."""
     by_name = prompt_versions.prompts_used(events)
-    prompt = by_name.get(request.GET.get("name", Prompt.Name.RERANK.value))
+    prompt = by_name.get(request.GET.get("name", RERANK.name))
     if prompt is None and request.method != "POST":
         prompt = next(iter(by_name.values()), None)
     enriched = Outline.of(events).enriched
@@ -129,13 +132,13 @@ def _page(request: HttpRequest, trial: _Trial, base: PromptText, form: PromptFor
         **words_of(prompt.key),
         "run": trial.parent,
         "prompt": prompt,
-        "prompts": [(name, TITLES[name]) for name in trial.names],
+        "prompts": [(name, title_of(name)) for name in trial.names],
         "query_enriched": trial.enriched,
         "base": base,
         "form": form,
         "answer": answer,
         "may_draft": operator_of(request).may(Role.DEBUGGER),
-        "lacks_model": base.name == "enrich" and not proposals.is_model_connected(),
+        "lacks_model": base.name == ENRICH.name and not proposals.is_model_connected(),
         "variables": [(variable, prompt.variables.get(variable.name, "")) for variable in variables_of(base)],
     }
     return render(request, "pages/prompts/prompt_try.html", context, status=answer.status)

@@ -22,7 +22,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import prompt_versions
-from memoryapp.engine.prompts import BUILT_IN, PromptText, faults
+from memoryapp.engine.agents.enricher import ENRICH
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import PromptText, faults
 from memoryapp.models import Prompt, Role, Run, RunEvent
 from memoryapp.prompt_versions import Key, Since
 from rerankui.access import operator_of, requires, visible_owners
@@ -68,7 +70,7 @@ def changes(old: PromptText, new: PromptText) -> tuple[PromptPart, ...]:
 
 
 def key_or_404(name: str, language: str) -> Key:
-    if (name, language) not in BUILT_IN:
+    if (name, language) not in built_in():
         raise Http404
     return name, language
 
@@ -89,7 +91,7 @@ def prompts(request: HttpRequest) -> HttpResponse:
     book, since = prompt_versions.in_force_now(), prompt_versions.in_force_since()
     listed = [
         {**_listed(book[key], forced.get(key), newest.get(key), used), "since": _since(since, book[key])}
-        for key in BUILT_IN
+        for key in built_in()
     ]
     return render(request, "pages/prompts/prompts.html", {"listed": listed, "looked_at": prompt_versions.LOOKED_AT})
 
@@ -166,7 +168,7 @@ def _versions(request: HttpRequest, key: Key, rows: list[Prompt]) -> list[tuple[
     """Returns the versions, newest first, each with its number of recent runs; None is the built-in text."""
     used = prompt_versions.used_lately(visible_owners(request))
     saved: list[tuple[Prompt | None, int]] = [(row, used.get(str(row), 0)) for row in rows[:SHOWN_VERSIONS]]
-    return [*saved, (None, used.get(BUILT_IN[key].label, 0))]
+    return [*saved, (None, used.get(built_in()[key].label, 0))]
 
 
 def _initial(base: PromptText, rows: list[Prompt]) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def sent_form(request: HttpRequest, key: Key) -> tuple[PromptText, PromptForm]:
     """What was typed, and the text it was made from."""
     form = PromptForm(request.POST)
     form.is_valid()
-    return prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or BUILT_IN[key], form
+    return prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or built_in()[key], form
 
 
 def _checked(form: PromptForm, key: Key, base: PromptText) -> PromptReply:
@@ -214,7 +216,7 @@ def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | PromptRe
 
 def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
     """Shown once: the form now contains the newer version, so pressing again is a decision."""
-    base = prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or BUILT_IN[key]
+    base = prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or built_in()[key]
     form.data = {**dict(form.data.items()), "seen": newest.version}
     return PromptReply(changes=changes(base, prompt_versions.text_of(newest)), newer=newest, status=409)
 
@@ -224,7 +226,7 @@ def _triable(request: HttpRequest, key: Key) -> list[Run]:
     seen = Run.objects.by_hand().made_here().filter(owner__in=visible_owners(request), state=Run.State.FINISHED)
     recent = list(seen.select_related("owner")[:LOOKED_THROUGH])
     name, language = key
-    labels = _enriched_by(recent) if name == Prompt.Name.ENRICH else {run.pk: run.prompt_version for run in recent}
+    labels = _enriched_by(recent) if name == ENRICH.name else {run.pk: run.prompt_version for run in recent}
     return [run for run in recent if (labels.get(run.pk) or "").startswith(f"{name}-{language}-")][:TRIABLE]
 
 

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from memoryapp import prompt_versions, proposals
+from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.events import Event, PromptMessage, TurnStarted
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration, declarations
@@ -158,7 +159,7 @@ def _label(events: Sequence[Event], turn: int) -> str:
 
 def _rewrites(parent: Run) -> bool:
     strategy = STRATEGIES.get(parent.strategy)
-    return strategy is not None and "enrich" in strategy.prompts
+    return strategy is not None and ENRICH in strategy.prompts
 
 
 def _versions(label: str) -> list[str]:

@@ -37,6 +37,6 @@ def run_times(request: HttpRequest) -> HttpResponse:
         "most": MOST_RUNS,
         "costs": cost_bars(days, now.astimezone(zone).date(), COST_DAYS),
         "cost_days": days,
-        "cost_stages": costs.STAGES,
+        "cost_stages": costs.stages(),
     }
     return show(request, "pages/runs/run_times.html", "partials/runs/charts/run_times.html", context)

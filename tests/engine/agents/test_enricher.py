@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from memoryapp.engine.agents.enricher import enrich
+from memoryapp.engine.agents.enricher import ENRICH, enrich
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable
 from memoryapp.engine.events import MediaItem, QueryEnriched, Retried, SteppedDown
-from memoryapp.engine.prompts import BUILT_IN, PromptText, rendered
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import PromptText, rendered
 from tests.engine.scripted import ScriptedChat, Step, after, emitted, fails, limited, message, says, slow
 
 MRI = MediaContent(MediaItem("ab" * 32, "image", "image/png", "mri.png", 4), b"\x89PNG")
@@ -50,12 +51,12 @@ async def test_the_prompt_is_in_the_language_of_the_query_and_recorded_with_its_
     event, chat = await enriched(query, says("line"))
     assert event.prompt_version == label
     language = label.split("-")[1]
-    assert rendered(BUILT_IN["enrich", language], event.variables) == list(chat.requests[0].messages)
+    assert rendered(built_in()["enrich", language], event.variables) == list(chat.requests[0].messages)
 
 
 async def test_a_prompt_in_force_is_used() -> None:
-    mine = PromptText("enrich", "en", 4, "Repeat.", "$query")
-    event, chat = await enriched("why?", says("why?"), prompts={**BUILT_IN, ("enrich", "en"): mine})
+    mine = PromptText(ENRICH, "en", 4, "Repeat.", "$query")
+    event, chat = await enriched("why?", says("why?"), prompts={**built_in(), ("enrich", "en"): mine})
     assert event.prompt_version == "enrich-en-4"
     assert [m["content"] for m in chat.requests[0].messages] == ["Repeat.", "<user_query>\nwhy?\n</user_query>"]
 
@@ -65,7 +66,7 @@ async def test_what_a_past_run_received_is_used_in_place_of_what_is_known_now() 
     event, chat = await enriched("and him?", says("him"), profile="Runs", recent_topics=("a knee",), variables=then)
     assert (event.variables["today"], event.variables["profile"]) == ("2025-12-31", "Rows")
     assert event.variables["recent_topics"] == "- a knee"
-    assert rendered(BUILT_IN["enrich", "en"], event.variables) == list(chat.requests[0].messages)
+    assert rendered(built_in()["enrich", "en"], event.variables) == list(chat.requests[0].messages)
 
 
 async def test_media_stand_beside_the_text_unless_the_endpoint_cannot_take_them() -> None:

@@ -16,7 +16,7 @@ from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.chat.redaction import redacted
 from memoryapp.engine.chat.streaming import Transcript
-from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
     END,
     FORCED,

@@ -10,7 +10,7 @@ import pytest
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import SteppedDown
-from memoryapp.engine.prompts import TOOL, TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL, TOOL_NAME
 from tests.engine.endpoint import FORCED, FREE, LAST, PLAIN, Endpoint, calls_tool, reply, says
 from tests.engine.scripted import collect
 

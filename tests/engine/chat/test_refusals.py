@@ -13,7 +13,7 @@ from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMUnavailable, Reply
 from memoryapp.engine.chat.refusals import error_in, words_in
 from memoryapp.engine.events import Retried, SteppedDown
-from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from tests.engine.endpoint import (
     END,
     FORCED,

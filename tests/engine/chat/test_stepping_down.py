@@ -15,7 +15,7 @@ from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.lessons import refused
 from memoryapp.engine.chat.protocol import LLMRefused, Reply
 from memoryapp.engine.events import SteppedDown
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from tests.engine.endpoint import (
     END,
     FORCED,

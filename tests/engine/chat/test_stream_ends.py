@@ -12,7 +12,7 @@ import pytest
 
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import Retried
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from tests.engine.endpoint import END, FORCED, PLAIN, QUESTION, USAGE, Endpoint, delta, event, failure, reply, streams
 from tests.engine.scripted import collect
 from tests.support.clock import PATIENCE

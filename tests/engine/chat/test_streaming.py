@@ -20,7 +20,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, 
 from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.events import Retried, SteppedDown
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from tests.engine.endpoint import (
     END,
     FORCED,

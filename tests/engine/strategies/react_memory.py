@@ -22,7 +22,7 @@ from memoryapp.engine.events import CandidatesFound, Event, ModelProgress, Query
 from memoryapp.engine.fusion import Fusion, Sum, fuse
 from memoryapp.engine.kinds.react import Answered, ToolUsed
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies.ports import (
     Found,
     FoundPassage,
@@ -179,7 +179,7 @@ class Memory:
             ReactParameters(**parameters),
             TODAY,
             Background("", (), (), ()),
-            BUILT_IN,
+            built_in(),
             where=self.where,
             unread=self.unread,
         )

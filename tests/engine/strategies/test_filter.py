@@ -16,7 +16,7 @@ from memoryapp.engine.events import CandidatesFound, Event, Filtered, QueryEnric
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, Background, Where
 from memoryapp.engine.notes import Note, english
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies import filter as filter_strategy
 from memoryapp.engine.strategies.cuts import PRESETS, Cuts, Fate, Filtering, apply_cuts
 from memoryapp.engine.strategies.filter import FilterParameters
@@ -125,7 +125,7 @@ async def events(values: tuple[float, ...], notes: tuple[Note, ...] = (), **para
         return PreparedSearch(line, find)
 
     given = FilterParameters(**parameters)  # type: ignore[arg-type]
-    request = StrategyRequest("what was it?", given, date(2026, 3, 1), Background("", (), (), ()), BUILT_IN)
+    request = StrategyRequest("what was it?", given, date(2026, 3, 1), Background("", (), (), ()), built_in())
     reported = await emitted(filter_strategy.STRATEGY.recall, request, replace(ports(), search=search))
     return [event for event in reported if isinstance(event, Filtered | RunFinished)]
 

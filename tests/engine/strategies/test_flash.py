@@ -20,7 +20,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.notes import english
 from memoryapp.engine.parameters import Limits
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.text.lines import candidate_line
 from tests.engine.reranks import end, ids, of, run

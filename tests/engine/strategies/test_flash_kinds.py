@@ -13,7 +13,9 @@ from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable, PartialReply
 from memoryapp.engine.events import MediaItem, ModelProgress, ModelReplied, SteppedDown, ToolCall, TurnStarted
 from memoryapp.engine.parameters import Limits
-from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME, PromptText, RerankRequest, rendered
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.prompts.prompt import PromptText, rendered
+from memoryapp.engine.prompts.rerank import RERANK, TOOL_NAME, RerankRequest
 from memoryapp.engine.strategies.flash import rerank
 from tests.engine.endpoint import Endpoint, calls_tool, error
 from tests.engine.endpoint import says as says_over_http
@@ -164,12 +166,12 @@ async def test_the_first_turn_tells_the_prompt_and_what_it_was_filled_with() -> 
     assert (first.prompt_version, second.prompt_version, second.variables) == ("rerank-en-0", "", {})
     assert first.variables["query"] == "what about $profile?"
     assert first.variables["max_people"] == "10"
-    assert rendered(BUILT_IN["rerank", "en"], first.variables) == list(chat.requests[0].messages)
+    assert rendered(built_in()["rerank", "en"], first.variables) == list(chat.requests[0].messages)
 
 
 async def test_a_prompt_in_force_is_used_and_named() -> None:
-    mine = PromptText("rerank", "en", 3, "Choose well.", BUILT_IN["rerank", "en"].user)
-    events, chat = await run(asking(1, prompts={**BUILT_IN, ("rerank", "en"): mine}), asks(1), chooses(1))
+    mine = PromptText(RERANK, "en", 3, "Choose well.", RERANK.built_in("en").user)
+    events, chat = await run(asking(1, prompts={**built_in(), ("rerank", "en"): mine}), asks(1), chooses(1))
     assert chat.requests[0].messages[0] == {"role": "system", "content": "Choose well."}
     assert of(TurnStarted, events)[0].prompt_version == "rerank-en-3"
 

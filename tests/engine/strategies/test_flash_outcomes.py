@@ -16,7 +16,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.notes import english
 from memoryapp.engine.parameters import Limits
-from memoryapp.engine.prompts import TOOL_NAME
+from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.strategies.outcomes import fall_back
 from tests.engine.reranks import VECTOR_TOP, end, ids, of, run

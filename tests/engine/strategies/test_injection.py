@@ -20,23 +20,16 @@ from hypothesis import strategies as st
 from memoryapp.engine.agents.archivist import extract
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.agents.describer import describe
+from memoryapp.engine.agents.enricher import enrich_variables
 from memoryapp.engine.agents.merger import judge_merge, propose_summary
 from memoryapp.engine.agents.splitter import propose_topics
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.context import ContextItem, SelectedTopics, assembled, chunks_text, topics_text
 from memoryapp.engine.events import MediaItem, Selected
-from memoryapp.engine.prompts import (
-    BUILT_IN,
-    TAGS,
-    VARIABLES,
-    PromptText,
-    RerankRequest,
-    enrich_variables,
-    faults,
-    rendered,
-    rerank_variables,
-)
+from memoryapp.engine.prompt_registry import built_in, prompts
+from memoryapp.engine.prompts.prompt import UNEDITED, PromptBook, PromptText, faults, rendered
+from memoryapp.engine.prompts.rerank import RERANK, RerankRequest, rerank_variables
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.strategies.react.pool import Document
 from memoryapp.engine.text.lines import (
@@ -51,9 +44,10 @@ from memoryapp.engine.text.lines import (
 from memoryapp.engine.text.passages import line_of
 from tests.engine.scripted import NOON, ScriptedChat, candidate, item, message, request, says, topic
 
-TWICE = "\n".join(f"${name} and ${name}" for name in TAGS if name in VARIABLES["rerank"])
-CARELESS = PromptText("rerank", "en", 7, "You choose. $profile $profile $inner_circle", f"$today {TWICE}")
-BOOKS = [BUILT_IN, {("rerank", "en"): CARELESS, ("rerank", "ru"): replace(CARELESS, language="ru")}]
+TAGS = {each.name: each.tag for prompt in prompts().values() for each in prompt.variables if each.tag}
+TWICE = "\n".join(f"${each.name} and ${each.name}" for each in RERANK.variables if each.tag)
+CARELESS = PromptText(RERANK, "en", 7, "You choose. $profile $profile $inner_circle", f"$today {TWICE}")
+BOOKS: list[PromptBook] = [UNEDITED, {("rerank", "en"): CARELESS, ("rerank", "ru"): replace(CARELESS, language="ru")}]
 
 FRAGMENTS = [
     *(f"</{tag}>" for tag in TAGS.values()),
@@ -127,8 +121,8 @@ def starting(kind: str, prompt: str) -> int:
 def test_no_text_poses_as_a_tag_a_candidate_a_topic_or_a_message(book: Any, language: str, text: str) -> None:
     asked = hostile_request(text, language=language, prompts=book)
     variables = rerank_variables(asked)
-    system, user = (message["content"] for message in rendered(book["rerank", language], variables))
-    times = 2 if book is not BUILT_IN else 1
+    system, user = (message["content"] for message in rendered(RERANK.of(book, language), variables))
+    times = 2 if book else 1
     for tag in ("topic_candidates", "people_candidates", "artifact_candidates", "user_query", "current_messages"):
         assert [user.count(f"</{tag}>"), user.count(f"<{tag}>")] == [times, times]
     assert [starting(kind, user) for kind in ("topic:", "person:", "artifact:")] == [times] * 3
@@ -147,7 +141,7 @@ def foreign_tags(prompt: str) -> list[str]:
 @given(text=hostile)
 def test_no_text_adds_to_the_instructions(text: str) -> None:
     prompts = [
-        rendered(BUILT_IN["rerank", "en"], rerank_variables(hostile_request(t)))[0]["content"] for t in ("", text)
+        rendered(built_in()["rerank", "en"], rerank_variables(hostile_request(t)))[0]["content"] for t in ("", text)
     ]
     assert foreign_tags(prompts[1]) == foreign_tags(prompts[0])
 
@@ -167,7 +161,7 @@ def test_the_enricher_reads_hostile_text_as_text(text: str) -> None:
     variables = enrich_variables(
         text, messages=talk, profile=text, recent_topics=(text,), media=media, today=NOON.date()
     )
-    user = rendered(BUILT_IN["enrich", "en"], variables)[1]["content"]
+    user = rendered(built_in()["enrich", "en"], variables)[1]["content"]
     assert user.count("</user_query>") == user.count("</current_messages>") == user.count("</media>") == 1
     assert len(MESSAGE_HEAD.findall(user)) == 5
 

@@ -28,7 +28,7 @@ from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies import react
 from memoryapp.engine.strategies.ports import Found, FoundPassage, Ports, PreparedSearch, StrategyRequest
 from memoryapp.engine.strategies.react import plain
@@ -83,7 +83,7 @@ def ports(*found: FoundPassage, writer: ScriptedChat | None = None, seconds: flo
 
 async def events(question: str, *found: FoundPassage, **given: Any) -> list[Event]:
     background = Background("", (), (), ())
-    request = StrategyRequest(question, PlainParameters(**given), date(2026, 3, 1), background, BUILT_IN)
+    request = StrategyRequest(question, PlainParameters(**given), date(2026, 3, 1), background, built_in())
     return await emitted(plain.STRATEGY.recall, request, ports(*found))
 
 
@@ -91,7 +91,7 @@ async def with_model(*steps: Step, seconds: float = 10.0, **given: Any) -> tuple
     """Returns the model after the question was asked, and the events of the run."""
     chat = ScriptedChat(*steps)
     request = StrategyRequest(
-        QUESTION, PlainParameters(**given), date(2026, 3, 1), Background("", (), (), ()), BUILT_IN
+        QUESTION, PlainParameters(**given), date(2026, 3, 1), Background("", (), (), ()), built_in()
     )
     of = ports(passage(1, CAKE, 18.0), passage(2, KNEE, 15.0), writer=chat, seconds=seconds)
     events = await emitted(plain.STRATEGY.recall, request, of)
@@ -165,7 +165,7 @@ async def test_a_model_that_fails_or_is_late_leaves_the_passages_and_the_next_qu
 
 async def test_a_model_without_passages_is_not_asked() -> None:
     chat = ScriptedChat()
-    request = StrategyRequest(QUESTION, PlainParameters(), date(2026, 3, 1), Background("", (), (), ()), BUILT_IN)
+    request = StrategyRequest(QUESTION, PlainParameters(), date(2026, 3, 1), Background("", (), (), ()), built_in())
     *_, answer, _end = await emitted(plain.STRATEGY.recall, request, ports(writer=chat))
     assert (chat.requests, [note.code for note in answer.notes]) == ([], ["nothing_found"])
 

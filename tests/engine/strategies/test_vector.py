@@ -13,13 +13,13 @@ from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFi
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import Background
 from memoryapp.engine.notes import Note
-from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies import vector
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, SearchTimeout, StrategyRequest
 from tests.engine.scripted import ScriptedChat, candidate, emitted
 
 REQUEST = StrategyRequest(
-    "what was it?", vector.VectorParameters(), date(2026, 3, 1), Background("", (), (), ()), BUILT_IN
+    "what was it?", vector.VectorParameters(), date(2026, 3, 1), Background("", (), (), ()), built_in()
 )
 BASELINE = tuple(f"Topic:{number}" for number in range(9, 0, -1))
 UNREACHABLE = (Note("embedding_failed", {"words": "out of reach"}),)

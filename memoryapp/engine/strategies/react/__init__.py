@@ -7,16 +7,21 @@ strategy of its own: it uses the same tools without steps, and asks the model on
 
 from __future__ import annotations
 
+from memoryapp.engine.agents.enricher import ENRICH
+from memoryapp.engine.agents.paraphraser import EXPAND
+from memoryapp.engine.agents.verifier import VERIFY
 from memoryapp.engine.context import cited_text
 from memoryapp.engine.strategies.react.parameters import ReactParameters
+from memoryapp.engine.strategies.react.planning import PLAN
 from memoryapp.engine.strategies.react.steps import recall
+from memoryapp.engine.strategies.react.writing import ANSWER
 from memoryapp.engine.strategies.strategy import Strategy
 
 STRATEGY = Strategy(
     "react",
     recall,
     ReactParameters,
-    prompts=("answer", "plan", "expand", "verify", "enrich"),
+    prompts=(ANSWER, PLAN, EXPAND, VERIFY, ENRICH),
     answers=True,
     plans=True,
     passages=cited_text,

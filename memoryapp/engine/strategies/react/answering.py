@@ -22,7 +22,7 @@ from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import Where
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.offline.question_kinds import wants_several
-from memoryapp.engine.prompts import Language
+from memoryapp.engine.prompts.language import Language
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.pool import Document
 from memoryapp.engine.strategies.react.quoting import QuestionTerms

@@ -16,7 +16,7 @@ from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import QueryEnriched, RunFinished
 from memoryapp.engine.notes import Notes
 from memoryapp.engine.parameters import Parameters, number
-from memoryapp.engine.prompts import language_of
+from memoryapp.engine.prompts.language import language_of
 from memoryapp.engine.strategies.ports import Ports, StrategyRequest
 from memoryapp.engine.strategies.react.answering import Draft, model_draft
 from memoryapp.engine.strategies.react.composing import Composing
@@ -25,7 +25,7 @@ from memoryapp.engine.strategies.react.searching import Searching
 from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput, VerifyOutput
 from memoryapp.engine.strategies.react.statements import Statement
 from memoryapp.engine.strategies.react.verifying import Verifying
-from memoryapp.engine.strategies.react.writing import conclusion, conversation, verified
+from memoryapp.engine.strategies.react.writing import ANSWER, conclusion, conversation, verified
 from memoryapp.engine.strategies.strategy import Strategy
 
 
@@ -89,4 +89,4 @@ async def _written(
     return await verified(model_draft(reply.text, composing.sources), parameters.claims, verify)
 
 
-STRATEGY = Strategy("plain", recall, PlainParameters, prompts=("answer",), answers=True, passages=cited_text)
+STRATEGY = Strategy("plain", recall, PlainParameters, prompts=(ANSWER,), answers=True, passages=cited_text)

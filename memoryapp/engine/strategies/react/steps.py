@@ -31,7 +31,7 @@ from memoryapp.engine.kinds.react import Phase, StepStarted
 from memoryapp.engine.memory import ANYWHERE
 from memoryapp.engine.notes import Note
 from memoryapp.engine.offline.question_kinds import wants_several
-from memoryapp.engine.prompts import language_of
+from memoryapp.engine.prompts.language import language_of
 from memoryapp.engine.strategies.ports import Ports, PreparedSearch, StrategyRequest
 from memoryapp.engine.strategies.react.answering import (
     Draft,

@@ -13,7 +13,8 @@ from memoryapp.engine.agents.verifier import judge_statements
 from memoryapp.engine.budget import Deadline
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.prompts import Language, PromptBook
+from memoryapp.engine.prompts.language import Language
+from memoryapp.engine.prompts.prompt import PromptBook
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.coverage import borne_out
 from memoryapp.engine.strategies.react.negation import signed_sentences

@@ -20,7 +20,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.engine.prompts import language_of
+from memoryapp.engine.prompts.language import language_of
 from memoryapp.importers import reasons
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader

@@ -1,0 +1,26 @@
+"""Every prompt of the program: those of the registered strategies, then those of the registered agents."""
+
+from __future__ import annotations
+
+from memoryapp.engine.agents import AGENTS
+from memoryapp.engine.prompts.language import LANGUAGES
+from memoryapp.engine.prompts.prompt import BuiltInPrompt, PromptBook
+from memoryapp.engine.strategies import STRATEGIES
+
+
+def prompts() -> dict[str, BuiltInPrompt]:
+    """Every prompt by its name."""
+    of_agents = {prompt.name: prompt for agent in AGENTS.values() for prompt in agent.prompts}
+    return {**prompts_of_runs(), **of_agents}
+
+
+def prompts_of_runs() -> dict[str, BuiltInPrompt]:
+    """Those that runs send, by name."""
+    return {prompt.name: prompt for strategy in STRATEGIES.values() for prompt in strategy.prompts}
+
+
+def built_in() -> PromptBook:
+    """The texts of all prompts as they come with the program."""
+    return {
+        (prompt.name, language): prompt.built_in(language) for prompt in prompts().values() for language in LANGUAGES
+    }

@@ -1,0 +1,149 @@
+"""A prompt as a value, and a version of its text.
+
+Everything that people wrote enters a prompt through a variable, quoted and between tags of its own, so that a person
+who edits the text cannot remove that protection by accident. Every variable of a prompt is recorded with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Template
+from types import MappingProxyType
+from typing import Any, Literal
+
+from memoryapp.engine.prompts.language import LANGUAGES, Language
+
+TEXT_CHARS = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class PromptVariable:
+    """``holds`` says in English what its value is. A value that people wrote is enclosed in the ``tag``, which is empty
+    for values of the program."""
+
+    name: str
+    holds: str
+    tag: str = ""
+
+    def enclosed(self, value: str) -> str:
+        """The value as the model reads it."""
+        return f"<{self.tag}>\n{value}\n</{self.tag}>" if self.tag else value
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTrial:
+    """What people read where another text of a prompt is tried on a past run: what is done, and what will differ."""
+
+    does: str
+    differs: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuiltInPrompt:
+    """A prompt as it comes with the program. People edit its texts in versions, see ``PromptText``.
+
+    ``title`` and ``purpose`` are English words for people. ``texts`` are the system and the user message by language,
+    both for ``string.Template``. The user message must contain the ``required`` variables; without them the model would
+    answer some other question. A past run can be repeated with another text of a prompt that has a ``trial``.
+
+    Raises ValueError for a text with faults, and for a variable that is required but not declared, or declared but
+    not used.
+    """
+
+    name: str
+    title: str
+    purpose: str
+    texts: Mapping[Language, tuple[str, str]]
+    variables: tuple[PromptVariable, ...]
+    required: tuple[PromptVariable, ...]
+    trial: PromptTrial | None = None
+
+    def __post_init__(self) -> None:
+        undeclared = [variable.name for variable in self.required if variable not in self.variables]
+        wrong = [f"${name} is required but not declared" for name in undeclared]
+        for text in map(self.built_in, LANGUAGES):
+            wrong += [f"{text.language}: {fault}" for fault in faults(text)]
+            unused = [variable.name for variable in self.variables if variable.name not in text.used]
+            wrong += [f"{text.language}: ${name} is declared but not used" for name in unused]
+        if wrong:
+            raise ValueError(f"The prompt {self.name}: {'; '.join(wrong)}.")
+
+    def built_in(self, language: Language) -> PromptText:
+        """Its text as it comes with the program, which is version 0."""
+        return PromptText(self, language, 0, *self.texts[language])
+
+    def of(self, prompts: PromptBook, language: Language) -> PromptText:
+        """Its text in ``prompts``, or the built-in one when there is none."""
+        return prompts.get((self.name, language)) or self.built_in(language)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """One version of the texts of one prompt in one language; ``system`` and ``user`` are ``string.Template`` texts."""
+
+    prompt: BuiltInPrompt
+    language: Language
+    version: int
+    system: str
+    user: str
+
+    @property
+    def name(self) -> str:
+        """The name of the prompt."""
+        return self.prompt.name
+
+    @property
+    def label(self) -> str:
+        """``rerank-en-0``."""
+        return f"{self.name}-{self.language}-{self.version}"
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names of the variables in both messages, whether the prompt has them or not."""
+        return frozenset(name for text in (self.system, self.user) for name in Template(text).get_identifiers())
+
+
+# The texts in force, by name and language.
+PromptBook = Mapping[tuple[str, str], PromptText]
+# Without an edited text the built-in ones apply.
+UNEDITED: PromptBook = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFault:
+    """A fault in an edited message; ``name`` is the variable concerned, if any."""
+
+    code: Literal["too_long", "stray_dollar", "unknown_variable", "missing_variable"]
+    part: Literal["system", "user"]
+    name: str = ""
+
+    def __str__(self) -> str:
+        """For the log: ``user: missing_variable $query``."""
+        return f"{self.part}: {self.code}" + (f" ${self.name}" if self.name else "")
+
+
+def faults(text: PromptText) -> list[PromptFault]:
+    """The faults of an edited text. A text without faults can be ``rendered``."""
+    parts: dict[Literal["system", "user"], Template] = {"system": Template(text.system), "user": Template(text.user)}
+    known = {variable.name for variable in text.prompt.variables}
+    found = [PromptFault("too_long", part) for part, template in parts.items() if len(template.template) > TEXT_CHARS]
+    found += [PromptFault("stray_dollar", part) for part, template in parts.items() if not template.is_valid()]
+    for part, template in parts.items():
+        unknown = dict.fromkeys(name for name in template.get_identifiers() if name not in known)
+        found += [PromptFault("unknown_variable", part, name) for name in unknown]
+    present, required = parts["user"].get_identifiers(), [variable.name for variable in text.prompt.required]
+    return found + [PromptFault("missing_variable", "user", name) for name in required if name not in present]
+
+
+def rendered(text: PromptText, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """System and user message in OpenAI's format. A ``$`` inside a variable stays as it is.
+
+    Raises KeyError for a variable without a value, and ValueError for a broken text; see ``faults``.
+    """
+    known = {variable.name: variable for variable in text.prompt.variables}
+    values = {name: known[name].enclosed(value) if name in known else value for name, value in variables.items()}
+    return [
+        {"role": "system", "content": Template(text.system).substitute(values)},
+        {"role": "user", "content": Template(text.user).substitute(values)},
+    ]
