@@ -25,10 +25,12 @@ from typing import IO, Any, cast
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from memoryapp.embedded import paths
 from memoryapp.embedded.paths import Account, ServerError
+from memoryapp.operations import startup
 from memoryapp.operations.database import conninfo
 from memoryapp.operations.storage import NoSpace, check_space
 
@@ -62,8 +64,9 @@ class Manifest:
 
     @property
     def last_migration(self) -> str:
-        own = [name for name in self.migrations if name.startswith("memoryapp.")]
-        return max(own, default="")
+        """Returns the newest of this program's, or of those that it has replaced if there are only such; else empty."""
+        own = {name for name in self.migrations if name.startswith("memoryapp.")}
+        return max(own - startup.replaced() or own, default="")
 
 
 def folders() -> Mapping[str, Path]:
@@ -73,7 +76,7 @@ def folders() -> Mapping[str, Path]:
 
 def back_up(target: Path) -> Manifest:
     """Writes a backup, which appears when it is complete and only its owner may read. Raises BackupError."""
-    applied = tuple(sorted(".".join(key) for key in MigrationLoader(connection).applied_migrations))
+    applied = _applied()
     _remove_stale_drafts(target)
     try:
         check_space(target.parent, _size() // _PACKED)
@@ -117,10 +120,9 @@ def restore(source: Path) -> Manifest:
             _unpack(archive, members)
             _fill(archive)
         except BaseException:
-            _remove_files()
+            _take_back()
             raise
-        finally:
-            marker.unlink()
+        marker.unlink()
     return manifest
 
 
@@ -143,6 +145,15 @@ def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with archive.open(name) as packed, path.open("wb") as file:
             shutil.copyfileobj(packed, file, _PIECE)
+
+
+def _take_back() -> None:
+    """Removes what was unpacked, unless the database was filled at the last moment. If this fails, the marker stays,
+    and the next restore does it."""
+    _await_others()
+    if not connection.introspection.table_names():
+        _remove_files()
+    (Path(settings.DATA_DIR) / _RESTORING).unlink()
 
 
 def _remove_files() -> None:
@@ -265,12 +276,16 @@ def _manifest(archive: zipfile.ZipFile, source: Path) -> Manifest:
     return read
 
 
+def _applied() -> tuple[str, ...]:
+    """Returns the migrations that the database has recorded, as an older version of this program would name them."""
+    return tuple(sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations()))
+
+
 def _check_known(manifest: Manifest) -> None:
-    loader = MigrationLoader(None, ignore_no_migrations=True)
-    known = {".".join(key) for key in loader.disk_migrations or {}}
-    replaced = {".".join(key) for found in loader.replacements.values() for key in found.replaces}
-    unknown = sorted(set(manifest.migrations) - known - replaced)
-    if unknown:
+    if startup.is_before_replaced(manifest.migrations):
+        raise BackupError("The backup was made by a version before 0.15.1: restore it with 0.15.1, then upgrade that.")
+    known = {".".join(key) for key in MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}}
+    if unknown := sorted(set(manifest.migrations) - known - startup.replaced()):
         raise BackupError(
             f"The backup was made by a newer version of this program, which made {unknown[-1]}: restore it with that."
         )
@@ -307,7 +322,7 @@ def before_upgrade(say: Callable[[str], None]) -> None:
     if not settings.UPGRADE_BACKUP or not connection.introspection.table_names():
         return
     folder = paths.open_folder(settings.DATA_DIR / "backups", 0o700)
-    last = max((name for app, name in MigrationLoader(connection).applied_migrations if app == "memoryapp"), default="")
+    last = Manifest("", _applied(), 0).last_migration.removeprefix("memoryapp.")
     target = folder / f"before-{datetime.now(UTC):%Y%m%dT%H%M%S}-{last[:4]}.backup"
     for draft in folder.glob(".before-*"):
         draft.unlink()

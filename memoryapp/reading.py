@@ -18,7 +18,7 @@ from memoryapp.engine.memory import ANYWHERE, Background, Decided, MessageConten
 from memoryapp.engine.prompts.variables import CURRENT_MESSAGES
 from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, plain, size_text, texts_of
 from memoryapp.models import ChatUser, Message, TopicMessage
-from memoryapp.operations.database import SqlStatement, array, together
+from memoryapp.operations.database import SqlStatement, array, round_trip
 
 MOST_TOPICS = 200
 NO_SESSIONS: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -266,7 +266,7 @@ async def read_topics(
     talk = {"owner": owner_id, "ids": array(of_session), **values}
     of_sessions = (IN_SESSIONS.format(permitted=conditions), talk) if of_session else None
     asked = topics_sql(owner_id, topics_wanted, where), in_topics, of_sessions
-    rows, message_rows, session_rows = await together(connection, *asked)
+    rows, message_rows, session_rows = await round_trip(connection, *asked)
     messages: dict[int, list[MessageContent]] = defaultdict(list)
     for topic, *message in message_rows:
         messages[topic].append(MessageContent(*message))
@@ -297,7 +297,7 @@ async def read_items(
     connection: Connection, owner_id: int, people: Sequence[int], artifacts: Sequence[int]
 ) -> tuple[list[ContextItem], list[ContextItem]]:
     """Returns the owner's people and files with these numbers, in that order, as the context contains them."""
-    persons, files = await together(
+    persons, files = await round_trip(
         connection,
         (PEOPLE, {"owner": owner_id, "ids": list(people)}),
         (ARTIFACTS, {"owner": owner_id, "ids": list(artifacts)}),

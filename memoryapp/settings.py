@@ -43,10 +43,10 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_htmx",
-    "channels",
-    "channels_postgres",
-    "memoryapp",
-    "rerankui",
+    *("channels", "channels_postgres"),
+    *("memoryapp", "rerankui"),
+    # Measurements, which only a checkout has.
+    *(["tools.bench"] if (BASE_DIR / "tools" / "bench").is_dir() else []),
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

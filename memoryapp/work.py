@@ -27,7 +27,7 @@ from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.models.work import KINDS, MESSAGES, WorkKind
 from memoryapp.operations.logs import cause
 from memoryapp.operations.pauses import StagePaused
-from memoryapp.operations.waits import renewed
+from memoryapp.operations.waits import lease_holds
 
 # The heartbeat of a row is written at most this often; after this long without one, nobody is at work.
 BEAT_SECONDS = 0.5
@@ -290,7 +290,7 @@ def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
 
 
 def _going_on() -> Q:
-    return Q(state=Work.State.GOING_ON) & renewed("at", SILENT)
+    return Q(state=Work.State.GOING_ON) & lease_holds("at", SILENT)
 
 
 def current(owner: ChatUser | None, kind: WorkKind) -> WorkProgress | None:

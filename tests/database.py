@@ -35,7 +35,7 @@ END $$"""
 # Django writes these rows from the models; no test writes any.
 OF_MODELS = {"django_content_type", "auth_permission"}
 # What the migrated tables depend on: our migrations, those of installed packages, and the server.
-SOURCES = ("memoryapp/migrations/*.py", "memoryapp/models/*.py", "memoryapp/settings.py", "requirements*.lock")
+SOURCES = ("memoryapp/migrations/*.*", "memoryapp/models/*.py", "memoryapp/settings.py", "requirements*.lock")
 
 
 def emptying(_operations: object, _style: object, tables: Sequence[str], **_unused: bool) -> list[str]:

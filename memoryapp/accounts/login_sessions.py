@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from django.contrib.auth import BACKEND_SESSION_KEY, SESSION_KEY, get_user, user_logged_in
+from django.contrib.auth import SESSION_KEY, get_user, user_logged_in
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.db.models import QuerySet
@@ -24,8 +24,6 @@ from memoryapp.models import LoginSession
 
 NOTE_INTERVAL = 300
 _DEVICE_CHARS = 300
-# A session names the class that checked its password. In earlier versions, that class was in another module.
-_PASSWORDS_BEFORE, _PASSWORDS = "memoryapp.signing_in.Passwords", "memoryapp.accounts.signing_in.Passwords"
 
 
 class SessionStore(DatabaseStore):
@@ -34,12 +32,6 @@ class SessionStore(DatabaseStore):
     @classmethod
     def get_model_class(cls) -> type[LoginSession]:
         return LoginSession
-
-    def decode(self, session_data: Any) -> dict[str, Any]:
-        data: dict[str, Any] = super().decode(session_data)
-        if data.get(BACKEND_SESSION_KEY) == _PASSWORDS_BEFORE:
-            data[BACKEND_SESSION_KEY] = _PASSWORDS
-        return data
 
     def create_model_instance(self, data: dict[str, Any]) -> LoginSession:
         return _described(super().create_model_instance(data), data)

@@ -71,7 +71,7 @@ async def _search(owner_id: int, words: str, embedder: Embedder, profile_id: int
         async with opened.connection() as connection:
             index = await index_cache.current(connection, owner_id, cache)
         line = QueryEnriched(words, words, note="", seconds=0.0)
-        query = await word_query(line, (), embedder, VECTOR_SECONDS, index.talk.authors)
+        query = await word_query(line, (), embedder, VECTOR_SECONDS, index.origins.authors)
         asked = Question(owner_id, words, query.typed.vector, profile_id, embedder.profile.dimensions)
         async with opened.connection() as connection:
             return query, await search(connection, asked, sizes=_SIZES, cache=cache)

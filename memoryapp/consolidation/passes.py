@@ -26,7 +26,7 @@ from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic
 from memoryapp.models.work import WorkKind
 from memoryapp.operations import advisory_locks
-from memoryapp.operations.waits import renewed, waits
+from memoryapp.operations.waits import lease_holds, waits
 
 CONSOLIDATE = WorkKind(
     "consolidate",
@@ -127,7 +127,7 @@ def unjudged() -> QuerySet[Suggestion]:
     chat users without consolidation."""
     kind, state = Suggestion.Kind.MERGE, Suggestion.State.OPEN
     rows = Suggestion.objects.filter(
-        ~renewed("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
+        ~lease_holds("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
     )
     return rows.exclude(owner__consolidation=ChatUser.Consolidation.OFF)
 

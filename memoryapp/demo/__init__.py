@@ -187,15 +187,6 @@ def renew_password() -> str:
     return password
 
 
-def withdraw_superuser() -> bool:
-    """Makes the demo operator of an earlier version an admin who is no superuser; returns whether there was one.
-
-    A superuser of that name that somebody else created has no row of an operator, or has an e-mail address.
-    """
-    ours = User.objects.filter(username=LOGIN, email="", operator__role=Role.ADMIN)
-    return bool(ours.filter(is_superuser=True).update(is_superuser=False))
-
-
 def _put_operator() -> None:
     """Creates the demo operator, who sees every memory and is no superuser, unless a user of that name exists."""
     if not User.objects.filter(username=LOGIN).exists():

@@ -23,7 +23,7 @@ from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import Message, Topic
 from memoryapp.search.columns import Ids, int64s, positions
-from memoryapp.search.similarity import Compared
+from memoryapp.search.scores import ScoredTexts
 from memoryapp.search.summaries import SummaryWords
 
 MESSAGE_PASSAGES = """
@@ -70,7 +70,7 @@ class Assignment:
         of = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
         return cls(of, chars, TopicPassages.of(topics[here], rows.places[here]))
 
-    def ranked(self, found: Compared, summaries: SummaryWords, *, threshold: float, shown: int) -> dict[int, Rank]:
+    def ranked(self, found: ScoredTexts, summaries: SummaryWords, *, threshold: float, shown: int) -> dict[int, Rank]:
         """The first 200 topics of a search and how many of them the model is shown, as ``retrieval`` ranks them, except
         that a text in several topics counts in each."""
         best = self.passages.best(found.fused, RANKED, found.topic_lifts(self.passages, summaries))

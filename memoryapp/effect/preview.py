@@ -28,7 +28,7 @@ from memoryapp.effect.summaries import QuerySummaries, summaries_for
 from memoryapp.effect.verdict import Standing, Verdict, explanation, verdict_of
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
 from memoryapp.search.columns import Ids
-from memoryapp.search.similarity import Compared
+from memoryapp.search.scores import ScoredTexts
 
 _WORST_FIRST = {"worse": 0, "better": 1, "same": 2}
 
@@ -110,13 +110,13 @@ class _TrialMemory:
     thresholds: Mapping[int, float]
     chosen: Mapping[int, Ids]
 
-    def evidence(self, run: PastRun, found: Compared) -> list[int]:
+    def evidence(self, run: PastRun, found: ScoredTexts) -> list[int]:
         """The messages known to answer the run, and those of the best passage of each topic selected without an
         excerpt."""
         best = [message for topic in run.chosen for message in self._best(topic, found)]
         return list(dict.fromkeys((*run.messages, *best)))
 
-    def _best(self, topic: int, found: Compared) -> list[int]:
+    def _best(self, topic: int, found: ScoredTexts) -> list[int]:
         """The messages of the topic, as it was then, that are in its best passage."""
         here = np.flatnonzero(np.isin(self.rows.messages, self.chosen[topic]) & (self.rows.places >= 0))
         if not len(here):

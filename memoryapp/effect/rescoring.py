@@ -2,7 +2,7 @@
 
 Passages do not change with topics, so they are compared once for all orders of topics that are tried. The database
 returns the vectors and the positions of each word of any query. The rest is computed like in every search
-(``similarity.weighed``), so that the result is the same as that of a real search.
+(``scores.scored``), so that the result is the same as that of a real search.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from django.db import connection
 from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, int64s
-from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES, Messages, Passages, Spoken
-from memoryapp.search.lifts import PassageOrigins, instructions_sql, lifts
-from memoryapp.search.similarity import Compared, Texts, better, weighed
+from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES
+from memoryapp.search.lifts import PassageOrigins, instructions_read, lifts
+from memoryapp.search.memory_index import Messages, MessagesInPassages, Passages
+from memoryapp.search.scores import MatchedTexts, ScoredTexts, better, scored
 from memoryapp.search.words import QUERY_CHARS, folded, matches_in, one_term_each
 from memoryapp.sessions import active
 from memoryapp.sessions.active import ActiveTalk
@@ -78,11 +79,11 @@ def passages(owner_id: int) -> Passages:
 class RescoredQuery:
     """The owner's passages compared with a query, and the ``common`` terms that a search leaves out."""
 
-    found: Compared
+    found: ScoredTexts
     common: Collection[str]
 
 
-def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:
+def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[ScoredTexts]:
     """The owner's passages compared with each query, in the order of the queries."""
     return (each.found for each in rescored(owner_id, passages, queries, stems_of(queries)))
 
@@ -103,7 +104,7 @@ def rescored(
 
 def _compared(
     owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]], terms: Sequence[Sequence[str]]
-) -> Iterator[tuple[Compared, Collection[str]]]:
+) -> Iterator[tuple[ScoredTexts, Collection[str]]]:
     """The passages compared with all wordings of the first query in ``asked``, then with those of the next, each with
     the query's common terms."""
     queries = [wording for wordings in asked for wording in wordings]
@@ -112,13 +113,13 @@ def _compared(
     found = _found(asked, terms, matches, len(passages.ids))
     (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
     known = Messages.of(messages).joined(Messages.of_talk(_talk(owner_id)))
-    spoken = Spoken.of(passages.ids, known, (int64s(pairs[0]), int64s(pairs[1]))).talk()
-    instructions = _instructions(owner_id, queries, spoken)
+    origins = MessagesInPassages.of(passages.ids, known, (int64s(pairs[0]), int64s(pairs[1]))).origins()
+    instructions = _instructions(owner_id, queries, origins)
     for query, cosine, (one_term, common) in zip(queries, cosines, found, strict=True):
         nobody = np.zeros(len(passages.ids), np.int64)
-        texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term, common)
-        lifted = lifts(query.text, spoken, passages.ids, instructions)
-        yield weighed(texts, is_wide(query.text), lifted=lifted), common
+        texts = MatchedTexts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term, common)
+        lifted = lifts(query.text, origins, passages.ids, instructions)
+        yield scored(texts, is_wide(query.text), lifted=lifted), common
 
 
 def _talk(owner_id: int) -> ActiveTalk:
@@ -140,10 +141,10 @@ def _found(
             yield one_term_each({term: found[term] for term in wanted}), common.terms
 
 
-def _instructions(owner_id: int, queries: Sequence[Query], spoken: PassageOrigins) -> Ids:
+def _instructions(owner_id: int, queries: Sequence[Query], origins: PassageOrigins) -> Ids:
     """The passages with standing instructions, if any of the queries asks for something to be made."""
-    asked = instructions_sql(owner_id, [query.text for query in queries], spoken)
-    return int64s(_fetched(*asked)[0][0]) if asked else np.zeros(0, np.int64)
+    asked = instructions_read(owner_id, [query.text for query in queries], origins)
+    return asked.meaning(_fetched(*asked.statement) if asked.statement else [])
 
 
 def vector_of(sent: bytes | memoryview) -> Floats:

@@ -11,7 +11,8 @@ from django.db import connection
 from memoryapp.effect.rescoring import Query
 from memoryapp.engine.text.lexical import fold
 from memoryapp.search.columns import Ids, int64s
-from memoryapp.search.summaries import SummaryWords, holding
+from memoryapp.search.summaries import SummaryWords
+from memoryapp.search.words import holding
 
 HOLDING = """
 SELECT summary.lexeme, string_agg(int8send(summary.id), ''::bytea)

@@ -20,7 +20,6 @@ _HEALTHY_AFTER = 30.0
 # With what the database needs for its own end, everything ends within two seconds on a busy machine.
 _GRACE = 0.5
 # A start may take long on a busy machine, and sends no byte before its end.
-_LONGEST_START = 120.0
 
 
 class Child:
@@ -34,13 +33,15 @@ class Child:
         niceness: int = 0,
         inherits: Sequence[int] = (),
         hang_timeout: float = 30.0,
+        start_timeout: float = 120.0,
     ) -> None:
         """The child inherits the open files ``inherits`` under the same numbers.
 
-        It counts as hanging after ``hang_timeout`` seconds without a watchdog byte.
+        It counts as hanging after ``hang_timeout`` seconds without a watchdog byte; for the first one it has
+        ``start_timeout`` seconds.
         """
         self.name = name
-        self._hang_timeout = hang_timeout
+        self._hang_timeout, self._start_timeout = hang_timeout, max(start_timeout, hang_timeout)
         self._watchdog = -1
         self._hangs_after = 0.0
         self._hanging = ""
@@ -98,9 +99,8 @@ class Child:
         self._watchdog, pipe = os.pipe()
         os.set_blocking(self._watchdog, False)
         os.set_blocking(pipe, False)
-        start_timeout = max(_LONGEST_START, self._hang_timeout)
-        self._hangs_after = self._started + start_timeout
-        self._hanging = f"did not start within {start_timeout:g} s"
+        self._hangs_after = self._started + self._start_timeout
+        self._hanging = f"did not start within {self._start_timeout:g} s"
         return pipe
 
     def _hangs(self, now: float) -> bool:

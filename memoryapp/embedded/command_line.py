@@ -29,7 +29,12 @@ from memoryapp.embedded.paths import CHECKOUT, Cluster, ServerError
 from memoryapp.environment import IS_INSTALLED, PROGRAM
 from memoryapp.operations import outages
 
-_OURS = sorted(find_commands(str(CHECKOUT / "memoryapp" / "management")))
+# By their names the packages of this program's commands, and of those that only a checkout has.
+_OURS = {
+    name: package
+    for package in ("memoryapp", "tools.bench")
+    for name in find_commands(str(CHECKOUT.joinpath(*package.split("."), "management")))
+}
 
 _WITHOUT_DATABASE = {
     *("up", "help", "version", "--help", "-h", "--version", "check", "diffsettings", "collectstatic", "findstatic"),
@@ -102,20 +107,23 @@ class _CommandLine(ManagementUtility):
         if commands_only:
             return others
         width = max(map(len, _OURS))
-        lines = [f"    {name:{width}}  {load_command_class('memoryapp', name).help}" for name in _OURS]
+        lines = [f"    {name:{width}}  {load_command_class(_OURS[name], name).help}" for name in sorted(_OURS)]
         return "\n".join(("Mnemoscope's commands:", "", *lines, "", "All commands, Django's included:", others))
 
 
 def _check(command: str, argv: Sequence[str]) -> None:
     """Ends the process with a sentence if this program's commands cannot work on the database."""
-    if command not in _OURS or command in _WITHOUT_DATABASE | _WITH_ANY_TABLES or {"-h", "--help"} & {*argv}:
+    if command not in {*_OURS, "migrate"} - _WITHOUT_DATABASE - _WITH_ANY_TABLES or {"-h", "--help"} & {*argv}:
         return
     django.setup()
     from memoryapp.operations import startup  # noqa: PLC0415 it reads the settings, which are not configured before
 
     try:
-        startup.check_tables()
-        startup.check_pooling()
+        if command == "migrate":
+            startup.check_version()
+        else:
+            startup.check_tables()
+            startup.check_pooling()
     except startup.UnusableDatabase as refusal:
         sys.exit(str(refusal))
 

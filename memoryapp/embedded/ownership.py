@@ -13,30 +13,12 @@ DO $$ BEGIN
 END $$"""
 _LOGIN = f"ALTER ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD '{{password}}'"
 _EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
-# Earlier versions worked as the superuser, whose objects REASSIGN OWNED refuses to reassign. The sequence of a serial
-# column follows its table, and the objects of an extension stay with it.
-_TABLES = f"""
-DO $$ DECLARE thing record; BEGIN
-    FOR thing IN
-        SELECT oid::regclass AS name FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
-          AND NOT EXISTS (
-              SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
-                                      AND deptype IN ('a', 'i', 'e'))
-    LOOP EXECUTE format('ALTER TABLE %s OWNER TO {ROLE}', thing.name); END LOOP;
-    FOR thing IN
-        SELECT oid::regprocedure AS name FROM pg_proc
-        WHERE pronamespace = 'public'::regnamespace
-          AND NOT EXISTS (
-              SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid AND deptype = 'e')
-    LOOP EXECUTE format('ALTER ROUTINE %s OWNER TO {ROLE}', thing.name); END LOOP;
-END $$"""
 _DATABASE = f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}"
 # Tests create databases, and damage rows in spite of triggers and keys, as a faulty disk does.
 _TESTS = (f"ALTER ROLE {ROLE} CREATEDB", f"GRANT SET ON PARAMETER session_replication_role TO {ROLE}")
 
-HAND_OVER = (_ROLE, _LOGIN, _EXTENSION, _DATABASE, _TABLES)
-FOR_TESTS = (_ROLE, _LOGIN, _EXTENSION, *_TESTS)
+HAND_OVER: tuple[str, ...] = (_ROLE, _LOGIN, _EXTENSION, _DATABASE)
+FOR_TESTS: tuple[str, ...] = (_ROLE, _LOGIN, _EXTENSION, *_TESTS)
 
 
 def script(statements: tuple[str, ...], password: str) -> str:

@@ -104,7 +104,7 @@ class Server:
         self.cluster.passfile.unlink(missing_ok=True)  # it belongs to data that is gone
 
     def _hand_over(self) -> None:
-        """Gives the database of any version to the application's role, with a new password.
+        """Gives the database to the application's role, with a new password.
 
         The passfile is written last: if it is missing, the next start does all of this again.
         """

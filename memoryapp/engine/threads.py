@@ -12,6 +12,6 @@ LONG = 32_000
 T = TypeVar("T")
 
 
-async def apart(work: Callable[..., T], *given: Any, size: int) -> T:
+async def in_thread_if_long(work: Callable[..., T], *given: Any, size: int) -> T:
     """The result of ``work``, computed in a thread when ``size`` (the characters of its arguments) is large."""
     return await asyncio.to_thread(work, *given) if size > LONG else work(*given)

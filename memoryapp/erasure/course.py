@@ -32,7 +32,7 @@ from memoryapp.erasure.redaction import Redaction
 from memoryapp.erasure.written import strings
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.operations import advisory_locks
-from memoryapp.operations.waits import renewed
+from memoryapp.operations.waits import lease_holds
 from memoryapp.webhooks.announcing import ERASURE_FINISHED, announce
 
 MOST_MESSAGES = 5_000
@@ -68,7 +68,7 @@ def begin(target: Target, actor: str) -> Erasure:
 
 def due() -> QuerySet[Erasure]:
     """Erasures that have not ended, and those that have to check once more."""
-    late = Q(looked_again_at__isnull=True, ended_at__isnull=False) & ~renewed("ended_at", LOOK_AGAIN)
+    late = Q(looked_again_at__isnull=True, ended_at__isnull=False) & ~lease_holds("ended_at", LOOK_AGAIN)
     return Erasure.objects.filter(Q(ended_at__isnull=True) | late).order_by("pk")
 
 

@@ -15,8 +15,8 @@ import numpy as np
 SHARE = 0.95
 RESAMPLES = 10_000
 SEED = 20_250_925
-# How many numbers are drawn at a time, so that a file with many questions needs no more memory.
-_AT_ONCE = 4_000_000
+# So many numbers need little memory.
+AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class Interval:
         return self.low > 0
 
 
-def interval(differences: Sequence[float], resamples: int = RESAMPLES) -> Interval:
-    """The interval of at least one difference. All numbers are rounded to four digits."""
+def interval(differences: Sequence[float], resamples: int = RESAMPLES, at_once: int = AT_ONCE) -> Interval:
+    """The interval of at least one difference, all numbers rounded to four digits; ``at_once`` are drawn at a time."""
     values = np.asarray(differences, dtype=np.float64)
     random = np.random.default_rng(SEED)
-    at_once = max(1, _AT_ONCE // len(values))
+    rows = max(1, at_once // len(values))
     means = np.concatenate(
         [
-            values[random.integers(0, len(values), (min(at_once, resamples - start), len(values)))].mean(axis=1)
-            for start in range(0, resamples, at_once)
+            values[random.integers(0, len(values), (min(rows, resamples - start), len(values)))].mean(axis=1)
+            for start in range(0, resamples, rows)
         ]
     )
     low, high = np.quantile(means, ((1 - SHARE) / 2, (1 + SHARE) / 2))

@@ -40,7 +40,7 @@ def _gone(merge: KnowledgeEdit) -> tuple[str, ...]:
     return tuple(str(values["display_name"]) for values in others)
 
 
-def apart(merge: KnowledgeEdit) -> tuple[Rows, Rows] | None:
+def unmerged_rows(merge: KnowledgeEdit) -> tuple[Rows, Rows] | None:
     """Returns the values of all rows before and after the people are taken apart.
 
     None if the change did not merge people, if the remaining person is gone, or if one of the others is there again.

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation.chains import chains, flipped_by, in_effect
 from memoryapp.curation.change import CurationError, Depends, Stale
-from memoryapp.knowledge.parting import apart
+from memoryapp.knowledge.parting import unmerged_rows
 from memoryapp.knowledge.rows import MODELS, Kind
 from memoryapp.knowledge.writing import apply, has_values, lock, record
 from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit
@@ -29,7 +29,7 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
     """
     lock(owner)
     last = _last(owner, change)
-    before, after = apart(last) or (last.after, last.before)
+    before, after = unmerged_rows(last) or (last.after, last.before)
     try:
         apply(owner, last.noun, before, after)
     except Stale as error:
@@ -62,7 +62,7 @@ def dependents(change: KnowledgeEdit) -> list[KnowledgeEdit]:
     while edge:
         edge = [later for one in edge for later in _later(one) if later.pk not in found]
         found |= {later.pk: later for later in edge}
-        edge = [later for later in edge if apart(later) is None]
+        edge = [later for later in edge if unmerged_rows(later) is None]
     return sorted(found.values(), key=lambda later: -later.pk)
 
 
@@ -161,4 +161,4 @@ def _stands(change: KnowledgeEdit) -> bool:
     rows = MODELS[change.noun]._default_manager.filter(owner=change.owner_id, pk__in=[int(pk) for pk in change.after])
     found = {str(row.pk): row for row in rows}
     is_as_left = all(has_values(found.get(number), values) for number, values in change.after.items())
-    return is_as_left or apart(change) is not None
+    return is_as_left or unmerged_rows(change) is not None

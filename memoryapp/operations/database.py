@@ -11,7 +11,8 @@ import asyncio
 import select
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -34,6 +35,7 @@ RECONNECTING = 4.0
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Meaning = TypeVar("Meaning")
 SqlStatement = tuple[str, Mapping[str, Any]]
 
 
@@ -42,6 +44,39 @@ class Unprepared(NamedTuple):
 
     sql: str
     values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRead(Generic[Meaning]):
+    """A statement, and what its rows mean. Without a ``statement`` nothing is sent, and there are no rows."""
+
+    statement: SqlStatement | Unprepared | None
+    meaning: Callable[[list[Any]], Meaning]
+
+
+class SqlAnswer(Generic[Meaning]):
+    """What the database answered, as the statement's reader understands it: ``value`` is there after the trip."""
+
+    value: Meaning
+
+
+class RoundTrip:
+    """Statements that are sent in one round trip and one transaction, in the order in which they were asked."""
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[SqlRead[Any], SqlAnswer[Any]]] = []
+
+    def ask(self, read: SqlRead[Meaning]) -> SqlAnswer[Meaning]:
+        """Adds the statement."""
+        answer = SqlAnswer[Meaning]()
+        self._asked.append((read, answer))
+        return answer
+
+    async def make(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Sends all statements, and reads their rows into the answers."""
+        found = await round_trip(connection, *(read.statement for read, _answer in self._asked))
+        for (read, answer), rows in zip(self._asked, found, strict=True):
+            answer.value = read.meaning(rows)
 
 
 def conninfo() -> str:
@@ -122,7 +157,7 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
     return await sync_to_async(closing, thread_sensitive=False)()
 
 
-async def together(connection: psycopg.AsyncConnection[Any], *asked: SqlStatement | None) -> list[list[Any]]:
+async def round_trip(connection: psycopg.AsyncConnection[Any], *asked: SqlStatement | None) -> list[list[Any]]:
     """Returns the rows of each statement, all in one round trip and one transaction; no rows for None.
 
     Sent one after another, the statements of a search take a tenth longer beside the server, and more over a network.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import psycopg
 from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
@@ -11,6 +13,7 @@ from memoryapp.environment import PROGRAM
 from memoryapp.operations.database import conninfo
 
 _NEWEST = "The database was last used by a newer version of this program, which made {name}: start that version again."
+_BEFORE = "The database was last used by a version before 0.15.1: upgrade through 0.15.1 first, then start this one."
 _OLDER = f"The database's tables are those of an earlier version: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
 _POOLED = (
     "The database is behind a pooler that gives each transaction another connection, which locks and notices of this "
@@ -28,7 +31,7 @@ def refusal() -> str:
     wait for its end."""
     try:
         check_pooling()
-        check_not_newer()
+        check_version()
     except UnusableDatabase as reason:
         return str(reason)
     except (DatabaseError, psycopg.Error):
@@ -40,19 +43,33 @@ def refusal() -> str:
 
 def check_tables() -> None:
     """Raises UnusableDatabase when the tables belong to another version; an empty database passes."""
-    loader = check_not_newer()
+    loader = check_version()
     if loader.applied_migrations and any(key not in loader.applied_migrations for key in loader.graph.nodes):
         raise UnusableDatabase(_OLDER)
 
 
-def check_not_newer() -> MigrationLoader:
-    """Raises UnusableDatabase when a migration was applied that this program does not know."""
+def check_version() -> MigrationLoader:
+    """Raises UnusableDatabase for tables that this program cannot bring up to date: those of a newer version, and those
+    of a version before the release that its first migration replaces."""
     loader = MigrationLoader(connection)
-    known = loader.disk_migrations or {}
-    unknown = sorted(key for key in loader.applied_migrations if key[0] in loader.migrated_apps and key not in known)
-    if unknown:
-        raise UnusableDatabase(_NEWEST.format(name=".".join(unknown[-1])))
+    applied = {".".join(key) for key in loader.applied_migrations if key[0] in loader.migrated_apps}
+    known = {".".join(key) for key in loader.disk_migrations or {}}
+    if unknown := sorted(applied - known - replaced()):
+        raise UnusableDatabase(_NEWEST.format(name=unknown[-1]))
+    if is_before_replaced(applied):
+        raise UnusableDatabase(_BEFORE)
     return loader
+
+
+def replaced() -> set[str]:
+    """Returns the migrations that databases have recorded and that this program has replaced by others."""
+    found = (MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}).values()
+    return {".".join(key) for migration in found for key in migration.replaces if key[0] == "memoryapp"}
+
+
+def is_before_replaced(applied: Collection[str]) -> bool:
+    """Returns whether a database with these migrations lacks some of those that were replaced."""
+    return 0 < len(replaced().intersection(applied)) < len(replaced())
 
 
 def check_pooling() -> None:

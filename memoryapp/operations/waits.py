@@ -24,7 +24,7 @@ def waiting(column: str, longest: timedelta) -> Q:
     return Q(**{f"{column}__gt": now, f"{column}__lte": now + 2 * longest})
 
 
-def renewed(column: str, lease: timedelta) -> Q:
+def lease_holds(column: str, lease: timedelta) -> Q:
     """Returns the condition that a row's lease, last renewed at the time in ``column``, still holds."""
     now = timezone.now()
     return Q(**{f"{column}__gte": now - lease, f"{column}__lte": now + lease})

@@ -30,7 +30,7 @@ from memoryapp.runs.parameters import of_run, strategy_named
 from memoryapp.runs.recall.request import RecallRequest, Replayed
 from memoryapp.runs.replaying import labels as labels_of
 from memoryapp.runs.replaying import left_out, replay, text_labelled, with_messages
-from memoryapp.search.index_cache import Version
+from memoryapp.search.memory_index import Version
 
 # The same round trip reads what the run begins with.
 CLAIM = f"""

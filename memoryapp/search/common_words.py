@@ -23,7 +23,7 @@ from psycopg import AsyncConnection
 
 from memoryapp.engine.text.irregular import base
 from memoryapp.engine.text.lexical import Matches
-from memoryapp.operations.database import Unprepared, array, together
+from memoryapp.operations.database import Unprepared, array, round_trip
 from memoryapp.search.columns import Ids, Positions
 from memoryapp.search.words import WORDS
 
@@ -71,7 +71,7 @@ async def of_query(
     if n <= MOST:
         return CommonWords()
     values = {"owner": owner_id, "sample": array(passages[:: step(n)].tolist()), **queries}
-    (rows,) = await together(connection, Unprepared(FREQUENCIES, values))
+    (rows,) = await round_trip(connection, Unprepared(FREQUENCIES, values))
     return common({word: about(seen, n) if seen else counted for word, seen, counted in rows})
 
 

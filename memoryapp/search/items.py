@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.memory import item_id
 from memoryapp.engine.text.lines import artifact_line, person_line, texts_of
-from memoryapp.operations.database import SqlStatement
-from memoryapp.search.similarity import WORDINGS, Compared
+from memoryapp.operations.database import SqlRead
+from memoryapp.search.scores import ScoredTexts
+from memoryapp.search.similarity import WORDINGS
 
 SESSION_ARTIFACTS = 5
 _NAME_CHARS = 200
@@ -58,37 +60,37 @@ class RankedItems:
 
 
 def find_items(
-    compared: Compared, threshold: float, *, shown: tuple[int, int], most: int, but: Sequence[int] = ()
+    cards: ScoredTexts, threshold: float, *, shown: tuple[int, int], most: int, but: Sequence[int] = ()
 ) -> RankedItems:
     """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown, without the people ``but``.
     Equal scores are ordered by number."""
-    people = np.flatnonzero((compared.items > 0) & ~np.isin(compared.items, but))
+    people = np.flatnonzero((cards.items > 0) & ~np.isin(cards.items, but))
     return RankedItems(
-        people=_ranked(compared, people, threshold, shown[0], most),
-        artifacts=_ranked(compared, np.flatnonzero(compared.items < 0), threshold, shown[1], most),
+        people=_ranked(cards, people, threshold, shown[0], most),
+        artifacts=_ranked(cards, np.flatnonzero(cards.items < 0), threshold, shown[1], most),
     )
 
 
 def _ranked(
-    compared: Compared, places: NDArray[np.intp], threshold: float, shown: int, most: int
+    cards: ScoredTexts, places: NDArray[np.intp], threshold: float, shown: int, most: int
 ) -> tuple[_RankedItem, ...]:
     if not len(places):
         return ()
-    numbers = np.abs(compared.items[places])
-    order = np.lexsort((numbers, -compared.fused[places]))[:most]
-    cosine = compared.cosine[places]
+    numbers = np.abs(cards.items[places])
+    order = np.lexsort((numbers, -cards.fused[places]))[:most]
+    cosine = cards.cosine[places]
     nearest = {
         int(at): rank for rank, at in enumerate(descending(cosine).tolist(), start=1) if cosine[at] == cosine[at]
     }
     beyond = len(nearest) + 1 if nearest else 0
-    relevant = compared.relevant(threshold)[places]
+    relevant = cards.relevant(threshold)[places]
     seen = set(order[relevant[order]][:shown].tolist())
-    columns = compared.numbers(places[order])
+    columns = cards.numbers(places[order])
     names = [each.name for each in fields(columns)]
     rows = (dict(zip(names, row, strict=True)) for row in zip(*(getattr(columns, name) for name in names), strict=True))
     ranks = {
         wording: {at: rank for rank, at in enumerate(np.lexsort((numbers, -fused[places])).tolist(), start=1)}
-        for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
+        for wording, fused in zip(WORDINGS, cards.by_wording, strict=False)
     }
 
     def found_by(at: int) -> dict[str, int]:
@@ -103,26 +105,26 @@ def _ranked(
     )
 
 
-def rows_sql(owner_id: int, found: RankedItems) -> tuple[SqlStatement | None, SqlStatement]:
-    """The statements that read the names of the found items, and the files of the running conversation."""
-    people = [each.number for each in found.people]
-    artifacts = [each.number for each in found.artifacts]
-    return (
-        (PEOPLE, {"owner": owner_id, "people": people}) if people else None,
-        (ARTIFACTS, {"owner": owner_id, "artifacts": artifacts, "session": SESSION_ARTIFACTS}),
-    )
+def people_read(owner_id: int, found: Sequence[_RankedItem]) -> SqlRead[tuple[ItemCandidate, ...]]:
+    """Reads the found people, as candidates; a person who was erased meanwhile is left out."""
+    numbers = [each.number for each in found]
+    return SqlRead((PEOPLE, {"owner": owner_id, "people": numbers}) if numbers else None, partial(_people, found))
 
 
-def people(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
-    """Candidates from the rows of ``PEOPLE``; a person who was erased meanwhile is left out."""
+def artifacts_read(owner_id: int, found: Sequence[_RankedItem]) -> SqlRead[tuple[ItemCandidate, ...]]:
+    """Reads the found artifacts and the files of the running conversation, as candidates: those files first, newest
+    first, then the others."""
+    values = {"owner": owner_id, "artifacts": [each.number for each in found], "session": SESSION_ARTIFACTS}
+    return SqlRead((ARTIFACTS, values), partial(_artifacts, found))
+
+
+def _people(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
     known = {row[0]: row[1:] for row in rows}
     here = [each for each in found if each.number in known]
     return tuple(_person(each, rank, known[each.number]) for rank, each in enumerate(here, start=1))
 
 
-def artifacts(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
-    """Candidates from the rows of ``ARTIFACTS``: first the files of the running conversation, newest first, then the
-    others."""
+def _artifacts(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
     rows = list(rows)
     session = {row[0]: row[1:-1] for row in rows if row[-1]}
     known = {row[0]: row[1:-1] for row in rows if not row[-1] and row[0] not in session}

@@ -28,8 +28,8 @@ from memoryapp.engine.text.dates import closeness, windows
 from memoryapp.engine.text.irregular import other_forms
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.engine.text.queries import INSTRUCTION, asks_to_make, matter_of
-from memoryapp.operations.database import SqlStatement
-from memoryapp.search.columns import Ids, Positions, positions
+from memoryapp.operations.database import SqlRead
+from memoryapp.search.columns import Ids, Positions, int64s, positions
 
 DATES = 4.0
 REPLY_ALONE = -1.0
@@ -83,29 +83,28 @@ class PassageOrigins:
         return self.days.nbytes + self.replies.nbytes
 
 
-def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins) -> SqlStatement | None:
-    """The statement that finds passages with standing instructions; none unless one of the ``queries`` asks for
-    something to be made.
+def instructions_read(owner_id: int, queries: Sequence[str], origins: PassageOrigins) -> SqlRead[Ids]:
+    """Finds passages with standing instructions; none unless one of the ``queries`` asks for something to be made.
 
     Only chats with an assistant are searched for instructions.
     """
-    if not any(map(asks_to_make, queries)) or not talk.has_assistant:
-        return None
-    return INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}
+    if not any(map(asks_to_make, queries)) or not origins.has_assistant:
+        return SqlRead(None, lambda _rows: np.zeros(0, np.int64))
+    return SqlRead((INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}), lambda rows: int64s(rows[0][0]))
 
 
-def lifts(query: str, talk: PassageOrigins, ids: Ids, instructions: Ids) -> Mapping[str, Floats]:
+def lifts(query: str, origins: PassageOrigins, ids: Ids, instructions: Ids) -> Mapping[str, Floats]:
     """What each part of the score adds to the passages ``ids``: arrays of shape (n,) by the names of
     ``candidates.PARTS``.
 
     Parts that add nothing to any passage are left out.
     """
     found: dict[str, Floats] = {}
-    if stretches := windows(query, talk.today):
-        found["dates"] = DATES * closeness(stretches, talk.days)
-    if talk.has_assistant:
-        found["reply_alone"] = REPLY_ALONE * talk.replies.astype(np.float64)
-    if talk.has_assistant and len(instructions) and asks_to_make(query):
+    if stretches := windows(query, origins.today):
+        found["dates"] = DATES * closeness(stretches, origins.days)
+    if origins.has_assistant:
+        found["reply_alone"] = REPLY_ALONE * origins.replies.astype(np.float64)
+    if origins.has_assistant and len(instructions) and asks_to_make(query):
         places, _here = positions(ids, instructions)
         instructed = np.zeros(len(ids))
         instructed[places] = INSTRUCTED
@@ -115,21 +114,21 @@ def lifts(query: str, talk: PassageOrigins, ids: Ids, instructions: Ids) -> Mapp
 
 def understood_of(
     texts: Sequence[str],
-    talk: PassageOrigins,
+    origins: PassageOrigins,
     common: Iterable[str] = (),
     *,
     instructed: bool,
     where: Where = ANYWHERE,
 ) -> UnderstoodQuery:
     """What was understood of a query in all its wordings, each item once. The caller passes its ``common`` words."""
-    names = dict.fromkeys(name for text in texts for name in matter_of(text, talk.authors).names)
-    dates = dict.fromkeys(window for text in texts for window in windows(text, talk.today))
+    names = dict.fromkeys(name for text in texts for name in matter_of(text, origins.authors).names)
+    dates = dict.fromkeys(window for text in texts for window in windows(text, origins.today))
     one_term = {word: forms for text in texts for word, forms in other_forms(text).items()}
     return UnderstoodQuery(
         names=tuple(names),
         dates=tuple(NamedDates(each.words, f"{each.first}", f"{each.last}") for each in dates),
         one_term=tuple(OneTerm(word, forms) for word, forms in one_term.items()),
-        instructions=instructed and talk.has_assistant,
+        instructions=instructed and origins.has_assistant,
         where=where,
         common=tuple(common),
     )

@@ -1,4 +1,5 @@
-"""The best passages of a search: their text, their messages, and the live topics that hold those.
+"""The best passages of a search: their text, their messages, and the live topics that hold those; and what each says,
+by which copies are recognised.
 
 What a whole topic adds to the score of its best passage is left out here: a topic that its summary found rarely says
 the answer in that passage. Counted, the first ten passages contain less of the evidence (demo memory, Russian .598 to
@@ -16,12 +17,12 @@ import numpy as np
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.memory import ANYWHERE, MessageContent, Where
 from memoryapp.engine.strategies.ports import FoundPassage
-from memoryapp.engine.text.copies import Saying, originals
-from memoryapp.engine.text.passages import line_of, parts_of
-from memoryapp.operations.database import SqlStatement, array
+from memoryapp.engine.text.copies import Saying, key_of, originals
+from memoryapp.engine.text.passages import label, line_of, parts_of
+from memoryapp.operations.database import SqlRead, SqlStatement, array
 from memoryapp.reading import permitted
 from memoryapp.search.columns import Positions
-from memoryapp.search.similarity import Compared
+from memoryapp.search.scores import ScoredTexts
 
 ROWS = """
 SELECT p.id, p.text, array_agg(m.id ORDER BY m.sent_at, m.id),
@@ -38,16 +39,29 @@ json_agg(json_build_object('id', m.id, 'role', m.role, 'author', m.author, 'sent
                            'forwarded_from', m.forwarded_from) ORDER BY m.sent_at, m.id)
 """
 
+SAYINGS = """
+SELECT p.id, p.text, bool_and(m.forwarded_from <> ''), extract(epoch FROM min(m.sent_at))::float8,
+       array_agg(m.author), array_agg(m.role), array_agg(m.forwarded_from)
+FROM memoryapp_passage p
+JOIN memoryapp_passagemessage of_passage ON of_passage.passage_id = p.id
+JOIN memoryapp_message m ON m.id = of_passage.message_id
+WHERE p.owner_id = %(owner)s AND p.id = ANY(%(passages)s::bigint[])
+GROUP BY p.id
+"""
 
-def best(compared: Compared, most: int, within: Positions) -> Positions:
+
+def best(scored: ScoredTexts, most: int, within: Positions) -> Positions:
     """The positions of the ``most`` best passages among those ``within``, shape (passages,). Equal scores are ordered
     by position."""
-    return within[descending(compared.fused[within])[:most]] if most else np.zeros(0, np.intp)
+    return within[descending(scored.fused[within])[:most]] if most else np.zeros(0, np.intp)
 
 
-def rows_sql(owner_id: int, compared: Compared, at: Positions, where: Where = ANYWHERE) -> SqlStatement | None:
-    """The statement that reads the passages at these positions; none for no positions."""
-    return texts_sql(owner_id, compared.ids[at].tolist(), where) if len(at) else None
+def best_read(
+    owner_id: int, scored: ScoredTexts, at: Positions, where: Where = ANYWHERE
+) -> SqlRead[dict[int, Sequence[Any]]]:
+    """Reads the passages at these positions: the row of each by its id."""
+    rows = texts_sql(owner_id, scored.ids[at].tolist(), where) if len(at) else None
+    return SqlRead(rows, lambda found: {id: row for id, *row in found})
 
 
 def texts_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> SqlStatement:
@@ -58,17 +72,16 @@ def texts_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> Sql
 
 
 def find_passages(
-    compared: Compared,
+    scored: ScoredTexts,
     at: Positions,
-    rows: Iterable[Sequence[Any]],
+    rows: Mapping[int, Sequence[Any]],
     sayings: Mapping[int, Saying],
     sessions: Mapping[int, int],
 ) -> tuple[FoundPassage, ...]:
-    """The passages with the data of ``ROWS``, one of several copies; a passage that was erased meanwhile is
+    """The passages with what ``best_read`` read, one of several copies; a passage that was erased meanwhile is
     left out. ``sessions`` are the active ones by their messages; they count as topics where there is none yet."""
-    known = {id: row for id, *row in rows}
-    numbers = compared.numbers(at)
-    places = {id: place for place, id in enumerate(compared.ids[at].tolist()) if id in known}
+    numbers = scored.numbers(at)
+    places = {id: place for place, id in enumerate(scored.ids[at].tolist()) if id in rows}
     of = originals(list(places), sayings)
     here = [(places[id], id) for id in dict.fromkeys(of.get(id, id) for id in places)]
     return tuple(
@@ -79,9 +92,9 @@ def find_passages(
             bm25=numbers.bm25[place],
             fused=numbers.fused[place],
             score=numbers.score[place],
-            text=text_of(known[id][0], known[id][3]),
-            messages=tuple(known[id][1]),
-            topics=tuple(known[id][2]) or tuple(dict.fromkeys(sessions[m] for m in known[id][1] if m in sessions)),
+            text=text_of(rows[id][0], rows[id][3]),
+            messages=tuple(rows[id][1]),
+            topics=tuple(rows[id][2]) or tuple(dict.fromkeys(sessions[m] for m in rows[id][1] if m in sessions)),
         )
         for rank, (place, id) in enumerate(here, start=1)
     )
@@ -93,3 +106,17 @@ def text_of(passage: str, rows: Sequence[Mapping[str, Any]] | None) -> str:
         return passage
     messages = [MessageContent(**{**row, "sent_at": datetime.fromisoformat(row["sent_at"])}) for row in rows]
     return "\n".join(map(line_of, parts_of(passage, messages)))
+
+
+def sayings_read(owner_id: int, passages: Sequence[int]) -> SqlRead[dict[int, Saying]]:
+    """Reads what these passages say, by their ids."""
+    statement = (SAYINGS, {"owner": owner_id, "passages": array(passages)}) if passages else None
+    return SqlRead(statement, _sayings)
+
+
+def _sayings(rows: Iterable[Sequence[Any]]) -> dict[int, Saying]:
+    found = {}
+    for id, text, is_forwarded, seconds, *wrote in rows:
+        labels = {label(*each) for each in zip(*wrote, strict=True)}
+        found[id] = Saying(key_of(text, labels), is_forwarded, seconds)
+    return found

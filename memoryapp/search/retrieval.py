@@ -16,17 +16,18 @@ import numpy as np
 
 from memoryapp import reading
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery
-from memoryapp.engine.fusion import Best, Fusion, TopicPassages, fuse
+from memoryapp.engine.fusion import Best, Fusion, fuse
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.text.copies import Saying, originals
 from memoryapp.engine.text.lines import candidate_line
-from memoryapp.operations.database import SqlStatement, together
-from memoryapp.search import copies, items, passages
+from memoryapp.operations.database import RoundTrip, SqlRead, SqlStatement
+from memoryapp.search import items, passages
 from memoryapp.search.columns import Ids
-from memoryapp.search.index_cache import IndexCache, TopicFacts
-from memoryapp.search.similarity import WORDINGS, Compared, Connection, Question, compare
-from memoryapp.search.summaries import SummaryWords
+from memoryapp.search.index_cache import IndexCache
+from memoryapp.search.memory_index import TopicFacts
+from memoryapp.search.scores import ScoredTexts
+from memoryapp.search.similarity import WORDINGS, Connection, Question, ScoredMemory, compare
 from memoryapp.sessions import active
 from memoryapp.sessions.active import ActiveTalk
 
@@ -83,7 +84,7 @@ class SearchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class RankedTopics:
     """Topics ranked by their best passage. ``nearest`` are all topics by cosine alone; ``relevant`` are those that may
     be shown, best first.
 
@@ -95,6 +96,20 @@ class _Ranked:
     relevant: tuple[int, ...]
     baseline: tuple[int, ...]
     by_wording: Mapping[str, Mapping[int, int]]
+
+    @classmethod
+    def of(cls, memory: ScoredMemory, threshold: float, most: int) -> RankedTopics:
+        """The ``most`` best topics; those without a word of the query are relevant from the cosine ``threshold``."""
+        passages, topics, summaries = memory.passages, memory.topics, memory.summaries
+        lifts = passages.topic_lifts(topics, summaries)
+        best, nearest = topics.best(passages.fused, most, lifts), topics.nearest(passages.cosine)
+        kept = best.topics[passages.relevant(threshold)[best.passages] | summaries.speak(best.topics)]
+        baseline = (nearest if len(nearest) else kept)[:BASELINE]
+        by_wording = {
+            wording: _ranks(topics.best(fused, most, lifts).topics)
+            for wording, fused in zip(WORDINGS, passages.by_wording, strict=False)
+        }
+        return cls(best, nearest, tuple(kept.tolist()), tuple(baseline.tolist()), by_wording)
 
     def once(self, ids: Ids, sayings: Mapping[int, Saying], most: int) -> tuple[frozenset[int], Mapping[int, int]]:
         """The ``most`` topics to show, of copies only the original; and the original of each copy that was left out."""
@@ -122,30 +137,31 @@ async def search(
     applies. The statements ``keep`` are sent together with the last ones. Data that earlier searches read are taken
     from ``cache``, unless an edit came since. ``fusion`` combines meaning and words into one order.
     """
-    cache = cache or IndexCache()
-    compared = await compare(connection, asked, cache, fusion)
-    texts, cards, index = compared.passages, compared.cards, compared.index
-    least = compared.threshold if threshold is None else threshold
-    ranked = _ranked(texts, compared.topics, compared.summaries, least, sizes)
+    cache, owner, where = cache or IndexCache(), asked.owner_id, asked.where
+    memory = await compare(connection, asked, cache, fusion)
+    texts, index, within = memory.passages, memory.index, memory.within
+    least = memory.threshold if threshold is None else threshold
+    ranked = RankedTopics.of(memory, least, sizes.ranked)
     found = items.find_items(
-        cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked, but=asked.where.never_people
+        memory.cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked, but=where.never_people
     )
-    within = compared.within
     best = passages.best(texts, sizes.passages, within)
-    narrowed = asked.where.has_filters
+    # What a filter hides of a topic is not shown, so its facts are those of this search alone.
+    narrowed = where.has_filters
     unknown = [number for number in ranked.best.topics.tolist() if narrowed or number not in index.facts]
     read_for = dict.fromkeys([*texts.ids[ranked.best.passages].tolist(), *texts.ids[best].tolist()])
-    people, artifacts, topics, titles, read, sayings, *_ = await together(
-        connection,
-        *items.rows_sql(asked.owner_id, found),
-        _facts_sql(asked, [number for number in unknown if number > 0]),
-        active.titles_sql(asked.owner_id, [number for number in unknown if number < 0]),
-        passages.rows_sql(asked.owner_id, texts, best, asked.where),
-        copies.sayings_sql(asked.owner_id, [number for number in read_for if number not in index.sayings]),
-        *keep,
-    )
-    facts = [*(TopicFacts(*row) for row in topics), *_session_facts(titles, index.active, has_title=not narrowed)]
-    cache.learn(asked.owner_id, index, () if narrowed else facts, copies.sayings(sayings))
+    trip = RoundTrip()
+    people = trip.ask(items.people_read(owner, found.people))
+    artifacts = trip.ask(items.artifacts_read(owner, found.artifacts))
+    topics = trip.ask(_facts_read(asked, [number for number in unknown if number > 0]))
+    sessions = trip.ask(_session_facts_read(asked, [number for number in unknown if number < 0], index.active))
+    best_rows = trip.ask(passages.best_read(owner, texts, best, where))
+    sayings = trip.ask(passages.sayings_read(owner, [number for number in read_for if number not in index.sayings]))
+    for statement in keep:
+        trip.ask(SqlRead(statement, list))
+    await trip.make(connection)
+    facts = [*topics.value, *sessions.value]
+    cache.learn(owner, index, () if narrowed else facts, sayings.value)
     shown, left_out = ranked.once(texts.ids, index.sayings, sizes.topics)
     known = {each.id: each for each in facts} if narrowed else index.facts
     return SearchResult(
@@ -153,11 +169,11 @@ async def search(
         baseline=tuple(map(topic_id, dict.fromkeys(left_out.get(topic, topic) for topic in ranked.baseline))),
         passages=len(within),
         without_vector=int(np.isnan(texts.cosine[within]).sum()) if asked.vector is not None else 0,
-        people=items.people(found.people, people),
-        artifacts=items.artifacts(found.artifacts, artifacts),
-        cards=len(cards.ids),
-        best_passages=passages.find_passages(texts, best, read, index.sayings, index.active.session_of),
-        understood=compared.understood,
+        people=people.value,
+        artifacts=artifacts.value,
+        cards=len(memory.cards.ids),
+        best_passages=passages.find_passages(texts, best, best_rows.value, index.sayings, index.active.session_of),
+        understood=memory.understood,
         threshold=least,
         copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},
         rarity=texts.words.rarity,
@@ -165,34 +181,36 @@ async def search(
     )
 
 
-def _session_facts(titles: Sequence[Sequence[Any]], talk: ActiveTalk, *, has_title: bool) -> list[TopicFacts]:
-    """The facts of active sessions, with the beginnings of their first messages if those may be shown."""
-    found = ((talk.sessions[-number], text) for number, text in titles if -number in talk.sessions)
-    return [
-        TopicFacts(each.number, active.title(text) if has_title else "", each.date, len(each.messages), each.size_chars)
-        for each, text in found
-    ]
+def _facts_read(asked: Question, topics: Sequence[int]) -> SqlRead[list[TopicFacts]]:
+    """Reads what candidates show of these topics: nothing beyond the permitted messages."""
+    rows, values = reading.topics_sql(asked.owner_id, topics, asked.where)
+    statement = (FACTS.format(topics=rows), values) if topics else None
+    return SqlRead(statement, lambda found: [TopicFacts(*row) for row in found])
+
+
+def _session_facts_read(asked: Question, sessions: Sequence[int], talk: ActiveTalk) -> SqlRead[list[TopicFacts]]:
+    """Reads what candidates show of active sessions: the beginnings of their first messages, if no filter is set."""
+
+    def facts(rows: Sequence[Sequence[Any]]) -> list[TopicFacts]:
+        found = ((talk.sessions[-number], text) for number, text in rows if -number in talk.sessions)
+        return [
+            TopicFacts(
+                id=each.number,
+                summary="" if asked.where.has_filters else active.title(text),
+                date=each.date,
+                message_count=len(each.messages),
+                size_chars=each.size_chars,
+            )
+            for each, text in found
+        ]
+
+    return SqlRead(active.titles_sql(asked.owner_id, sessions), facts)
 
 
 def _sessions(ranked: Ids, talk: ActiveTalk) -> dict[str, tuple[int, ...]]:
     """The messages of the active sessions that were ranked."""
     numbers = (number for number in ranked.tolist() if number in talk.sessions)
     return {topic_id(number): talk.sessions[number].messages for number in numbers}
-
-
-def _ranked(
-    compared: Compared, grouped: TopicPassages, summaries: SummaryWords, threshold: float, sizes: Sizes
-) -> _Ranked:
-    lifts = compared.topic_lifts(grouped, summaries)
-    best = grouped.best(compared.fused, sizes.ranked, lifts)
-    nearest = grouped.nearest(compared.cosine)
-    kept = best.topics[compared.relevant(threshold)[best.passages] | summaries.speak(best.topics)]
-    baseline = (nearest if len(nearest) else kept)[:BASELINE]
-    by_wording = {
-        wording: _ranks(grouped.best(fused, sizes.ranked, lifts).topics)
-        for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
-    }
-    return _Ranked(best, nearest, tuple(kept.tolist()), tuple(baseline.tolist()), by_wording)
 
 
 def _ranks(topics: Ids) -> dict[int, int]:
@@ -206,23 +224,15 @@ def _ranks_among(every: Ids, topics: Ids) -> dict[int, int]:
     return dict(zip(every[at].tolist(), (at + 1).tolist(), strict=True))
 
 
-def _facts_sql(asked: Question, topics: Sequence[int]) -> SqlStatement | None:
-    """The statement that reads what candidates show of these topics: nothing beyond the permitted messages."""
-    if not topics:
-        return None
-    rows, values = reading.topics_sql(asked.owner_id, topics, asked.where)
-    return FACTS.format(topics=rows), values
-
-
 def _candidates(
-    compared: Compared, ranked: _Ranked, facts: Mapping[int, TopicFacts], shown_topics: frozenset[int]
+    texts: ScoredTexts, ranked: RankedTopics, facts: Mapping[int, TopicFacts], shown_topics: frozenset[int]
 ) -> tuple[Candidate, ...]:
     """The ranked topics as candidates, without one that was retired meanwhile."""
     vector_rank = _ranks_among(ranked.nearest, ranked.best.topics)
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
-    numbers = compared.numbers(ranked.best.passages, ranked.best.lifts)
+    numbers = texts.numbers(ranked.best.passages, ranked.best.lifts)
     columns = (numbers.cosine, numbers.bm25, numbers.fused, numbers.score)
-    passages = compared.ids[ranked.best.passages].tolist()
+    passages = texts.ids[ranked.best.passages].tolist()
     details = numbers.terms, numbers.parts, zip(*columns, strict=True)
     rows = zip(ranked.best.topics.tolist(), passages, *details, strict=True)
     here = (row for row in rows if row[0] in facts)

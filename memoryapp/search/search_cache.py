@@ -21,7 +21,7 @@ from django.dispatch import receiver
 
 from memoryapp.chat_users import erased
 from memoryapp.engine.fusion import Fusion, fuse
-from memoryapp.operations.database import SqlStatement, together
+from memoryapp.operations.database import SqlStatement, round_trip
 from memoryapp.search import retrieval
 from memoryapp.search.index_cache import IndexCache
 from memoryapp.search.retrieval import SearchResult, Sizes
@@ -92,10 +92,10 @@ async def search(
     if not cache.is_on:
         return await retrieval.search(connection, asked, sizes=sizes, keep=keep, cache=index, fusion=fusion), None
     key = _key(asked, sizes, fusion)
-    ((version,),) = await together(connection, (VERSION, {"owner": asked.owner_id, "profile": asked.profile_id}))
+    ((version,),) = await round_trip(connection, (VERSION, {"owner": asked.owner_id, "profile": asked.profile_id}))
     known = cache.of(key, version)
     if known is not None:
-        await together(connection, *keep)
+        await round_trip(connection, *keep)
         return known.result, round(monotonic() - known.at, 3)
     result = await retrieval.search(connection, asked, sizes=sizes, keep=keep, cache=index, fusion=fusion)
     if not result.without_vector:

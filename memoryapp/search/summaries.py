@@ -84,12 +84,6 @@ class SummaryWords:
         return np.isin(topics, self.topics[self.holds_any])
 
 
-def holding(topics: Ids, ids: Ids) -> Matches | None:
-    """Those of the ascending ``topics`` that are among the ``ids``, by their position; None where none is."""
-    places, _here = positions(topics, np.sort(ids))
-    return Matches(places, np.ones(len(places))) if len(places) else None
-
-
 def _of_wording(matches: Mapping[str, Matches | None], n: int) -> tuple[Floats, NDArray[np.bool_]]:
     total, weight = rarities(matches, n)
     return z_scores(total, LEXICAL_FLOOR * weight), total > 0

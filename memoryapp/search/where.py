@@ -7,19 +7,19 @@ passage that is not permitted is only left out of the order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import numpy as np
 
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import AtHand, Where
 from memoryapp.engine.storable import storable
-from memoryapp.operations.database import SqlStatement, array
+from memoryapp.operations.database import SqlRead, array
 from memoryapp.past import LIVE_AT
 from memoryapp.reading import permitted
-from memoryapp.search.columns import int64s, positions
-from memoryapp.search.index_cache import MemoryIndex
+from memoryapp.search.columns import Ids, int64s, positions
+from memoryapp.search.memory_index import MemoryIndex
 
 PAIRS = """
 SELECT string_agg(int8send(coalesce(m.topic_id, 0)), ''::bytea), string_agg(int8send(pm.passage_id), ''::bytea),
@@ -41,33 +41,60 @@ AND (id = ANY(%(ids)s::bigint[]) OR btrim(text, E' \\t\\n\\r') = ANY(%(texts)s::
 """
 
 
-def pairs_sql(owner_id: int, where: Where) -> SqlStatement | None:
-    """The statement that reads the topics (0 for none) and passages of the permitted messages; none when no filter is
-    set."""
+@dataclass(frozen=True, slots=True)
+class PermittedMessages:
+    """The messages that a filter permits, one row for each passage of each: its topic (0 for none), the passage, the
+    message; all of shape (rows,)."""
+
+    topics: Ids
+    passages: Ids
+    messages: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Permitted:
+    """What ``where`` permits; ``messages`` is None when no filter is set."""
+
+    where: Where
+    messages: PermittedMessages | None
+
+
+def permitted_read(owner_id: int, where: Where) -> SqlRead[Permitted]:
+    """Reads the permitted messages, if a filter is set."""
     if not (where.has_filters or where.as_of):
-        return None
+        return SqlRead(None, lambda _rows: Permitted(where, None))
     conditions, values = permitted(where)
     pairs = PAIRS_AS_OF if where.as_of else PAIRS
-    return pairs.format(conditions=conditions), {"owner": owner_id, "as_of": where.as_of, **values}
+    statement = pairs.format(conditions=conditions), {"owner": owner_id, "as_of": where.as_of, **values}
+    return SqlRead(statement, lambda rows: Permitted(where, PermittedMessages(*map(int64s, rows[0]))))
 
 
-def at_hand_sql(owner_id: int, query: str, known: AtHand) -> SqlStatement:
-    """The statement that reads which messages of active sessions the caller has at hand, by number or by text; the
-    query is one of these texts, because clients store it before they ask."""
+def at_hand_read(owner_id: int, query: str, known: AtHand) -> SqlRead[frozenset[int]]:
+    """Reads which messages of active sessions the caller has at hand, by number or by text; the query is one of these
+    texts, because clients store it before they ask."""
     stripped = (storable(text).strip() for text in (query, *known.texts))
     texts = list(dict.fromkeys(filter(None, stripped)))
-    return AT_HAND, {"owner": owner_id, "ids": array(known.messages), "texts": texts}
+    values = {"owner": owner_id, "ids": array(known.messages), "texts": texts}
+    return SqlRead((AT_HAND, values), lambda rows: frozenset(number for (number,) in rows))
 
 
-def let_through(where: Where, index: MemoryIndex, rows: Sequence[Any]) -> TopicPassages:
-    """Each topic with those of its passages that contain a permitted message of it; so are active sessions. With a
-    filter ``rows`` contains the row of ``PAIRS``."""
-    if not (where.has_filters or where.as_of):
-        return index.topics.but(where.never_topics)
-    passages, sessions = index.passages.ids, index.active.session_of
-    of_topics, of_passages, of_messages = map(int64s, rows[0])
+def topics_to_search(
+    index: MemoryIndex, permitted: Permitted, at_hand: AbstractSet[int], *, fresh: bool
+) -> TopicPassages:
+    """The topics and active sessions that may be found, each with those of its passages that contain a permitted
+    message of it; of active sessions only what is not ``at_hand``, and without ``fresh`` nothing."""
+    topics = _permitted_topics(index, permitted)
+    hidden = index.active_within(at_hand) if fresh else list(index.active_passages)
+    return topics.without(positions(index.passages.ids, np.array(hidden, np.int64))[0]) if hidden else topics
+
+
+def _permitted_topics(index: MemoryIndex, permitted: Permitted) -> TopicPassages:
+    found = permitted.messages
+    if found is None:
+        return index.topics.but(permitted.where.never_topics)
+    sessions, of_topics = index.active.session_of, found.topics.copy()
     in_session = np.flatnonzero(of_topics == 0)
-    of_topics[in_session] = [sessions.get(number, 0) for number in of_messages[in_session].tolist()]
+    of_topics[in_session] = [sessions.get(number, 0) for number in found.messages[in_session].tolist()]
     known = of_topics != 0
-    places, here = positions(passages, of_passages[known])
+    places, here = positions(index.passages.ids, found.passages[known])
     return TopicPassages.of(of_topics[known][here], places)

@@ -1,5 +1,7 @@
 """Wordings of a query and their vectors: as it was typed, and as a model rewrote it if that fits the conversation.
 
+The vectors are stored with the run: the preview of an edit uses them, so that it needs no model.
+
 The typed query is always searched, because a rewrite may be wrong. A rewrite is not used, and the run says so, when it
 shares no word with the query or the conversation and is not near the query in meaning, or when it guesses: a word of
 the query gave way to one that nobody said ("MinIO" for "мениск").
@@ -10,9 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 import numpy as np
 from pgvector import HalfVector
+from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.agents.rewrites import guesses
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
@@ -20,8 +24,20 @@ from memoryapp.engine.events import QueryEnriched
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.text.lexical import stems
 from memoryapp.engine.text.queries import matter_of
-from memoryapp.search.similarity import Wording
+from memoryapp.operations.database import SqlStatement
+from memoryapp.search.similarity import Question, Wording
 from memoryapp.search.words import QUERY_CHARS
+
+STORE = """
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector, typed_vector)
+VALUES (%(run)s, %(owner)s, %(profile)s, %(vector)s, %(typed_vector)s)
+ON CONFLICT DO NOTHING RETURNING run_id
+"""
+COPY = """
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector, typed_vector)
+SELECT %s, owner_id, profile_id, vector, typed_vector FROM memoryapp_queryvector WHERE owner_id = %s AND run_id = %s
+ON CONFLICT DO NOTHING
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +111,19 @@ def _is_related(line: QueryEnriched, talk: Sequence[str], vectors: Vectors | Non
     """
     known = {stem for text in (line.query, *talk) for stem in stems(text[:QUERY_CHARS])}
     return vectors is None or not known.isdisjoint(stems(line.enriched)) or float(vectors[0] @ vectors[1]) >= least
+
+
+def storing_statements(run_id: UUID | None, asked: Question) -> list[SqlStatement]:
+    """The statement that stores the vectors of a question; none without a vector, or when the question belongs to no
+    run."""
+    *typed, last = (wording.vector for wording in asked.wordings)
+    if last is None or run_id is None:
+        return []
+    values = {"run": run_id, "owner": asked.owner_id, "profile": asked.profile_id, "vector": last}
+    return [(STORE, {**values, "typed_vector": typed[0] if typed else None})]
+
+
+async def copy_vectors(pool: AsyncConnectionPool, owner_id: int, *, source: str, target: UUID) -> None:
+    """Gives the run ``target`` the vectors of the run ``source``."""
+    async with pool.connection() as connection:
+        await connection.execute(COPY, [target, owner_id, source])

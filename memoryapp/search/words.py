@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from memoryapp.engine.text.irregular import base, other_forms
 from memoryapp.engine.text.lexical import Matches, fold_query
-from memoryapp.operations.database import SqlStatement, Unprepared
+from memoryapp.operations.database import SqlRead, Unprepared
 from memoryapp.search.columns import Ids, int64s, positions
 
 # A pasted page is no query: more words than these only make all passages look alike.
@@ -65,12 +66,37 @@ class Occurrences(NamedTuple):
     topics: bytes
 
 
-def counts_sql(owner_id: int, queries: Mapping[str, str], common: Sequence[str]) -> SqlStatement:
-    """The statement that counts the words of the ``queries``: of ``query`` and of ``rewrite``, both folded.
+@dataclass(frozen=True, slots=True)
+class WordingWords:
+    """The words of one wording of a query, with the texts that contain each."""
+
+    rows: Sequence[Occurrences]
+
+    def in_passages(self, ids: Ids) -> dict[str, Matches | None]:
+        """The matches of each term in the passages ``ids``."""
+        return one_term_each({row.word: matches_in(ids, row.passages, row.passage_counts) for row in self.rows})
+
+    def in_cards(self, ids: Ids) -> dict[str, Matches | None]:
+        """The matches of each term in the cards ``ids``."""
+        return one_term_each({row.word: matches_in(ids, row.cards, row.card_counts) for row in self.rows})
+
+    def in_summaries(self, topics: Ids) -> dict[str, Matches | None]:
+        """Which of the ascending ``topics`` contain each word in their summaries, by position."""
+        return {row.word: holding(topics, int64s(row.topics)) for row in self.rows}
+
+
+def words_read(owner_id: int, queries: Mapping[str, str], common: Sequence[str]) -> SqlRead[Sequence[WordingWords]]:
+    """Counts the words of the ``queries``, of ``query`` and of ``rewrite``, both folded; two values, in this order.
 
     Common words are counted only in passages, and in summaries, that contain another word.
     """
-    return Unprepared(COUNTS, {"owner": owner_id, "common": list(common), **queries})
+
+    def of_wordings(rows: Sequence[Sequence[Any]]) -> Sequence[WordingWords]:
+        words = [Occurrences._make(row) for row in rows]
+        typed, rewritten = [word for word in words if word.in_query], [word for word in words if word.in_rewrite]
+        return WordingWords(typed), WordingWords(rewritten)
+
+    return SqlRead(Unprepared(COUNTS, {"owner": owner_id, "common": list(common), **queries}), of_wordings)
 
 
 def folded(query: str) -> str:
@@ -101,6 +127,12 @@ def matches_in(known: Ids, ids: bytes, counts: bytes) -> Matches | None:
     """Which of the ``known`` texts contain a word, by position; None when none does."""
     places, here = positions(known, int64s(ids))
     return Matches(places, np.frombuffer(counts, ">i4").astype(np.float64)[here]) if len(places) else None
+
+
+def holding(topics: Ids, ids: Ids) -> Matches | None:
+    """Those of the ascending ``topics`` that are among the ``ids``, by their position; None where none is."""
+    places, _here = positions(topics, np.sort(ids))
+    return Matches(places, np.ones(len(places))) if len(places) else None
 
 
 def joined(one: Matches | None, other: Matches | None, first: int) -> Matches | None:

@@ -20,7 +20,7 @@ from memoryapp.curation.deciding import SuggestionDecided, close, decision_words
 from memoryapp.curation.settling import settle
 from memoryapp.curation.undoing import in_effect, undo
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
-from memoryapp.operations.waits import renewed
+from memoryapp.operations.waits import lease_holds
 
 LEASE = timedelta(minutes=2)
 
@@ -96,7 +96,7 @@ def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> S
 
 
 def _free_for(user: User) -> Q:
-    return Q(held_by=None) | Q(held_by=user) | ~renewed("held_at", LEASE)
+    return Q(held_by=None) | Q(held_by=user) | ~lease_holds("held_at", LEASE)
 
 
 def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit: TopicEdit | None = None) -> Suggestion:

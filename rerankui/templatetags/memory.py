@@ -27,8 +27,9 @@ from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
 from rerankui.text import counts
 from rerankui.text.file_types import file_type
+from rerankui.text.markdown import to_html, to_inline_html, to_text
 from rerankui.text.prose import headline as headline_of
-from rerankui.text.prose import line, shown, unmarked
+from rerankui.text.prose import line
 from rerankui.text.times import absolute
 from rerankui.web.devices import device_name
 
@@ -306,8 +307,14 @@ def sort_head(context: Context, filters: Filter, label: str, first: str, second:
 
 @register.filter
 def prose(text: str) -> SafeString:
-    """Escaped text with code, bold, headings and lists as people write them in chats."""
-    return shown(text)
+    """Escaped text with code, bold, lists, tables and links as people write them in chats."""
+    return to_html(text)
+
+
+@register.filter
+def prose_line(text: str) -> SafeString:
+    """The same without lists, tables and paragraphs."""
+    return to_inline_html(text)
 
 
 @register.filter
@@ -358,7 +365,7 @@ def marked(text: str, words: str) -> SafeString:
 @register.filter
 def snippet(text: str, words: str) -> SafeString:
     """The surroundings of the first occurrence of ``words``, marked."""
-    text = unmarked(text)
+    text = to_text(text)
     found = re.search(re.escape(words), text, flags=re.IGNORECASE) if words else None
     start = max(0, found.start() - SNIPPET_CHARS // 3) if found else 0
     end = start + SNIPPET_CHARS

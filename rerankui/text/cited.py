@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from rerankui.text.prose import shown
+from rerankui.text.markdown import to_html
 
 _TOKEN = re.compile(r"(<[^<>]*>|\[\d{1,3}\])")
 
@@ -25,7 +25,7 @@ class Link:
 
 def cited_text(text: str, links: Mapping[int, Link]) -> SafeString:
     """Escaped text; ``links`` are those of the sources by number. A number without one stays as it is."""
-    return mark_safe("".join(_linked(token, links) for token in _TOKEN.split(shown(text))))  # shown escapes it
+    return mark_safe("".join(_linked(token, links) for token in _TOKEN.split(to_html(text))))  # to_html escapes
 
 
 def _linked(token: str, links: Mapping[int, Link]) -> str:

@@ -269,7 +269,6 @@ def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
     return {
         "archive": ["--user", "boris", "--now"],
         "backup": [],
-        "bench": [],
         "check_memory": ["--user", "boris"],
         "create_token": ["a program", "--scope", "read", "--user", "boris"],
         "diffsettings": [],
@@ -304,9 +303,7 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
     command_arguments = arguments(questions, chat)
     assert ours <= command_arguments.keys(), f"no arguments here for {ours - command_arguments.keys()}"
     # Boris is erased last, because the other commands work for him.
-    for name in sorted(
-        ours - {"up", "test", "bench", "backup", "restore"}, key=lambda name: (name == "erase_user", name)
-    ):
+    for name in sorted(ours - {"up", "test", "backup", "restore"}, key=lambda name: (name == "erase_user", name)):
         out = StringIO()
         try:
             call_command(name, *command_arguments[name], stdout=out, stderr=out)

@@ -10,7 +10,6 @@ import pytest
 from axes.models import AccessAttempt, AccessFailureLog
 from channels.db import database_sync_to_async
 from django.conf import LazySettings
-from django.contrib.auth import BACKEND_SESSION_KEY
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -36,14 +35,6 @@ def quick_passwords(settings: LazySettings) -> None:
 def sign_in(name: str, password: str, address: str = "192.0.2.1", client: Client | None = None, **more: Any) -> Any:
     sent = {"username": name, "password": password}
     return (client or Client()).post("/login/", sent, REMOTE_ADDR=address, **more)
-
-
-def test_a_session_of_the_version_before_stays_signed_in(viewer: Operator) -> None:
-    client = signed_in(viewer)
-    session = client.session
-    session[BACKEND_SESSION_KEY] = "memoryapp.signing_in.Passwords"
-    session.save()
-    assert client.get("/runs/").status_code == 200
 
 
 @pytest.mark.parametrize("language", ["en", "ru"])

@@ -16,8 +16,6 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from memoryapp import clients
-from memoryapp.bench import borders, memory, stage
-from memoryapp.bench.table import BenchRow, line
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, PassageVector, Run, RunEvent, Topic
 from memoryapp.operations import advisory_locks
@@ -30,6 +28,8 @@ from tests.search.test_vectors import Hashing
 from tests.support.clock import PATIENCE
 from tests.support.executing import memory_of_three, start
 from tests.support.hesitating import Hesitant
+from tools.bench import borders, memory, stage
+from tools.bench.table import BenchRow, line
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -100,6 +100,7 @@ def test_a_restore_waits_for_what_a_killed_one_began_on_the_server(stack: Stack,
             asking = "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_restore%'"
             wait_for(lambda: watching.execute(asking).rowcount)
             killed.execute("COMMIT")
+            killed.close()
         assert "has tables already" in done.result().stderr
     assert (data / "files" / "picture").exists()
 
@@ -119,6 +120,12 @@ def from_the_future(source: Path, target: Path) -> None:
     changed(source, target, **{"manifest.json": json.dumps(manifest)})
 
 
+def from_before_the_first_migration(source: Path, target: Path) -> None:
+    manifest = json.loads(zipfile.ZipFile(source).read("manifest.json"))
+    manifest["migrations"] = ["auth.0001_initial", "memoryapp.0001_memory", "memoryapp.0002_doors_and_curation"]
+    changed(source, target, **{"manifest.json": json.dumps(manifest)})
+
+
 def half_a_dump(source: Path, target: Path) -> None:
     dump = zipfile.ZipFile(source).read("database.dump")
     changed(source, target, **{"database.dump": dump[: len(dump) // 2]})
@@ -128,6 +135,7 @@ FAULTS: Any = {
     "cut": lambda source, target: target.write_bytes(source.read_bytes()[:-100]),
     "other": lambda source, target: changed(source, target, **{"manifest.json": "{}"}),
     "newer": from_the_future,
+    "older": from_before_the_first_migration,
     "outside": lambda source, target: changed(source, target, **{"files/../../evil": b"x"}),
     "damaged": half_a_dump,
 }
@@ -135,6 +143,7 @@ SENTENCES = {
     "cut": "is no backup, or not a whole one",
     "other": "is no backup of this program",
     "newer": "made by a newer version of this program, which made memoryapp.9999_not_yet",
+    "older": "made by a version before 0.15.1: restore it with 0.15.1",
     "outside": "holds a file that is none of this program's",
     "damaged": "The database cannot be restored",
     "missing": "cannot be read: No such file",
@@ -150,11 +159,11 @@ def test_an_upgrade_begins_with_a_backup(stack: Stack, token: str, backup: Path,
     data = tmp_path / "data"
     assert ran(stack, "restore", str(backup), "--data-dir", str(data)).returncode == 0
     older = {**stack.environment, "DATA_DIR": str(data)}
-    back = [sys.executable, "manage.py", "migrate", "memoryapp", "0062"]
+    back = [sys.executable, "manage.py", "migrate", "memoryapp", "0002"]
     assert subprocess.run(back, cwd=CHECKOUT, env=older, capture_output=True).returncode == 0
     started = Stack(data, "--no-demo", WEB_CONCURRENCY="1")
     try:
-        (made,) = (data / "backups").glob("before-*-0062.backup")
+        (made,) = (data / "backups").glob("before-*-0002.backup")
         assert any("Backing up into" in line for line in started.lines)
         assert "database.dump" in zipfile.ZipFile(made).namelist()
     finally:

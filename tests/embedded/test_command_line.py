@@ -80,12 +80,22 @@ def test_a_database_of_a_newer_version_is_refused_in_a_sentence(db: None) -> Non
     sentence = "The database was last used by a newer version of this program, which made memoryapp.9999_from_the_"
     assert main_says("check_memory").startswith(sentence)
     with pytest.raises(startup.UnusableDatabase):
-        startup.check_not_newer()
+        startup.check_version()
     assert startup.refusal().startswith(sentence)
 
 
+@pytest.mark.parametrize("command", ["check_memory", "migrate"])
+def test_a_database_from_before_the_first_migration_is_refused_in_a_sentence(db: None, command: str) -> None:
+    MigrationRecorder(connection).record_unapplied("memoryapp", "0041_artifact_faults_as_codes")
+    sentence = (
+        "The database was last used by a version before 0.15.1: upgrade through 0.15.1 first, then start this one."
+    )
+    assert main_says(command) == sentence
+    assert startup.refusal() == sentence
+
+
 def test_a_command_after_an_update_says_to_migrate_first(db: None) -> None:
-    MigrationRecorder(connection).record_unapplied("memoryapp", "0007_edit_number")
+    MigrationRecorder(connection).record_unapplied("memoryapp", "0003_laws")
     assert main_says("archive", "--now").startswith("The database's tables are those of an earlier version: run ")
     assert startup.refusal() == ""
 

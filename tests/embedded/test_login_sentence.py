@@ -55,20 +55,8 @@ def test_behind_a_proxy_the_demo_never_has_the_password_everybody_knows(
     assert authenticate(username=demo.LOGIN, password=password_in(login)) == demo_operator
 
 
-def test_the_demo_account_is_no_superuser_and_an_earlier_one_is_corrected(demo_operator: User) -> None:
+def test_the_demo_account_is_no_superuser(demo_operator: User) -> None:
     assert (demo_operator.is_superuser, demo_operator.operator.role) == (False, Role.ADMIN)
-    User.objects.filter(pk=demo_operator.pk).update(is_superuser=True)
-    assert demo.withdraw_superuser()
-    demo_operator.refresh_from_db()
-    assert not demo_operator.is_superuser
-    assert not demo.withdraw_superuser()
-
-
-def test_a_superuser_of_your_own_who_is_called_demo_stays_one(db: None) -> None:
-    own = User.objects.create_superuser(demo.LOGIN, password="a-long-enough-word")
-    assert not demo.withdraw_superuser()
-    own.refresh_from_db()
-    assert own.is_superuser
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "memory.example"])

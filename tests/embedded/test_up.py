@@ -188,7 +188,7 @@ def test_a_taken_port_is_refused_with_a_free_one_and_makes_no_database(first: Up
 
 def test_a_command_shares_the_database_of_a_running_up(first: Up, data: Path) -> None:
     shown = manage("showmigrations", "memoryapp", DATA_DIR=str(data))
-    assert "[X] 0001_squashed_" in shown.stdout
+    assert "[X] 0001_initial" in shown.stdout
 
 
 def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None:
@@ -237,7 +237,7 @@ def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
     supervisor = next(pid for pid, line in processes.command_lines() if f"embedded.supervisor {data}" in line)
     os.kill(supervisor, signal.SIGKILL)
     wait_for(lambda: any(f"embedded.supervisor {data}" in line for _, line in processes.command_lines()))
-    assert "[X] 0001_squashed_" in manage("showmigrations", "memoryapp", DATA_DIR=str(data)).stdout
+    assert "[X] 0001_initial" in manage("showmigrations", "memoryapp", DATA_DIR=str(data)).stdout
 
 
 def test_an_interrupt_stops_everything_even_in_a_background_job(first: Up, data: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memoryapp.evaluation import bootstrap
 from memoryapp.evaluation.bootstrap import Interval, interval
 
 SOME = [0.0, 0.5, -0.25, 1.0, 0.0, -1.0, 0.75, 0.0]
@@ -51,7 +50,6 @@ def test_about_ninety_five_of_a_hundred_intervals_hold_the_truth() -> None:
     assert 180 <= holding <= 198
 
 
-def test_drawing_in_parts_draws_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "_AT_ONCE", 3 * len(SOME))
-    parts = interval(SOME, resamples=1_000)
+def test_drawing_in_parts_draws_as_often() -> None:
+    parts = interval(SOME, resamples=1_000, at_once=3 * len(SOME))
     assert (parts.low, parts.high) == pytest.approx((interval(SOME).low, interval(SOME).high), abs=0.07)

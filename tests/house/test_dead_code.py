@@ -21,7 +21,8 @@ def names_beside_code() -> set[str]:
     """Returns words of template tags, ends of dotted names as in settings, and names of keyword arguments."""
     templates = [path.read_text(encoding="utf-8") for path in (ROOT / "templates").rglob("*.*")]
     tags = " ".join(tag for text in templates for tag in TAGS.findall(text))
-    code = " ".join(path.read_text(encoding="utf-8") for path in (*modules("memoryapp"), *modules("rerankui")))
+    packages = ("memoryapp", "rerankui", "tools")
+    code = " ".join(path.read_text(encoding="utf-8") for package in packages for path in modules(package))
     return {*re.findall(r"\w+", tags), *DOTTED.findall(code), *OF_KEYWORD.findall(code)}
 
 
@@ -29,7 +30,7 @@ def test_everything_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["vulture"]
     vulture = Vulture(**config)
-    vulture.scavenge(["manage.py", "memoryapp", "rerankui"], exclude=["*/migrations/*"])
+    vulture.scavenge(["manage.py", "memoryapp", "rerankui", "tools"], exclude=["*/migrations/*"])
     beside = names_beside_code()
     unused = [
         f"{item.filename.relative_to(ROOT)}:{item.first_lineno} {item.typ} {item.name}"

@@ -20,7 +20,7 @@ from memoryapp.engine.strategies.outcomes import Fallback
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
-ROOMS = ("memoryapp", "rerankui", "templates", "static", "tests", "docs", ".ci")
+ROOMS = ("memoryapp", "rerankui", "templates", "static", "tests", "tools", "docs", ".ci")
 
 CODE = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -74,7 +74,7 @@ async def everybody_can_write(pool: AsyncConnectionPool) -> None:
 
 async def read_together(scene: Scene) -> None:
     async with scene.pool.connection() as connection:
-        await database.together(connection, ("SELECT pg_sleep(0.002), %(x)s", {"x": 1}), ("SELECT 2", {}))
+        await database.round_trip(connection, ("SELECT pg_sleep(0.002), %(x)s", {"x": 1}), ("SELECT 2", {}))
 
 
 async def read_topics(scene: Scene) -> None:
@@ -174,7 +174,7 @@ async def prepared(pool: AsyncConnectionPool, *asked: database.SqlStatement) -> 
     """Returns the rows of statements that are prepared at their second use."""
     async with pool.connection() as connection:
         connection.prepare_threshold = 1
-        return await database.together(connection, *asked)
+        return await database.round_trip(connection, *asked)
 
 
 async def test_a_timeout_is_a_timeout_whatever_the_end_of_a_pipeline_raises() -> None:

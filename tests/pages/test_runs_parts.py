@@ -128,13 +128,33 @@ def test_marks_stand_inside_the_tags_of_a_message() -> None:
     parts = (
         Segment("a **b", ""),
         Segment("old** <i>\n```\nco", "exact"),
-        Segment("de\n```", ""),
+        Segment("de\n```\n", ""),
         Segment("z\ue000", "altered"),
     )
     assert marked_text(parts) == (
-        'a <strong>b<mark class="is-exact">old</mark></strong><mark class="is-exact"> &lt;i&gt;</mark>'
-        '<pre><code><mark class="is-exact">co</mark>de</code></pre><mark class="is-altered">z</mark>'
+        '<p>a <strong>b<mark class="is-exact">old</mark></strong><mark class="is-exact"> &lt;i&gt;</mark></p>'
+        '<pre><code><mark class="is-exact">co</mark>de</code></pre><p><mark class="is-altered">z</mark></p>'
     )
+
+
+def test_a_mark_leaves_a_list_code_and_a_table_what_they_are() -> None:
+    parts = (
+        Segment("- one\n", "exact"),
+        Segment("- two\n\n", ""),
+        Segment("```py\nx = 1\n```\n", "exact"),
+        Segment("\n", ""),
+        Segment("| a | b |\n|---|---|\n| c | d |", "altered"),
+    )
+    html = marked_text(parts)
+    assert '<ul><li><mark class="is-exact">one</mark></li><li>two</li></ul>' in html
+    assert '<pre><code><mark class="is-exact">x = 1</mark></code></pre>' in html
+    assert '<td><mark class="is-altered">d</mark></td></tr></tbody></table></div>' in html
+
+
+def test_a_mark_in_an_address_leaves_it_words() -> None:
+    html = marked_text((Segment("[a](https://e", ""), Segment("x.com/) b", "exact"), Segment(" c", "altered")))
+    assert "<a" not in html
+    assert html.endswith('<mark class="is-exact">x.com/) b</mark> <mark class="is-altered">c</mark></p>')
 
 
 def test_the_embedded_model_is_called_free_and_no_other_is() -> None:

@@ -18,8 +18,9 @@ from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from memoryapp.operations import database
 from memoryapp.search import index_cache, retrieval
-from memoryapp.search.index_cache import Archive, IndexCache, MemoryIndex, Messages, Passages, TopicFacts
+from memoryapp.search.index_cache import IndexCache
 from memoryapp.search.lifts import PassageOrigins
+from memoryapp.search.memory_index import Archive, MemoryIndex, Messages, Passages, TopicFacts, build_index
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
 from memoryapp.sessions.active import ActiveTalk
@@ -177,9 +178,8 @@ ARCHIVE = Archive(PASSAGES, NO_MESSAGES, (np.zeros(0, np.int64), np.zeros(0, np.
 TEN = 430
 
 
-EMPTY = index_cache.archive_of(
-    [(None, None, None), (None, None, None, None), (None, None), (None,)], np.zeros(0, np.int64)
-)
+NONE = np.zeros(0, np.int64)
+EMPTY = Archive(Passages.of(None, None, None), Messages.of((None, None, None, None)), (NONE, NONE), ())
 
 
 def of_ten() -> MemoryIndex:
@@ -197,7 +197,7 @@ def test_those_not_searched_for_longest_make_room() -> None:
     cache.of(1)
     cache.keep(3, of_ten())
     assert kept(cache, 1, 2, 3) == [1, 3]
-    cache.keep(3, index_cache.build_index((7, BEGAN, 0), EMPTY, ActiveTalk(), ()))
+    cache.keep(3, build_index((7, BEGAN, 0), EMPTY, ActiveTalk(), ()))
     cache.keep(4, of_ten())
     assert kept(cache, 1, 3, 4) == [1, 3, 4]
 

@@ -65,12 +65,12 @@ def test_every_question_finds_the_one_summary_by_its_words(passages: dict[str, i
 
 
 def test_summaries_of_an_earlier_version_are_folded_again(passages: dict[str, int]) -> None:
-    """Up to 0.16.0 the database folded them, and knew single Chinese characters alone."""
+    """Before 0.16.0 the database folded them, and knew single Chinese characters alone."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE memoryapp_topic SET terms = to_tsvector('russian', lower(summary))")
     assert not holding("topic", "แมวแพ้อะไร")
     with connection.schema_editor() as editor:
-        import_module("memoryapp.migrations.0058_summaries_folded").fold_summaries(apps, editor)
+        import_module("memoryapp.migrations.0002_release_0_16").fold_summaries(apps, editor)
     assert len(holding("topic", "แมวแพ้อะไร")) == 1
 
 
@@ -83,7 +83,7 @@ def test_what_an_earlier_version_stored_is_folded_again(passages: dict[str, int]
         cursor.execute("UPDATE memoryapp_card SET terms = to_tsvector('russian', lower(text)), term_count = 1")
     assert not holding("passage", "猫对什么过敏")
     with connection.schema_editor() as editor:
-        import_module("memoryapp.migrations.0052_terms_of_other_scripts").fold_again(apps, editor)
+        import_module("memoryapp.migrations.0002_release_0_16").fold_texts(apps, editor)
     cards.refresh()
     for question, number in passages.items():
         assert holding("passage", question) == [number]

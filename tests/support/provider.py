@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from memoryapp.bench import peer
+from tools.bench import peer
 
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 # A limit of one second ends before.

@@ -15,7 +15,7 @@ from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts.language import ANSWER_AGAIN, ANSWER_CUT
 from memoryapp.engine.prompts.prompt import PromptText
 from memoryapp.engine.text.json_answers import breaks_off
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 # What a chat endpoint says when the model reached its limit of tokens.
 CUT_REASON = "length"
@@ -154,7 +154,7 @@ class Ask(Generic[_Answer]):
 
     async def _understood(self, text: str) -> _Answer | None:
         try:
-            return await apart(self._read, text, size=len(text))
+            return await in_thread_if_long(self._read, text, size=len(text))
         except Incomplete as incomplete:
             self._incomplete = incomplete
             return None

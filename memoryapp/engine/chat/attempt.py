@@ -32,7 +32,7 @@ from memoryapp.engine.chat.refusals import (
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 _CONNECT_SECONDS = 5.0
 # After the complete answer a stream sends only the usage and its end. Some servers take a second or two to count, some
@@ -105,7 +105,7 @@ async def attempt(
         except TooLong:
             yield AttemptEnd(Problem(502, _TOO_LONG))
             return
-    yield await apart(_read, response, size=len(response.content))
+    yield await in_thread_if_long(_read, response, size=len(response.content))
 
 
 async def _send(
@@ -165,7 +165,7 @@ async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Pa
         while not (broken or transcript.is_broken_off):
             chunk = await source.next(transcript)
             payloads = events.rest() if chunk is None else events.feed(chunk)
-            broken = await apart(_take_in, transcript, payloads, size=sum(map(len, payloads)))
+            broken = await in_thread_if_long(_take_in, transcript, payloads, size=sum(map(len, payloads)))
             if chunk is None:
                 break
             size += len(chunk)

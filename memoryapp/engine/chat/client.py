@@ -28,7 +28,7 @@ from memoryapp.engine.chat.request_body import ChatOptions, request_body
 from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.notes import ENGLISH, Note, english
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 
 class HttpChat:
@@ -69,7 +69,9 @@ class HttpChat:
                         answer = step
                     else:
                         yield step
-            outcome = await apart(_as_it_is_meant, answer.outcome, request, failures, size=_length(answer.outcome))
+            outcome = await in_thread_if_long(
+                _as_it_is_meant, answer.outcome, request, failures, size=_length(answer.outcome)
+            )
             if answer.streamed:
                 self._learnt.streamed(can)
             elif isinstance(outcome, Reply) and "stream" in body:

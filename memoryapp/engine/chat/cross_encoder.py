@@ -20,7 +20,7 @@ from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 _TIMEOUT = httpx.Timeout(600, connect=5, pool=5)
 _MOST_CHARS = 8_000
@@ -86,7 +86,7 @@ class HttpCrossEncoder:
         if response.status_code != httpx.codes.OK:
             raise self._failure(f"answered {response.status_code}: {response.text[:_WORDS_CHARS]}")
         try:
-            scores = _scores(await apart(response.json, size=len(response.content)), len(texts))
+            scores = _scores(await in_thread_if_long(response.json, size=len(response.content)), len(texts))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise self._failure("answered without a score for each text.") from error
         self._shape = self._shape or _SHAPES[0]

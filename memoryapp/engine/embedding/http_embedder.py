@@ -34,7 +34,7 @@ from memoryapp.engine.embedding.replies import numbers_in, rows_in
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
 from memoryapp.engine.notes import ENGLISH, Note
 from memoryapp.engine.storable import storable
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 # Several providers refuse an empty text with 400.
 _BLANK = "-"
@@ -164,7 +164,7 @@ class HttpEmbedder:
         while True:
             outcome = await self._try(body, budget)
             if isinstance(outcome, httpx.Response):
-                return await apart(self._json, outcome, size=len(outcome.content))
+                return await in_thread_if_long(self._json, outcome, size=len(outcome.content))
             taught = lesson(outcome.status, outcome.words, texts=len(body["input"]), dimensions="dimensions" in body)
             if taught:
                 raise _TooMuch(outcome, taught)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +52,9 @@ class OfflineEmbedder:
     # The best passage for 760 answerable questions of the development set has a cosine of 0.39 in the mean.
     profile = Profile("embedded", "use-multilingual-v3", 512, 0.05, related=0.2, usual_best=0.39, most_chars=MOST_CHARS)
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[], Any] | None = None) -> None:
+        """``load`` returns the model at the first call of ``embed``; without it the installed one is loaded."""
+        self._load = load or load_model
         self._model: Any = None
         self._begin()
 
@@ -106,7 +108,7 @@ class OfflineEmbedder:
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         if self._model is None:
-            self._model = _load()
+            self._model = self._load()
         return unit(np.asarray(self._model.encode(list(texts)), dtype=np.float32))
 
 
@@ -120,7 +122,8 @@ def _settle(waited_for: Future[Vectors], outcome: Vectors | Exception) -> None:
         waited_for.set_result(outcome)
 
 
-def _load() -> Any:
+def load_model() -> Any:
+    """The installed model. Raises EmbeddingError."""
     # One thread: with two, BLAS threads wait for each other on a busy machine, and a query takes 215 ms instead of 8.
     # The limit applies only if threadpoolctl is installed.
     model = USE(threads=1)

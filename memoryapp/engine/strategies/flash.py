@@ -33,7 +33,7 @@ from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
 from memoryapp.engine.text.answers import Pick, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 _SHORT_CHARS = 8_000
 # Models refer in this way to a file of the running conversation, which has no number in the memory.
@@ -150,7 +150,7 @@ async def _finished(
         return fallen("max_tool_calls")
     if last.must_read:
         return fallen("protocol_violation")
-    picks = await apart(parse_answer, outcome.text, size=len(outcome.text))
+    picks = await in_thread_if_long(parse_answer, outcome.text, size=len(outcome.text))
     if picks is None:
         return fallen("parse_error")
     choice = _choice(picks, request, limits)

@@ -20,7 +20,7 @@ from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts.rerank import TOOL, TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lines import one_line, size_text, topic_text
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class TopicsTool:
     async def take(self, calls: Sequence[ToolCall]) -> None:
         """Reads all calls of a reply before any of them is answered; ``read_chars`` bounds them together."""
         self._requests = {
-            call.id: await apart(_understood, call, self._candidates, size=len(call.arguments)) for call in calls
+            call.id: await in_thread_if_long(_understood, call, self._candidates, size=len(call.arguments))
+            for call in calls
         }
         self.requested = joined(self.requested, *(request.wanted for request in self._requests.values()))
         self.unknown = joined(self.unknown, *(request.unknown for request in self._requests.values()))

@@ -126,7 +126,7 @@ def _steps(tier: str) -> list[Step]:
         Step("format", ("ruff", "format", "--check")),
         Step("lint", ("ruff", "check")),
         Step("templates", ("djlint", "templates", "--quiet")),
-        Step("types", ("mypy", "memoryapp", "rerankui", "client")),
+        Step("types", ("mypy", "memoryapp", "rerankui", "client", "tools")),
         Step("migrations", ("django", "makemigrations", "--check", "--dry-run"), {"DATABASE_URL": elsewhere}),
         Step("tests", (*tests, *_TIERS[tier])),
     ]

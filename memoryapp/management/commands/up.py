@@ -87,7 +87,7 @@ class Command(BaseCommand):
     def _prepare(self, with_demo: bool) -> None:
         try:
             startup.check_pooling()
-            startup.check_not_newer()
+            startup.check_version()
         except startup.UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from None
         if _has_unapplied_migrations():
@@ -97,8 +97,6 @@ class Command(BaseCommand):
         statics.collect()
         if with_demo:
             self._load_demo()
-        if demo.withdraw_superuser():
-            self._say("The demo account is no longer a superuser; it keeps the role admin.")
         connection.close()
 
     def _back_up(self) -> None:

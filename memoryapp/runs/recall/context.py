@@ -14,7 +14,7 @@ from memoryapp.engine.events import CandidatesFound, RunFinished, Selected
 from memoryapp.engine.kinds.values import ContextPart
 from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id, topic_number
 from memoryapp.engine.strategies import STRATEGIES
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 from memoryapp.runs.recall.request import RecallRequest
 
 
@@ -40,7 +40,7 @@ async def context_of(
         passages=await _passages(candidates, request.owner_id, pool) if by_passages else {},
     )
     makes = STRATEGIES[request.strategy].text_of(request.parameters.context)
-    text = await apart(makes, chosen, size=sum(topic.size_chars for topic in topics))
+    text = await in_thread_if_long(makes, chosen, size=sum(topic.size_chars for topic in topics))
     return assembled(
         profile=request.background.profile,
         inner_circle=request.background.inner_circle,

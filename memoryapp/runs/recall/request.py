@@ -16,7 +16,8 @@ from memoryapp.engine.parameters import Parameters
 from memoryapp.engine.prompts.prompt import PromptBook
 from memoryapp.engine.strategies.operators import TypedQuery, typed
 from memoryapp.engine.strategies.ports import StrategyRequest
-from memoryapp.search.index_cache import UNKNOWN, Version
+from memoryapp.search.index_cache import UNKNOWN
+from memoryapp.search.memory_index import Version
 
 
 @dataclass(frozen=True, slots=True)

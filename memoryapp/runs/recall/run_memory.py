@@ -26,12 +26,12 @@ from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
-from memoryapp.engine.threads import apart
+from memoryapp.engine.threads import in_thread_if_long
 from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.runs.recall.request import RecallRequest
-from memoryapp.search import index_cache, query_vectors, reranking, retrieval, search_cache
+from memoryapp.search import index_cache, reranking, retrieval, search_cache
 from memoryapp.search.similarity import Question
-from memoryapp.search.wording import Worded, word_query
+from memoryapp.search.wording import Worded, copy_vectors, storing_statements, word_query
 
 # Shares of the remaining seconds that the enricher, the query's vectors and the cross-encoder may take, so that enough
 # time is left to choose.
@@ -114,13 +114,13 @@ class RunMemory:
         """
         known = self.clients.index_cache.of(self.request.owner_id)
         if known and known.version == self.request.version:
-            return known.talk.authors
+            return known.origins.authors
         try:
             async with self.deadline.timeout(), self.clients.pool.connection() as connection:
                 index = await index_cache.current(connection, self.request.owner_id, self.clients.index_cache)
         except TimeoutError:
             raise SearchTimeout from None
-        return index.talk.authors
+        return index.origins.authors
 
     async def _replay(
         self, event: CandidatesFound, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE
@@ -130,7 +130,7 @@ class RunMemory:
         request = self.request
         self.sessions.update(event.sessions)
         if request.run_id and request.parent:
-            await query_vectors.copy(self.clients.pool, request.owner_id, source=request.parent, target=request.run_id)
+            await copy_vectors(self.clients.pool, request.owner_id, source=request.parent, target=request.run_id)
         return Found(event, request.replayed.baseline)
 
     async def _find(self, query: Worded, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Found:
@@ -166,7 +166,7 @@ class RunMemory:
                 asked,
                 clients.search_cache,
                 sizes=sizes,
-                keep=query_vectors.storing_statements(request.run_id, asked),
+                keep=storing_statements(request.run_id, asked),
                 index=clients.index_cache,
                 fusion=fusion,
             )
@@ -235,5 +235,5 @@ class RunMemory:
                 return RerankScores(scores.tolist(), encoder.model or type(encoder).__name__)
             except CrossEncoderError as error:
                 failure = str(error)
-        chances = await apart(answer_chances, query, texts, size=sum(map(len, texts)))
+        chances = await in_thread_if_long(answer_chances, query, texts, size=sum(map(len, texts)))
         return RerankScores(chances, failure=failure)

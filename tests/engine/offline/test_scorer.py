@@ -62,11 +62,9 @@ async def test_no_texts_are_no_vectors(embedder: OfflineEmbedder) -> None:
 
 
 @pytest.mark.slow
-async def test_many_callers_at_once_load_the_model_once_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = OfflineEmbedder()
+async def test_many_callers_at_once_load_the_model_once_and_agree() -> None:
     loaded: list[object] = []
-    load = sentence_encoder._load
-    monkeypatch.setattr(sentence_encoder, "_load", lambda: loaded.append(1) or load())
+    fresh = OfflineEmbedder(lambda: loaded.append(1) or sentence_encoder.load_model())
     vectors = await asyncio.gather(*(fresh.embed(["колено"]) for _ in range(5)))
     assert all(np.allclose(vector, vectors[0], atol=1e-5) for vector in vectors)
     assert len(loaded) == 1
@@ -99,12 +97,11 @@ async def test_who_gave_up_waiting_keeps_nobody_else_from_their_vectors(embedder
     assert [type(answer) for answer in answers] == [np.ndarray, asyncio.CancelledError, np.ndarray, np.ndarray]
 
 
-async def test_a_model_that_cannot_be_loaded_is_reported_to_all_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_cannot_be_loaded_is_reported_to_all_callers() -> None:
     def broken() -> None:
         raise EmbeddingError("The embedded model's files cannot be read.")
 
-    monkeypatch.setattr(sentence_encoder, "_load", broken)
-    fresh = OfflineEmbedder()
+    fresh = OfflineEmbedder(broken)
     answers = await asyncio.gather(*(fresh.embed(["колено"] * 20) for _ in range(3)), return_exceptions=True)
     assert [str(answer) for answer in answers] == ["The embedded model's files cannot be read."] * 3
 

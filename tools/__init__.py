@@ -1,0 +1,1 @@
+"""What developers run in a checkout; no part of the program that is installed."""
