@@ -120,10 +120,9 @@ def restore(source: Path) -> Manifest:
             _unpack(archive, members)
             _fill(archive)
         except BaseException:
-            _remove_files()
+            _take_back()
             raise
-        finally:
-            marker.unlink()
+        marker.unlink()
     return manifest
 
 
@@ -146,6 +145,15 @@ def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with archive.open(name) as packed, path.open("wb") as file:
             shutil.copyfileobj(packed, file, _PIECE)
+
+
+def _take_back() -> None:
+    """Removes what was unpacked, unless the database was filled at the last moment. If this fails, the marker stays,
+    and the next restore does it."""
+    _await_others()
+    if not connection.introspection.table_names():
+        _remove_files()
+    (Path(settings.DATA_DIR) / _RESTORING).unlink()
 
 
 def _remove_files() -> None:

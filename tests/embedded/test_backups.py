@@ -100,6 +100,7 @@ def test_a_restore_waits_for_what_a_killed_one_began_on_the_server(stack: Stack,
             asking = "SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_restore%'"
             wait_for(lambda: watching.execute(asking).rowcount)
             killed.execute("COMMIT")
+            killed.close()
         assert "has tables already" in done.result().stderr
     assert (data / "files" / "picture").exists()
 
