@@ -1,16 +1,16 @@
 """Notes: remarks of events, stored as codes with values and put into words where they are shown.
 
-The words here are English: programs read them in the ``note`` of an event, models read them in answers to tool calls.
-Pages have their own words in the reader's language.
+Programs read the English words in the ``note`` of an event, models read them in answers to tool calls. The same texts
+are keys of the catalogue, from which pages take them in the reader's language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_INSTEAD: Mapping[str, str] = {
+INSTEAD: Mapping[str, str] = {
     "nothing": "nothing was chosen",
     "requested": "the first topics it asked for stand in",
     "nearest": "the nearest topics by vector stand in",
@@ -181,18 +181,20 @@ Notes = tuple[Note, ...]
 
 def english(notes: Sequence[Note]) -> str:
     """The notes as sentences; an unknown code is shown as it is."""
-    return " ".join(_sentence(note) for note in notes)
+    return " ".join(sentence(note) for note in notes)
 
 
-def _sentence(note: Note) -> str:
+def sentence(note: Note, say: Callable[[str], str] = str) -> str:
+    """The note as a sentence; ``say`` puts an English text, which is to be filled with the values, in other words."""
     if note.code not in ENGLISH:
         return note.code
-    return ENGLISH[note.code].format_map({name: _words(name, value) for name, value in note.values.items()})
+    values = {name: _words(name, value, say) for name, value in note.values.items()}
+    return say(ENGLISH[note.code]).format_map(values)
 
 
-def _words(name: str, value: Any) -> Any:
+def _words(name: str, value: Any, say: Callable[[str], str]) -> Any:
     if name == "instead":
-        return _INSTEAD.get(value, value)
+        return say(INSTEAD[value]) if value in INSTEAD else value
     if name == "quoted":
         return f": {value}" if value else ""
     listed = ", ".join(value) if isinstance(value, list) else value

@@ -6,6 +6,7 @@ Rooms are the packages and modules of ``memoryapp``. They are arranged in storey
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -92,6 +93,7 @@ ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20
 # Django wants a module for each command; their list is their help text.
 COMMANDS = "memoryapp/management/commands"
+SWAPS = re.compile(r"\bswap\(")
 
 
 @cache
@@ -169,6 +171,13 @@ def test_each_room_imports_from_lower_storeys_alone() -> None:
         if storey[there] >= storey[here]
     }
     assert sorted(guilty) == []
+
+
+def test_topics_are_changed_through_curation_alone() -> None:
+    paths = (*modules("memoryapp"), *modules("rerankui"))
+    writing = {dotted(path) for path in paths if SWAPS.search(path.read_text(encoding="utf-8"))}
+    outside = {name for name in writing if not name.startswith("memoryapp.curation.")}
+    assert outside == {"memoryapp.ingestion.topics"}
 
 
 def test_the_scanner_imports_nothing_of_the_erasure_that_it_checks() -> None:

@@ -10,12 +10,18 @@ from pathlib import Path
 import polib
 from django.utils.translation.template import templatize
 
+from memoryapp.engine.notes import ENGLISH, INSTEAD
+from rerankui.run.notes import FOR_PEOPLE
 from tests.house.test_architecture import ROOT, modules, tree
 
 CATALOGUE = ROOT / "rerankui/locale/ru/LC_MESSAGES/django.po"
 WITH_CONTEXT = {"pgettext", "npgettext"}
 FUNCTIONS = {"_", "gettext", "gettext_noop", "ngettext", *WITH_CONTEXT}
 CALL = re.compile(r"\b(_|gettext|ngettext|pgettext|npgettext)\((?=u?['\"])")
+
+
+# Notes are written in English where they are made, and translated where pages show them.
+NOTES = [*INSTEAD.values(), *(text for code, text in ENGLISH.items() if code not in FOR_PEOPLE)]
 
 
 def text_of(function: str, arguments: Sequence[ast.expr]) -> tuple[str, str] | None:
@@ -57,5 +63,8 @@ def test_the_catalogue_holds_the_texts_of_the_sources_and_no_others() -> None:
     python = [*modules("memoryapp"), *modules("rerankui")]
     found = [each for path in python for each in in_module(path)]
     found += [each for path in (ROOT / "templates").rglob("*.html") for each in in_template(path)]
+    found += [
+        ("", text) for text in (*INSTEAD.values(), *(ENGLISH[code] for code in ENGLISH.keys() - FOR_PEOPLE.keys()))
+    ]
     entries = {(entry.msgctxt or "", entry.msgid) for entry in polib.pofile(str(CATALOGUE))}
     assert sorted({each for each in found if each} ^ entries) == []

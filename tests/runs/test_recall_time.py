@@ -174,7 +174,7 @@ async def all_returned(pool: AsyncConnectionPool) -> None:
             await asyncio.sleep(0.01)
 
 
-CALLS = {name: ("embed", *strategy.prompts) for name, strategy in STRATEGIES.items()}
+CALLS = {name: ("embed", *(prompt.name for prompt in strategy.prompts)) for name, strategy in STRATEGIES.items()}
 HANGING = [
     pytest.param(name, frozenset(hanging), id=f"{name}-{'+'.join(hanging)}")
     for name, calls in CALLS.items()
