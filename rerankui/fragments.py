@@ -10,14 +10,22 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Any
 from uuid import UUID
 
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, TurnStarted
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    QueryEnriched,
+    RunFinished,
+    RunStarted,
+    TurnStarted,
+)
+from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
@@ -26,15 +34,18 @@ from memoryapp.runs import following
 from memoryapp.runs.following import StoredEvent
 from memoryapp.runs.recall_document import handed_over
 from memoryapp.runs.recording import totals_of
+from rerankui.pages import PageContext
 from rerankui.run.activity import RunActivity, activity_after, turn_of
-from rerankui.run.context_parts import context_parts
-from rerankui.run.delivered import delivered_view
+from rerankui.run.context_parts import ContextParts, context_parts
+from rerankui.run.delivered import DeliveredView, delivered_view
 from rerankui.run.foreign import missing
-from rerankui.run.fork import NO_FORKS, forks_of
+from rerankui.run.fork import NO_FORKS, Forks, forks_of
 from rerankui.run.legend import offered
-from rerankui.run.outcomes import outcome
-from rerankui.run.result import result_of
-from rerankui.run.waterfall import axis, milliseconds
+from rerankui.run.outcomes import Outcome, outcome
+from rerankui.run.result import Result, result_of
+from rerankui.run.waterfall import WaterfallAxis, axis, milliseconds
+
+_LANES = ("candidates", "turns", "result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +153,57 @@ def states(views: Iterable[EventView]) -> dict[str, str]:
     return folded
 
 
-def run_context(
+@dataclass(frozen=True, slots=True)
+class RunPage(PageContext):
+    """What a run's page and its parts show, in the reader's language, as the run was after the event ``step``.
+
+    ``at`` or ``and_at`` ends the addresses of its parts, ``progress`` is what the model has said since the last event.
+    ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of.
+    """
+
+    run: Run
+    views: Sequence[EventView]
+    lanes: Mapping[str, Sequence[EventView]]
+    last: int
+    step: int
+    at: str
+    and_at: str
+    by_similarity: bool
+    states: Mapping[str, str]
+    candidates: Mapping[str, Candidate]
+    found: CandidatesFound | None
+    finished: RunFinished | None
+    offered: int
+    result: Result | None
+    outcome: Outcome | None
+    context_parts: ContextParts | None
+    delivered: DeliveredView | None
+    progress: RunProgress | None
+    missing: Sequence[str]
+    forks: Forks
+    totals: Totals
+    has_asked: bool
+    model: str
+    axis: WaterfallAxis
+    activity: RunActivity
+    playhead: int
+    is_live: bool
+    opened: str
+    run_started: RunStarted | None
+    query_enriched: QueryEnriched | None
+
+
+def run_page(
     run: Run,
     stored: Sequence[StoredEvent],
     *,
     step: int | None = None,
     progress: RunProgress | None = None,
     talk: Mapping[int, Message] | None = None,
-) -> dict[str, Any]:
-    """Everything the run's partials need, in the reader's language.
+) -> RunPage:
+    """The run as it was after the event ``step``; without it, as it is now.
 
-    ``step`` shows the run as it was after that event, and ``at`` or ``and_at`` ends the addresses of its parts;
-    ``progress`` is what the model has said since the last one.
     A run of a file has its messages in ``talk``; then nothing is read from the database.
-    ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of.
     """
     last = stored[-1].seq if stored else 0
     step = min(max(step, 1), last) if step is not None and last else last
@@ -164,39 +212,39 @@ def run_context(
     events = [item.event for item in stored]
     outline = Outline.of(events)
     found, finished = outline.found, outline.finished
-    candidates = _by_id(found)
-    totals = totals_of(events)
-    return {
-        "run": run,
-        "views": views,
-        "lanes": {lane: [view for view in views if view.lane == lane] for lane in ("candidates", "turns", "result")},
-        "last": last,
-        "step": step,
-        "at": f"?step={step}" if step < last else "",
-        "by_similarity": by_similarity(run),
-        "and_at": f"&step={step}" if step < last else "",
-        "states": states(view for view in views if not view.is_ahead),
-        "candidates": candidates,
-        "found": found,
-        "finished": finished,
-        "offered": offered(found, finished),
-        "result": result_of(run, finished, candidates, _items(found), talk),
-        "outcome": outcome(events),
-        "context_parts": context_parts(finished, handed_over(run)),
-        "delivered": delivered_view(run, finished) if talk is None else None,
-        "progress": progress if progress and _is_going_on(progress, events) else None,
-        "missing": missing(run, events),
-        "forks": forks_of(run) if talk is None else NO_FORKS,
-        "totals": totals,
-        "has_asked": totals.input_tokens > 0 or any(isinstance(event, TurnStarted | ModelReplied) for event in events),
-        "model": outline.started.model if outline.started else "",
-        "axis": axis(stored, timezone.now()),
-        "activity": shown.activity if shown else activity_after(None),
-        "playhead": shown.offset_ms if shown else 0,
-        "is_live": finished is None,
-        "opened": "result" if finished and step == last else "turns",
-        **{event.kind: event for event in events if event.kind in ("run_started", "query_enriched")},
-    }
+    candidates, totals = _by_id(found), totals_of(events)
+    return RunPage(
+        run=run,
+        views=views,
+        lanes={lane: [view for view in views if view.lane == lane] for lane in _LANES},
+        last=last,
+        step=step,
+        at=f"?step={step}" if step < last else "",
+        and_at=f"&step={step}" if step < last else "",
+        by_similarity=by_similarity(run),
+        states=states(view for view in views if not view.is_ahead),
+        candidates=candidates,
+        found=found,
+        finished=finished,
+        offered=offered(found, finished),
+        result=result_of(run, finished, candidates, _items(found), talk),
+        outcome=outcome(events),
+        context_parts=context_parts(finished, handed_over(run)),
+        delivered=delivered_view(run, finished) if talk is None else None,
+        progress=progress if progress and _is_going_on(progress, events) else None,
+        missing=missing(run, events),
+        forks=forks_of(run) if talk is None else NO_FORKS,
+        totals=totals,
+        has_asked=totals.input_tokens > 0 or any(isinstance(event, TurnStarted | ModelReplied) for event in events),
+        model=outline.started.model if outline.started else "",
+        axis=axis(stored, timezone.now()),
+        activity=shown.activity if shown else activity_after(None),
+        playhead=shown.offset_ms if shown else 0,
+        is_live=finished is None,
+        opened="result" if finished and step == last else "turns",
+        run_started=outline.started,
+        query_enriched=outline.enriched,
+    )
 
 
 def _by_id(found: CandidatesFound | None) -> dict[str, Candidate]:
@@ -214,9 +262,9 @@ def _is_going_on(progress: RunProgress, events: Sequence[Event]) -> bool:
     return progress.turn > max((event.turn for event in events if isinstance(event, ModelReplied)), default=0)
 
 
-def run_section(context: Mapping[str, Any], *, swapped: bool = False) -> str:
+def run_section(page: RunPage, *, swapped: bool = False) -> str:
     """The whole run; ``swapped`` marks it to replace the one on the page."""
-    return render_to_string("partials/runs/run.html", {**context, "swapped": swapped})
+    return render_to_string("partials/runs/run.html", page.names(swapped=swapped))
 
 
 def progress_of(run_id: UUID) -> RunProgress | None:
@@ -234,11 +282,11 @@ def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> Soc
             spoken = {"progress": newest.progress, "swapped": True}
             return SocketFrame(render_to_string("partials/runs/run_speaking.html", spoken), newest.seen, finished=False)
         run = Run.objects.select_related("owner").get(pk=run_id)
-        context = run_context(run, following.stored(run_id), progress=newest.progress)
+        page = run_page(run, following.stored(run_id), progress=newest.progress)
         # Late spans of another program change the events before them, too.
         is_whole = seen.last < 0 or run.is_foreign
-        html = run_section(context, swapped=True) if is_whole else _appended(context, seen.last)
-    return SocketFrame(html, Seen(context["last"], newest.seen.spoken_at), not context["is_live"])
+        html = run_section(page, swapped=True) if is_whole else _appended(page, seen.last)
+    return SocketFrame(html, Seen(page.last, newest.seen.spoken_at), not page.is_live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +307,6 @@ def look(run_id: UUID, seen: Seen) -> Newest:
     return Newest(now, progress, kind == RunFinished.kind)
 
 
-def _appended(context: Mapping[str, Any], after: int) -> str:
-    new = [view for view in context["views"] if view.seq > after]
-    return render_to_string("partials/runs/run_frame.html", {**context, "new": new})
+def _appended(page: RunPage, after: int) -> str:
+    new = [view for view in page.views if view.seq > after]
+    return render_to_string("partials/runs/run_frame.html", page.names(new=new))

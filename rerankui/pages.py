@@ -7,7 +7,7 @@ the address carries it as ``after`` or ``before``. A cursor nobody can read show
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
@@ -22,6 +22,15 @@ from rerankui.access import Request
 PAGE_SIZE = 50
 
 Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """What the template of one page may name: the fields. ``tests/house/test_contexts.py`` compares both."""
+
+    def names(self, **more: Any) -> dict[str, Any]:
+        """The context as Django's templates take it, with ``more`` of a single part."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | more
 
 
 @dataclass(frozen=True, slots=True)

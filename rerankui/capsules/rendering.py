@@ -27,6 +27,7 @@ from memoryapp.engine.memory import parse_item_id
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.models import ChatUser, Message, Run
 from rerankui import fragments
+from rerankui.fragments import RunPage
 from rerankui.run.result import segments
 
 STYLES = ("tabler.min", "app", "narrow", "run", "run-narrow", "agent", "why-not", "touch", "capsule")
@@ -51,10 +52,10 @@ def page(capsule: Capsule, *, is_foreign: bool = False) -> str:
     run = _run(capsule)
     talks = {id: [_message(each) for each in talk] for id, talk in capsule.talks.items()}
     by_number = {message.pk: message for talk in talks.values() for message in talk}
-    context = fragments.run_context(run, list(capsule.events), talk=by_number)
-    shown = [id for id, talk in talks.items() if talk and id in context["candidates"]]
-    parts = [_stripped(fragments.run_section(context), shown)]
-    parts += [_talk(context, id, talks[id]) for id in shown]
+    shown_run = fragments.run_page(run, list(capsule.events), talk=by_number)
+    shown = [id for id, talk in talks.items() if talk and id in shown_run.candidates]
+    parts = [_stripped(fragments.run_section(shown_run), shown)]
+    parts += [_talk(shown_run, id, talks[id]) for id in shown]
     body = "".join(parts)
     icons = _icons(body)
     styles, scripts = [mark_safe(_style(name)) for name in STYLES], [mark_safe(_script(name)) for name in SCRIPTS]
@@ -112,17 +113,17 @@ def _message(each: CapsuleMessage) -> Message:
     return Message(pk=each.number, role=each.role, author=each.author, sent_at=each.sent_at, text=each.text)
 
 
-def _talk(context: Mapping[str, Any], id: str, talk: list[Message]) -> str:
+def _talk(page: RunPage, id: str, talk: list[Message]) -> str:
     """What a preview of the topic shows, under an address of its own."""
-    selected = next((each for each in context["finished"].selected if each.id == id), None)
+    selected = next((each for each in page.finished.selected if each.id == id), None) if page.finished else None
     pieces = selected.excerpt if selected else ()
     shown = render_to_string(
         "partials/runs/run_topic.html",
         {
-            "run": context["run"],
-            "candidate": context["candidates"][id],
+            "run": page.run,
+            "candidate": page.candidates[id],
             "selected": selected,
-            "state": context["states"].get(id, ""),
+            "state": page.states.get(id, ""),
             "marked_messages": [
                 (message, segments(message.text, [piece for piece in pieces if piece.message == message.pk]))
                 for message in talk

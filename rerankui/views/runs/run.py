@@ -23,23 +23,19 @@ from rerankui.access import Request, operator_of, requires, run_or_404
 @requires(Role.VIEWER)
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = run_or_404(request, pk)
-    context = fragments.run_context(
+    page = fragments.run_page(
         found,
         following.stored(pk),
         step=fragments.step_of(request.GET.get("step", "")),
         progress=None if found.is_finished else fragments.progress_of(pk),
     )
-    return render(
-        request,
-        "pages/runs/run.html",
-        {
-            **context,
-            "section": fragments.run_section(context),
-            "memory": found.owner,
-            "language": get_language(),
-            "may_stop": context["is_live"] and operator_of(request).may(Role.DEBUGGER),
-        },
+    context = page.names(
+        section=fragments.run_section(page),
+        memory=found.owner,
+        language=get_language(),
+        may_stop=page.is_live and operator_of(request).may(Role.DEBUGGER),
     )
+    return render(request, "pages/runs/run.html", context)
 
 
 @require_safe

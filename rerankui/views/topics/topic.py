@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -16,15 +16,16 @@ from memoryapp.browsing.neighbours import neighbours
 from memoryapp.browsing.topic_runs import topic_runs
 from memoryapp.engine.memory import topic_id
 from memoryapp.history import Narrowing
-from memoryapp.models import Artifact, Fact, Message, Role, Topic, TopicEdit
+from memoryapp.models import Artifact, Fact, Message, Role, Topic
 from memoryapp.search.profiles import serving_profile
 from rerankui.access import Request, operator_of, topic_or_404
 from rerankui.curation.entry_views import entry_views
 from rerankui.pages import Page, page_around, page_of, show
-from rerankui.past.topic import not_then, topic_then
 from rerankui.text.minimap import marks
 from rerankui.text.prose import headline, says_more
 from rerankui.text.talk import talk_of
+from rerankui.views.topics.topic_page import RowChanges, TopicPage, TopicTalk, maker
+from rerankui.views.topics.topic_then import not_then, topic_then
 from rerankui.web.moment import moment_of
 
 MESSAGES_SHOWN = 150
@@ -39,40 +40,43 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     if cast(Request, request).htmx.target == "vector-state":
         return _vector_state(request, shown)
     if moment := moment_of(request):
-        return topic_then(request, shown, moment, _talk_context(request, shown))
-    former = curation.former(shown)
-    context: dict[str, Any] = {
-        **_talk_context(request, shown),
-        "may_curate": _may_curate(request, shown),
-        "may_erase": operator_of(request).may(Role.ADMIN),
-        **_history(request, shown),
-        "lineage": curation.lineage(shown),
-        "successors": [] if shown.is_live else curation.successor_topics(shown),
-        "has_vector": has_vector(shown, serving_profile()),
-        "neighbours": neighbours(shown),
-        "seen": topic_runs(shown, former),
-        "facts": _facts(shown, former),
-        "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
-    }
-    made_by = _maker(context["lineage"])
-    context |= {"made_by": made_by, "made_again": made_by is not None and curation.is_again(made_by)}
-    return render(request, "pages/topics/topic.html", context)
+        return topic_then(request, shown, moment, _talk(request, shown))
+    return render(request, "pages/topics/topic.html", _topic_page(request, shown).names())
 
 
-def _talk_context(request: HttpRequest, topic: Topic) -> dict[str, Any]:
-    """What the topic says: its summary and a page of its messages, which are the same at every moment."""
+def _topic_page(request: HttpRequest, topic: Topic) -> TopicPage:
+    former, lineage = curation.former(topic), curation.lineage(topic)
+    made_by = maker(lineage)
+    return TopicPage(
+        said=_talk(request, topic),
+        history=_changes(request, topic),
+        lineage=lineage,
+        seen=topic_runs(topic, former),
+        facts=_facts(topic, former),
+        artifacts=Artifact.objects.filter(owner=topic.owner, message__topicmessage__topic=topic)[:20],
+        made_by=made_by,
+        made_again=made_by is not None and curation.is_again(made_by),
+        successors=[] if topic.is_live else curation.successor_topics(topic),
+        has_vector=has_vector(topic, serving_profile()),
+        neighbours=neighbours(topic),
+        may_curate=_may_curate(request, topic),
+        may_erase=operator_of(request).may(Role.ADMIN),
+    )
+
+
+def _talk(request: HttpRequest, topic: Topic) -> TopicTalk:
     here, title = _number(request.GET.get("at", "")), headline(topic.summary)
     page = _page(request, topic, here)
-    return {
-        "owner": topic.owner,
-        "topic": topic,
-        "title": title,
-        "has_more": says_more(topic.summary, title),
-        "page": page,
-        "place": _place(topic, page.rows),
-        "talk": talk_of(page.rows, here=here),
-        "minimap": marks(topic, page.rows),
-    }
+    return TopicTalk(
+        owner=topic.owner,
+        topic=topic,
+        title=title,
+        has_more=says_more(topic.summary, title),
+        page=page,
+        place=_place(topic, page.rows),
+        talk=talk_of(page.rows, here=here),
+        minimap=marks(topic, page.rows),
+    )
 
 
 def _may_curate(request: HttpRequest, topic: Topic) -> bool:
@@ -97,15 +101,11 @@ def _facts(topic: Topic, former: Sequence[int]) -> QuerySet[Fact]:
     )
 
 
-def _history(request: HttpRequest, topic: Topic) -> dict[str, Any]:
+def _changes(request: HttpRequest, topic: Topic) -> RowChanges:
     """The topic's last changes, each with its way back, as beside a person or a fact."""
     found = history.page(topic.owner, Narrowing(noun="topic", number=topic.pk), EDITS_SHOWN)
-    return {
-        "changes": entry_views(found.entries),
-        "has_older": found.has_after,
-        "row_id": topic_id(topic.pk),
-        "may_change": operator_of(request).may(Role.CURATOR),
-    }
+    may_change = operator_of(request).may(Role.CURATOR)
+    return RowChanges(entry_views(found.entries), found.has_after, topic_id(topic.pk), may_change)
 
 
 def _vector_state(request: HttpRequest, topic: Topic) -> HttpResponse:
@@ -129,12 +129,6 @@ def _place(topic: Topic, rows: Sequence[Message]) -> int:
     first = rows[0]
     earlier = Q(sent_at__lt=first.sent_at) | Q(sent_at=first.sent_at, pk__lt=first.pk)
     return _messages(topic).filter(earlier).count()
-
-
-def _maker(lineage: curation.Lineage) -> TopicEdit | None:
-    """The edit that the topic lives by, when a way leads back from it."""
-    last = lineage.edits[0] if lineage.edits else None
-    return last if last and last.kind != TopicEdit.Kind.ARCHIVE else None
 
 
 @require_safe

@@ -14,9 +14,9 @@ from memoryapp.curation.blame import MOST_STEPS, SummaryVersion, TopicStep
 from memoryapp.models import Message
 from rerankui.access import topic_or_404
 from rerankui.pages import page_of
-from rerankui.past.topic import not_then
 from rerankui.text.differences import Difference, difference
 from rerankui.text.prose import headline
+from rerankui.views.topics.topic_then import not_then
 from rerankui.web.moment import moment_of
 
 MESSAGES_SHOWN = 150

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,9 +11,10 @@ from memoryapp import curation, past
 from memoryapp.browsing.topic_runs import topic_runs
 from memoryapp.engine.memory import topic_id
 from memoryapp.history import Narrowing
-from memoryapp.models import Artifact, EditedTopic, Fact, KnowledgeEdit, Topic, TopicEdit
+from memoryapp.models import Artifact, EditedTopic, Fact, KnowledgeEdit, Topic
 from rerankui.past.absence import absent
 from rerankui.past.changes import changes_then
+from rerankui.views.topics.topic_page import RowChanges, TopicPage, TopicTalk, maker
 
 FEW = 20
 EDITS_SHOWN = 12
@@ -33,27 +33,24 @@ def not_then(request: HttpRequest, topic: Topic, moment: datetime) -> HttpRespon
     return None
 
 
-def topic_then(request: HttpRequest, topic: Topic, moment: datetime, talk: dict[str, Any]) -> HttpResponse:
+def topic_then(request: HttpRequest, topic: Topic, moment: datetime, talk: TopicTalk) -> HttpResponse:
     if missing := not_then(request, topic, moment):
         return missing
     former, lineage = curation.former(topic), curation.lineage(topic, until=moment)
-    made_by = lineage.edits[0] if lineage.edits else None
-    context = {
-        **talk,
-        "is_past": True,
-        "has_vector": True,
-        "seen": topic_runs(topic, former, until=moment),
-        "facts": _facts(topic, former, moment),
-        "artifacts": Artifact.objects.filter(
-            owner=topic.owner, message__topicmessage__topic=topic, created_at__lte=moment
-        )[:FEW],
-        **changes_then(topic.owner, Narrowing(noun="topic", number=topic.pk), moment, EDITS_SHOWN),
-        "row_id": topic_id(topic.pk),
-        "lineage": lineage,
-        "made_by": made_by if made_by and made_by.kind != TopicEdit.Kind.ARCHIVE else None,
-        "made_again": made_by is not None and curation.is_again(made_by),
-    }
-    return render(request, "pages/topics/topic.html", context)
+    made_by, files = maker(lineage), Artifact.objects.filter(owner=topic.owner, message__topicmessage__topic=topic)
+    changes = changes_then(topic.owner, Narrowing(noun="topic", number=topic.pk), moment, EDITS_SHOWN)
+    page = TopicPage(
+        said=talk,
+        history=RowChanges(**changes, row_id=topic_id(topic.pk)),
+        lineage=lineage,
+        seen=topic_runs(topic, former, until=moment),
+        facts=_facts(topic, former, moment),
+        artifacts=files.filter(created_at__lte=moment)[:FEW],
+        made_by=made_by,
+        made_again=made_by is not None and curation.is_again(made_by),
+        is_past=True,
+    )
+    return render(request, "pages/topics/topic.html", page.names())
 
 
 def _facts(topic: Topic, former: tuple[int, ...], moment: datetime) -> list[Fact]:
