@@ -97,6 +97,10 @@ class _CommandLine(ManagementUtility):
         """Returns a command of this program without Django's checks: they examine the code, and import every page for
         it, which takes as long as the start of the command itself."""
         command = super().fetch_command(subcommand)
+        if subcommand in ("migrate", "up"):
+            from memoryapp.operations import whole_migrations  # noqa: PLC0415 Django is not set up before
+
+            whole_migrations.use()
         if subcommand in _OURS:
             command.requires_system_checks = []
         return command

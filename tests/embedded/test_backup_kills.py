@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -154,3 +154,22 @@ def test_an_upgrade_goes_on_after_its_backup(earlier: Ended, tmp_path: Path, poi
         assert not list((data / "backups").glob(".before-*")), taken[-1]
         await_end(paths.cluster(data))
         shutil.rmtree(data)
+
+
+def test_a_migration_is_recorded_with_what_it_made(ended: Ended, tmp_path: Path) -> None:
+    """Killed before a migration is recorded whose foreign keys come last, it is made again as a whole."""
+    first = ended.copied(tmp_path / "first")
+    assert ended.run(first, "migrate", "memoryapp", "0001").returncode == 0
+    await_end(paths.cluster(first))
+    older = replace(ended, data=first)
+
+    def migrated(last: int) -> tuple[Path, list[str]]:
+        data = older.copied(tmp_path / f"data{last}")
+        return data, older.killed(last, data, data, "migrate")
+
+    _, steps = migrated(0)
+    recorded = next(place for place, step in enumerate(steps, 1) if step.startswith('INSERT INTO "django_migrations"'))
+    assert any(step.startswith("CREATE TABLE") for step in steps[:recorded])
+    data, _ = migrated(recorded)
+    again = older.run(data, "migrate")
+    assert again.returncode == 0, again.stderr
