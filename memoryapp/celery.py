@@ -179,7 +179,7 @@ def _refuse_unusable_database(**_: Any) -> None:
 
 
 def _begin_telemetry(**_: Any) -> None:
-    from memoryapp.telemetry import ended  # noqa: PLC0415 it has models, which are loaded after this module
+    from memoryapp.outgoing.telemetry import ended  # noqa: PLC0415 it has models, which are loaded after this module
 
     ended.begin()
 

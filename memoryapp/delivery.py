@@ -24,7 +24,7 @@ from memoryapp.engine.strategies.react.verifying import SUPPORTED
 from memoryapp.engine.text.lexical import fold, words
 from memoryapp.engine.text.sentences import sentences
 from memoryapp.models import Run
-from memoryapp.runs import following
+from memoryapp.runs import followers
 from memoryapp.runs.recall_document import messages_of
 
 LONGEST = 100_000
@@ -81,7 +81,7 @@ def deliver(run: Run, text: str) -> Delivered:
     Raises DeliveryError for a run that has not ended and for an empty answer.
     """
     answer = storable(text).strip()[:LONGEST]
-    outline = Outline.of([item.event for item in following.stored(run.pk)])
+    outline = Outline.of([item.event for item in followers.stored(run.pk)])
     if outline.finished is None:
         raise DeliveryError(_("This run has not ended; send what the assistant said when it has."))
     if not answer:

@@ -22,7 +22,7 @@ from memoryapp import knowledge
 from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Run, RunEvent, Topic, TopicVector
 from memoryapp.models.user import Owned
-from memoryapp.runs.recording import finished_columns
+from memoryapp.runs.records import finished_columns
 
 MOST_A_KIND = 1000
 # Any part of a memory that is being erased may already be deleted.

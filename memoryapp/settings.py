@@ -16,7 +16,7 @@ from memoryapp import environment as env
 from memoryapp.embedded import paths
 from memoryapp.engine.parameters import Declaration, RerankParameters, declarations
 from memoryapp.engine.strategies.react.parameters import ReactParameters
-from memoryapp.outgoing import *  # noqa: F403 settings too
+from memoryapp.outgoing.settings import *  # noqa: F403 settings too
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = paths.data_dir()
@@ -71,8 +71,9 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "rerankui.urls"
 # Makes the HTML of a run in one file; the interface for programs answers it too.
-CAPSULE_PAGE = "rerankui.capsules.rendering.page"
+CAPSULE_PAGE = "rerankui.runs.capsule.page"
 ASGI_APPLICATION = "rerankui.asgi.application"
+ROOMS_WITH_TAGS = ("account", "curation", "history", "imports", "lists", "past", "pipeline", "runs")
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -80,12 +81,11 @@ TEMPLATES: list[dict[str, Any]] = [
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
-                "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
-                "django.template.context_processors.i18n",
+                *(f"django.template.context_processors.{name}" for name in ("request", "i18n")),
+                *("django.contrib.auth.context_processors.auth", "django.contrib.messages.context_processors.messages"),
                 "rerankui.frame.frame",
             ],
+            "libraries": {room: f"rerankui.{room}.tags" for room in ROOMS_WITH_TAGS},
         },
     },
 ]
@@ -174,7 +174,7 @@ LOGIN_ATTEMPTS_OF_ADDRESS = env.whole("LOGIN_ATTEMPTS_OF_ADDRESS", 50, least=1, 
 AXES_COOLOFF_TIME = timedelta(seconds=env.seconds("LOGIN_WAIT", "5m", least=1, most=86_400))
 AXES_HANDLER = "memoryapp.accounts.signing_in.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
-AXES_LOCKOUT_CALLABLE = "rerankui.views.account.session.locked_out"
+AXES_LOCKOUT_CALLABLE = "rerankui.account.session.locked_out"
 AXES_CLIENT_IP_CALLABLE = "memoryapp.accounts.client_address.address_of"
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False

@@ -17,11 +17,12 @@ from memoryapp import bulk, extraction
 from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.celery import sweep
 from memoryapp.evaluation import passes
+from memoryapp.evaluation.nights import alarms, judging, schedule
 from memoryapp.evaluation.questions import QuestionsError
 from memoryapp.models import Evaluation
-from memoryapp.nights import alarms, judging, schedule
 from memoryapp.operations.advisory_locks import lane
 from memoryapp.operations.outages import others_go_on
+from memoryapp.outgoing.webhooks import log, sending
 from memoryapp.pipeline.archive import archive_asked, archive_due
 from memoryapp.pipeline.artifacts import read_artifacts
 from memoryapp.pipeline.consolidate import consolidate_due, suggest_due
@@ -30,10 +31,9 @@ from memoryapp.pipeline.erase import erase_due, verify_asked
 from memoryapp.pipeline.extract import extract_due
 from memoryapp.pipeline.imports import clear_import_files, import_waiting
 from memoryapp.pipeline.recalls import execute_waiting_runs
-from memoryapp.runs import closing
+from memoryapp.runs import endings
 from memoryapp.runs.clients import open_clients
 from memoryapp.traces import ending
-from memoryapp.webhooks import log, sending
 
 FAILURES_KEPT = timedelta(days=90)
 BULK_SECONDS = 20.0
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 @sweep(every=5.0)
 def close_abandoned_runs() -> None:
     """Ends runs whose process was killed."""
-    closing.close_abandoned()
+    endings.close_abandoned()
 
 
 @sweep(every=10.0)

@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.events import KINDS, Event, ModelReplied, from_payload
 from memoryapp.models import AgentCall
-from memoryapp.runs.following import StoredEvent
-from rerankui.fragments import EventView, event_views
-from rerankui.run.activity import RunActivity, activity_after
-from rerankui.run.notes import error_words
-from rerankui.run.outcomes import SENTENCES
-from rerankui.run.waterfall import axis
+from memoryapp.runs.followers import StoredEvent
+from rerankui.runs.fragments import EventView, event_views
+from rerankui.runs.page.activity import RunActivity, activity_after
+from rerankui.runs.page.notes import error_words
+from rerankui.runs.page.outcomes import SENTENCES
+from rerankui.runs.page.waterfall import axis
 
 UNANSWERED: dict[str, Promise] = {
     **SENTENCES,

@@ -18,8 +18,8 @@ http = get_asgi_application()
 from memoryapp.embedded import watchdog  # noqa: E402
 from memoryapp.operations import startup  # noqa: E402
 from memoryapp.operations.database import in_thread  # noqa: E402
+from memoryapp.outgoing.telemetry import ended  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
-from memoryapp.telemetry import ended  # noqa: E402
 from rerankui.routing import sockets  # noqa: E402
 from rerankui.web import server_limits, socket_closes, uploads  # noqa: E402
 from rerankui.web.draining import draining  # noqa: E402

@@ -16,13 +16,13 @@ from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.prompt import PromptText
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
-from memoryapp.filter_lab import presets
-from memoryapp.filter_lab.presets import Preset
+from memoryapp.evaluation.filter_lab import presets
+from memoryapp.evaluation.filter_lab.presets import Preset
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import ParameterError, all_declarations, strategy_named, validate
 from memoryapp.search.profiles import serving_profile
-from rerankui.run.filter_words import LABELS
+from rerankui.runs.page.filter_words import LABELS
 
 SHOWN = {
     "candidates": _("Candidates shown"),

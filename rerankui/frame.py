@@ -15,8 +15,8 @@ from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp import demo
-from memoryapp.inbox import Waiting, waiting_in
 from memoryapp.models import ChatUser, Operator, Role
+from memoryapp.suggestions.inbox import Waiting, waiting_in
 from rerankui import toasts
 from rerankui.access import operator_for
 from rerankui.navigation import GROUPS, ON_A_PHONE, OVERVIEW, SECTIONS, TABS, Destination, section_of, tab_of

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp import chat_users
+from memoryapp.content import chat_users
 from memoryapp.models import ChatUser
 from memoryapp.models.user import SESSION_MESSAGES, SILENCE_SECONDS, TOPIC_MESSAGES
 

@@ -6,7 +6,7 @@ from channels.routing import URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.urls import path, re_path
 
-from rerankui.consumers import AnswerConsumer, RunConsumer
+from rerankui.runs.consumers import AnswerConsumer, RunConsumer
 
 websocket_urlpatterns = [
     path("ws/runs/<uuid:pk>/", RunConsumer.as_asgi(), name="run_socket"),

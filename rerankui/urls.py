@@ -4,37 +4,18 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.views import (
-    agents,
-    bulk,
-    clusters,
-    embedding,
-    erasure,
-    filter_lab,
-    find,
-    health,
-    inbox,
-    memory_settings,
-    messages,
-    operators,
-    overview,
-    pipeline,
-    quality,
-    review,
-    saved_views,
-    tokens,
-    work,
-)
-from rerankui.views.account import account, session
-from rerankui.views.ask import ask, recall
-from rerankui.views.compare import causes, compare, lab, several
-from rerankui.views.curation import change, merge, queue, resplit
-from rerankui.views.evaluations import evaluations, golden, nights, start
-from rerankui.views.history import history, undo
-from rerankui.views.imports import import_file, imports, memory_make
-from rerankui.views.knowledge import artifacts, extraction, facts, people, people_merge, row
-from rerankui.views.prompts import prompt_try, prompts
-from rerankui.views.runs import (
+from rerankui.account import account, operators, session, tokens
+from rerankui.ask import ask, recall
+from rerankui.compare.views import causes, compare, lab, several
+from rerankui.curation.views import change, clusters, merge, queue, resplit, review
+from rerankui.evaluations.views import evaluations, filter_lab, golden, nights, start
+from rerankui.history import history, undo
+from rerankui.imports import import_file, imports, memory_make
+from rerankui.knowledge import artifacts, extraction, facts, people, people_merge, row
+from rerankui.lists import quality, saved_views
+from rerankui.pipeline import pipeline, work
+from rerankui.prompts import prompt_try, prompts
+from rerankui.runs.views import (
     run,
     run_capsule,
     run_charts,
@@ -46,8 +27,9 @@ from rerankui.views.runs import (
     run_why_not,
     runs,
 )
-from rerankui.views.topics import topic, topic_blame, topic_map, topic_pick, topics
-from rerankui.views.webhooks import making, webhooks
+from rerankui.topics import bulk, topic, topic_blame, topic_map, topic_pick, topics
+from rerankui.views import agents, embedding, erasure, find, health, inbox, memory_settings, messages, overview
+from rerankui.webhooks import making, webhooks
 
 handler400 = "rerankui.web.malformed.bad_request"
 handler500 = "rerankui.web.unreachable.server_error"

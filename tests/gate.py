@@ -23,7 +23,13 @@ SUBJECTS = {
     "embedded": (*_STARTED, "memoryapp/migrations", "memoryapp/models", "deploy", "Dockerfile", "compose.yaml"),
     "processes": (
         *(*_STARTED, "memoryapp/tasks.py", "memoryapp/runs", "memoryapp/ingestion", "memoryapp/curation"),
-        *("memoryapp/extraction", "memoryapp/suggestions", "memoryapp/transfer", "memoryapp/webhooks", "memoryapp/api"),
+        *(
+            "memoryapp/extraction",
+            "memoryapp/suggestions",
+            "memoryapp/transfer",
+            "memoryapp/outgoing/webhooks",
+            "memoryapp/api",
+        ),
         *("memoryapp/migrations", "memoryapp/models", "memoryapp/engine/chat", "rerankui/web", "rerankui/asgi.py"),
         "tests/life",
     ),
@@ -31,7 +37,7 @@ SUBJECTS = {
         *(
             *_PROGRAM,
             "memoryapp/engine",
-            "memoryapp/clients.py",
+            "memoryapp/llm/clients.py",
             "memoryapp/api",
             "memoryapp/mcp_server",
             "memoryapp/items",

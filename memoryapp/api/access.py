@@ -12,11 +12,11 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from memoryapp import chat_users
 from memoryapp.accounts import tokens
 from memoryapp.accounts.rates import Allowances
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.content import chat_users
 from memoryapp.importers.record import clean
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.operations.database import in_thread

@@ -28,7 +28,7 @@ from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answer_document
-from memoryapp.runs.following import EventText, follow
+from memoryapp.runs.followers import EventText, follow
 from memoryapp.runs.parameters import own, validate
 from memoryapp.runs.runner import runner
 

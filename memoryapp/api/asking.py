@@ -22,7 +22,7 @@ from memoryapp.models import Run
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import all_declarations, strategy_for_new_run, validate
-from memoryapp.runs.replaying import ForkError
+from memoryapp.runs.replays import ForkError
 from memoryapp.runs.runner import runner
 
 RUNS_WAIT = 2

@@ -25,7 +25,7 @@ from django.urls import reverse
 from django.utils import timezone
 from ninja import Router
 
-from memoryapp import chat_users, delivery, environment
+from memoryapp import delivery, environment
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import TOKEN_HEADER, Scope, Token, grant_of, owner_named, owner_or_404
 from memoryapp.api.answers import described
@@ -37,13 +37,14 @@ from memoryapp.api.streams import unbuffered
 from memoryapp.assistant import keeping, provider
 from memoryapp.assistant.provider import Payer, ProviderFailed
 from memoryapp.assistant.talk import Asked, asked, with_context
+from memoryapp.content import chat_users
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.database import in_thread
-from memoryapp.runs import following, recall_document
+from memoryapp.runs import followers, recall_document
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.runner import runner
 
@@ -260,7 +261,7 @@ def _known_run(call: Call, owner: ChatUser, query: str) -> Run | None:
 
 
 def _context_of(run: Run) -> Recalled:
-    finished = Outline.of([item.event for item in following.stored(run.pk)]).finished
+    finished = Outline.of([item.event for item in followers.stored(run.pk)]).finished
     context = recall_document.document(run)["context"]
     return Recalled(delivery.recall_outcome(finished) if finished else "failed", run, context)
 

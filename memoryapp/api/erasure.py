@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from ninja import Router
 
-from memoryapp import chat_users, erasure, transfer
+from memoryapp import erasure, transfer
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
@@ -18,6 +18,7 @@ from memoryapp.api.shapes.erasure import ErasedAnswer
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
 from memoryapp.api.streams import EXPORT, FilePieces
+from memoryapp.content import chat_users
 from memoryapp.engine.memory import parse_item_id
 from memoryapp.erasure import Target
 from memoryapp.importers.record import clean

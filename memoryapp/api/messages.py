@@ -17,12 +17,12 @@ from typing import Any
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
-from memoryapp import chat_users
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.messages import MOST_A_CALL, AddedAnswer, MessagesBody, UnstoredErrorAnswer
+from memoryapp.content import chat_users
 from memoryapp.importers import reasons
 from memoryapp.importers.formats.assistants import openai_messages
 from memoryapp.importers.formats.memories.jsonl import conversation

@@ -23,7 +23,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.api.shapes.errors import CODES, RequestRefused
-from memoryapp.chat_users import BeingErased
+from memoryapp.content.chat_users import BeingErased
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.runs.parameters import ParameterError
 

@@ -34,7 +34,7 @@ from memoryapp.engine.outline import Outline
 from memoryapp.explain import WhyNotError, document_of, why_not
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
-from memoryapp.runs import following, recall_document
+from memoryapp.runs import followers, recall_document
 
 LARGEST_SEQ = 999_999_999
 
@@ -179,7 +179,7 @@ def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
         found = delivery.deliver(run, text)
     except delivery.DeliveryError as error:
         raise RequestRefused(422, str(error)) from None
-    ended = Outline.of([item.event for item in following.stored(run.pk)]).finished
+    ended = Outline.of([item.event for item in followers.stored(run.pk)]).finished
     return {
         "used": list(found.used),
         "unused": list(found.unused),

@@ -12,7 +12,7 @@ from django.http import StreamingHttpResponse
 
 from memoryapp.accounts.tokens import Grant
 from memoryapp.engine.events import KINDS
-from memoryapp.runs.following import EventText, follow, texts
+from memoryapp.runs.followers import EventText, follow, texts
 from memoryapp.runs.runner import runner
 
 _PIECE = 262_144

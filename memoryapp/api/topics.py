@@ -20,11 +20,11 @@ from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.shapes.topics import BlameAnswer, TopicAnswer, TopicsAnswer
+from memoryapp.content.reading import in_topics
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id, topic_id
 from memoryapp.engine.text.lines import CURRENT_TALK
 from memoryapp.models import Message, Topic
 from memoryapp.operations.database import in_thread
-from memoryapp.reading import in_topics
 from memoryapp.sessions.active import archived_as, session_with, title
 
 MOST_SUCCESSORS = 50

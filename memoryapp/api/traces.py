@@ -17,13 +17,13 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from memoryapp import chat_users
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_named, owner_or_404
 from memoryapp.api.answers import described
 from memoryapp.api.shapes.errors import CODES, RequestRefused
 from memoryapp.api.shapes.otlp import TracesAnswer
-from memoryapp.chat_users import BeingErased
+from memoryapp.content import chat_users
+from memoryapp.content.chat_users import BeingErased
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Trace
 from memoryapp.operations.database import in_thread

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from memoryapp import media
+from memoryapp.content import media
 from memoryapp.documents import reading
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem, MediaType

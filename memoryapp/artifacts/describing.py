@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memoryapp import prompt_versions
-from memoryapp.agent_calls import AgentCaller, OpenChat
 from memoryapp.documents.reading import Unreadable
 from memoryapp.engine.agents.describer import AGENT, Description, describe, described_so_far
 from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
 from memoryapp.engine.notes import Note
+from memoryapp.llm import prompt_versions
+from memoryapp.llm.agent_calls import AgentCaller, OpenChat
 from memoryapp.models import Artifact
 
 # Shorter than the claim on a file, so that no other worker claims it meanwhile.

@@ -18,9 +18,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memoryapp import media, work
+from memoryapp import work
 from memoryapp.artifacts import describing
 from memoryapp.artifacts.describing import Describer
+from memoryapp.content import media
 from memoryapp.documents import reading
 from memoryapp.documents.reading import Unreadable
 from memoryapp.engine.agents.ask import CutAnswer, UnreadableAnswer

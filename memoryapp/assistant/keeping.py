@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from memoryapp import chat_users, delivery
+from memoryapp import delivery
+from memoryapp.content import chat_users
 from memoryapp.engine.chat.completions import parse_reply
 from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.chat.refusals import document_in

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Length
 
-from memoryapp import clients
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.llm import clients
 from memoryapp.models import (
     Card,
     CardVector,

@@ -16,7 +16,7 @@ from memoryapp.curation import CurationError
 from memoryapp.engine.agents import archivist, merger, splitter
 from memoryapp.ingestion.forecast import CHARS_A_TOKEN, QUESTION_TOKENS, TIMES_EMBEDDED, price_of_token
 from memoryapp.models import BulkTopic, BulkWork, ChatUser, Topic, TopicEdit
-from memoryapp.proposals import is_model_connected
+from memoryapp.suggestions.proposals import is_model_connected
 
 MOST_TOPICS = 500
 Kind, State = BulkWork.Kind, BulkWork.State

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import curation, proposals
+from memoryapp import curation
 from memoryapp.curation import ChangeRequest, CurationError
 from memoryapp.curation.swapping import settled_by_hand
 from memoryapp.engine.embeddings import EmbeddingError
@@ -30,8 +30,9 @@ from memoryapp.models import (
     UnreadTopic,
 )
 from memoryapp.operations.waits import waiting
-from memoryapp.proposals import ProposalError
 from memoryapp.search import profiles
+from memoryapp.suggestions import proposals
+from memoryapp.suggestions.proposals import ProposalError
 
 MOST_TRIES = 3
 REST = timedelta(seconds=30)

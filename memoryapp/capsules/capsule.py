@@ -15,8 +15,8 @@ from memoryapp.engine.events import TopicsRead, from_payload, to_payload
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Message, Run, TopicMessage
-from memoryapp.runs import following
-from memoryapp.runs.following import StoredEvent
+from memoryapp.runs import followers
+from memoryapp.runs.followers import StoredEvent
 from memoryapp.runs.recall_document import session_messages
 
 FORMAT: Literal["mnemoscope-run"] = "mnemoscope-run"
@@ -58,7 +58,7 @@ class Capsule:
 
 def capsule_of(run: Run) -> Capsule:
     """The capsule of a finished run, in four queries. Raises CapsuleError while the run goes on."""
-    events = following.stored(run.pk)
+    events = followers.stored(run.pk)
     if Outline.of([item.event for item in events]).finished is None:
         raise CapsuleError(_("The run goes on; a file of it can be made when it has ended."))
     return Capsule(

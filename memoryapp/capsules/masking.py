@@ -18,7 +18,7 @@ import phonenumbers
 from memoryapp.capsules.capsule import Capsule
 from memoryapp.engine.events import from_payload, to_payload
 from memoryapp.models import ChatUser, Message, Person
-from memoryapp.runs.following import StoredEvent
+from memoryapp.runs.followers import StoredEvent
 
 DOT = "•"
 SHORTEST_NAME = 3

@@ -19,7 +19,6 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import prompt_versions
 from memoryapp.compare.comparison import ComparedTopic, CompareError, lined_up
 from memoryapp.compare.states import USED, RunStates, states_of_runs
 from memoryapp.engine.budget import Usage
@@ -29,9 +28,10 @@ from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.explain.why_not import searched_at_of
+from memoryapp.llm import prompt_versions
 from memoryapp.models import EditedTopic, Run, TopicEdit
 from memoryapp.runs import forks
-from memoryapp.runs.replaying import is_search_replayed
+from memoryapp.runs.replays import is_search_replayed
 
 When = Literal["then", "now"]
 Cause = Literal["none", "memory", "model", "either", "both", "luck", "failed", "unknown"]

@@ -16,7 +16,7 @@ from memoryapp.compare.lineages import Matter, lineages
 from memoryapp.compare.states import ABSENT, USED, RunStates, best, is_listed, states_of_runs
 from memoryapp.engine.events import from_payload
 from memoryapp.models import Run, RunEvent
-from memoryapp.runs.following import StoredEvent
+from memoryapp.runs.followers import StoredEvent
 
 MOST_RUNS = 200
 MOST_TOPICS = 500

@@ -25,8 +25,8 @@ from memoryapp.engine.prompts.rerank import RERANK
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.evaluation.bootstrap import Interval, interval
 from memoryapp.models import Prompt, Run
-from memoryapp.runs import forks, stopping
-from memoryapp.runs.replaying import is_search_replayed, labels
+from memoryapp.runs import forks, stops
+from memoryapp.runs.replays import is_search_replayed, labels
 
 # Of one kind at a time, and of all forks of a run that are shown.
 MOST_TIMES = 20
@@ -151,7 +151,7 @@ def repetitions(run: Run) -> list[Run]:
 
 def stop(run: Run, by: str) -> int:
     """Ends the repetitions that go on; returns how many."""
-    return sum(stopping.stop(fork.pk, by) for fork in repetitions(run) if not fork.is_finished)
+    return sum(stops.stop(fork.pk, by) for fork in repetitions(run) if not fork.is_finished)
 
 
 def position_bias(topics: Sequence[ComparedTopic], shuffled: Sequence[Run]) -> Interval | None:

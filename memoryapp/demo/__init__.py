@@ -23,7 +23,6 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from memoryapp.clients import embedder
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
@@ -31,6 +30,7 @@ from memoryapp.importers.record import message, moment
 from memoryapp.ingestion.archiving import PROGRAM
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
+from memoryapp.llm.clients import embedder
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Operator, Person, Role, Topic
 from memoryapp.search.vectors import embed_pending
 

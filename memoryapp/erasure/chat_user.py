@@ -21,7 +21,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Model, QuerySet
 from django.utils import timezone
 
-from memoryapp.chat_users import erased
+from memoryapp.content.chat_users import erased
 from memoryapp.erasure.deleting import FILES, by_table, delete_log_entries, delete_media
 from memoryapp.models import (
     Access,
@@ -46,7 +46,7 @@ from memoryapp.models import (
 )
 from memoryapp.models.user import Owned
 from memoryapp.operations import advisory_locks
-from memoryapp.webhooks.announcing import ERASURE_FINISHED, announce
+from memoryapp.outgoing.webhooks.announcing import ERASURE_FINISHED, announce
 
 ERASER = "erase"
 # Tables in the order of deletion, each with the tables that refer to it, and the number of rows in a transaction: a run

@@ -20,7 +20,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp.chat_users import erased
+from memoryapp.content.chat_users import erased
 from memoryapp.erasure import chat_user, files, marks, written
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_runs
 from memoryapp.erasure.cutting import Moved, cut
@@ -33,7 +33,7 @@ from memoryapp.erasure.written import strings
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.waits import lease_holds
-from memoryapp.webhooks.announcing import ERASURE_FINISHED, announce
+from memoryapp.outgoing.webhooks.announcing import ERASURE_FINISHED, announce
 
 MOST_MESSAGES = 5_000
 # No request waits longer for a model.

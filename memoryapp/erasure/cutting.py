@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from memoryapp.content.reading import content
 from memoryapp.curation.settling import settle
 from memoryapp.curation.summarising import opening
 from memoryapp.curation.swapping import lock_owner
@@ -42,7 +43,6 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.operations import advisory_locks
-from memoryapp.reading import content
 from memoryapp.sessions.passages import put_passages
 
 REWRITE = """

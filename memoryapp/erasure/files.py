@@ -14,10 +14,10 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import QuerySet
 
-from memoryapp import import_files
 from memoryapp.embedded import paths
 from memoryapp.erasure.marks import Marks
 from memoryapp.models import ImportFile
+from memoryapp.transfer import files
 
 _BLANK = b"*"
 
@@ -40,7 +40,7 @@ def discard_imports(owner: int) -> int:
     """
     rows = list(discardable(owner))
     for row in rows:
-        import_files.discard(row)
+        files.discard(row)
     return len(rows)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.utils.translation import gettext as _
 
+from memoryapp.content.reading import content
 from memoryapp.engine.context import passages_of
 from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
@@ -18,8 +19,7 @@ from memoryapp.evaluation.citations import cited
 from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError
 from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import ChatUser, Evaluation, Message, PassageMessage, Run
-from memoryapp.reading import content
-from memoryapp.runs import following, lifecycle, recall_document
+from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.parameters import strategy_named
 
@@ -80,7 +80,7 @@ class _Evidence:
 
 
 def _score(run: Run, question: LabelledQuestion, messages: Mapping[str, _Evidence], seconds: float) -> QuestionScore:
-    outline = Outline.of([item.event for item in following.stored(run.pk)])
+    outline = Outline.of([item.event for item in followers.stored(run.pk)])
     ranked = strategy_named(run.strategy).ranking.ids(outline)
     evidence = {messages[name].number for name in question.evidence}
     expected = {messages[name].number for name in question.citations}

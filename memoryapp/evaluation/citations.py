@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memoryapp.content.reading import content
 from memoryapp.engine.events import RunFinished, Selected
 from memoryapp.engine.memory import MessageContent, parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.text.excerpts import best_exchanges
 from memoryapp.engine.text.passages import exchanges
 from memoryapp.models import Message, Run, RunEvent
-from memoryapp.reading import content
 
 # About the length of a passage, so that a topic is cited by one exchange or a few short ones.
 EXCERPT_CHARS = 600

@@ -28,7 +28,7 @@ from memoryapp.explain.research import Research
 from memoryapp.explain.story import CHOSEN, SHOWN, Story, kind_of
 from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError, strategy_named
-from memoryapp.runs.replaying import ForkError, read_changes
+from memoryapp.runs.replays import ForkError, read_changes
 
 MOST = 3
 # Numbers of candidates are proposed in such steps.

@@ -13,7 +13,7 @@ from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.memory import document_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Run
-from memoryapp.runs import following
+from memoryapp.runs import followers
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ForeignFate:
 
 def foreign_fate(run: Run, asked: str) -> ForeignFate:
     """The fate of the document with this id, or whose text contains these words."""
-    stored = following.stored(run.pk)
+    stored = followers.stored(run.pk)
     outline = Outline.of([item.event for item in stored])
     seqs = {type(item.event): item.seq for item in stored}
     document = _document(outline, asked)

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoryapp.engine.events import RunFinished
 from memoryapp.models import Run, RunEvent
-from memoryapp.runs.replaying import changes_in_words
+from memoryapp.runs.replays import changes_in_words
 
 # The newest ones.
 MOST = 100

@@ -9,6 +9,7 @@ from typing import cast
 
 from asgiref.sync import async_to_sync
 
+from memoryapp.content.reading import content
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import ModelReplied, TopicsRead
 from memoryapp.engine.memory import MessageContent, TopicContent, parse_topic_id
@@ -16,7 +17,6 @@ from memoryapp.engine.parameters import DEFAULTS, Limits, declarations
 from memoryapp.engine.strategies.topics_tool import TopicsTool
 from memoryapp.explain.story import Story
 from memoryapp.models import Topic, TopicMessage
-from memoryapp.reading import content
 from memoryapp.runs.parameters import strategy_named
 
 # Heads and excerpts make a topic a little longer than its messages.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from memoryapp.content.reading import permitted
 from memoryapp.curation.operations.merge import composed_summary
 from memoryapp.effect import rescoring
 from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, message_passages
@@ -22,7 +23,6 @@ from memoryapp.engine.candidates import RANKED
 from memoryapp.engine.memory import Where
 from memoryapp.explain.story import Story
 from memoryapp.models import QueryVector, Topic
-from memoryapp.reading import permitted
 from memoryapp.search.columns import Ids, int64s
 
 PERMITTED = """

@@ -19,7 +19,7 @@ from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.engine.text.answers import parse_answer, parse_ids
 from memoryapp.models import Run
-from memoryapp.runs.following import StoredEvent
+from memoryapp.runs.followers import StoredEvent
 
 # By kind of item, the parameters that bound how many are shown and how many are selected.
 SHOWN = {"Topic": "candidates", "Person": "people_candidates", "Artifact": "artifact_candidates"}

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from memoryapp.content.reading import permitted
 from memoryapp.engine.events import CandidatesFound, from_payload
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import parse_topic_id
@@ -33,11 +34,10 @@ from memoryapp.explain.sentences import sentence
 from memoryapp.explain.story import Story, kind_of
 from memoryapp.explain.wanted import LONGEST, Wanted, wanted_message, wanted_text, wanted_topic
 from memoryapp.models import EmbeddingProfile, Message, PassageMessage, Run, RunEvent
-from memoryapp.reading import permitted
 from memoryapp.runs import recall_document
-from memoryapp.runs.following import StoredEvent
+from memoryapp.runs.followers import StoredEvent
 from memoryapp.runs.parameters import of_run
-from memoryapp.runs.replaying import with_messages
+from memoryapp.runs.replays import with_messages
 from memoryapp.search.profiles import profile_of
 
 _LATEST = {stage: place for place, stage in enumerate(STAGES)}

@@ -15,7 +15,7 @@ from django.utils import timezone
 from memoryapp.extraction.by_hand import ARCHIVIST
 from memoryapp.models import AgentCall, ChatUser, Finding, FindingMessage, KnowledgeEdit, Message, Topic
 from memoryapp.operations import metrics
-from memoryapp.webhooks.announcing import announce_waiting
+from memoryapp.outgoing.webhooks.announcing import announce_waiting
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from functools import partial
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import knowledge, prompt_versions, work
-from memoryapp.agent_calls import AgentCaller, AnsweredCall, OpenChat
+from memoryapp import knowledge, work
+from memoryapp.content.reading import content
 from memoryapp.curation import CurationError
 from memoryapp.engine.agents import archivist
 from memoryapp.engine.agents.archivist import Extract, FoundPerson
@@ -30,10 +30,11 @@ from memoryapp.extraction.facts import KnownFacts
 from memoryapp.extraction.findings import Reading
 from memoryapp.extraction.meanings import Meanings, folded
 from memoryapp.extraction.people import KnownPeople
+from memoryapp.llm import prompt_versions
+from memoryapp.llm.agent_calls import AgentCaller, AnsweredCall, OpenChat
 from memoryapp.models import ChatUser, Message, Topic, UnreadTopic
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
-from memoryapp.reading import content
 
 # The most topics of one chat user in a pass; then other chat users have their turn.
 MOST_TOPICS = 200

@@ -16,11 +16,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import work
+from memoryapp.content.reading import content
 from memoryapp.ingestion.cutters import Cut, Cutter
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit
 from memoryapp.operations import advisory_locks, metrics
-from memoryapp.reading import content
 from memoryapp.sessions import active
 from memoryapp.sessions.cutting import Session, SessionLimits
 

@@ -20,8 +20,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from memoryapp import prompt_versions, reading
-from memoryapp.agent_calls import AgentCaller, OpenChat
+from memoryapp.content import reading
 from memoryapp.curation import extracted
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.small_topics import joined
@@ -31,6 +30,8 @@ from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import segment
 from memoryapp.engine.text.summaries import StemFrequencies, Summarise, background
+from memoryapp.llm import prompt_versions
+from memoryapp.llm.agent_calls import AgentCaller, OpenChat
 from memoryapp.models import AgentCall, ChatUser, Message
 from memoryapp.operations.waits import waits
 from memoryapp.sessions.cutting import SessionLimits, is_between_people

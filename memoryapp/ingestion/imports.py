@@ -18,7 +18,8 @@ from uuid import UUID, uuid5
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp import chat_users, work
+from memoryapp import work
+from memoryapp.content import chat_users
 from memoryapp.importers import ChatFile, LeftOut, MessageRecord, Rejected, reasons
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out, take_statistics

@@ -14,7 +14,7 @@ from itertools import islice
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import chat_users
+from memoryapp.content import chat_users
 from memoryapp.importers.record import MessageRecord, Rejected
 from memoryapp.models import ChatUser, ImportBatch, Message
 from memoryapp.operations import advisory_locks

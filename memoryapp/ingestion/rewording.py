@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from django.db import transaction
 
-from memoryapp import chat_users, curation
+from memoryapp import curation
+from memoryapp.content import chat_users
+from memoryapp.content.reading import content
 from memoryapp.curation.rewording import REPLACES, hand_over
 from memoryapp.engine.memory import MessageContent
 from memoryapp.importers.record import MessageRecord
 from memoryapp.ingestion.messages import store, wording_id
 from memoryapp.models import ChatUser, ImportBatch, Message, PassageMessage, TopicMessage
 from memoryapp.operations import advisory_locks
-from memoryapp.reading import content
 from memoryapp.sessions.passages import put_passages
 
 

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from django.db import transaction
 
+from memoryapp.content.reading import content
 from memoryapp.curation.change import Change, CurationError, Stale
 from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit
-from memoryapp.reading import content
 from memoryapp.sessions.passages import settle
 
 

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import chat_users
+from memoryapp.content import chat_users
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.models import ChatUser, ItemVector, RefusedText, StoredItem
 from memoryapp.operations import advisory_locks

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from django.core import signing
 from pydantic import Field, ValidationError
 
-from memoryapp import inbox
 from memoryapp.api import edits, messages
 from memoryapp.api.access import Scope, owner_or_404
 from memoryapp.api.curation import actor_of, change_or_plan
@@ -28,6 +27,7 @@ from memoryapp.mcp_server.caller import Memory
 from memoryapp.mcp_server.tool import Arguments, MemoryTool, ToolAnswer, refused
 from memoryapp.models import Topic
 from memoryapp.operations.database import in_thread
+from memoryapp.suggestions import inbox
 
 _SALT = "memoryapp.mcp_server.proposal"
 _VALID_SECONDS = 3_600

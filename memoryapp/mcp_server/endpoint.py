@@ -14,7 +14,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token
 from memoryapp.api.refusals import refusal
 from memoryapp.api.shapes.errors import RequestRefused
-from memoryapp.chat_users import BeingErased
+from memoryapp.content.chat_users import BeingErased
 from memoryapp.mcp_server.caller import Caller
 from memoryapp.operations.database import in_thread
 

@@ -25,7 +25,7 @@ from mcp_types import (
 )
 
 from memoryapp.api.shapes.errors import RequestRefused
-from memoryapp.chat_users import BeingErased
+from memoryapp.content.chat_users import BeingErased
 from memoryapp.mcp_server.caller import Caller
 from memoryapp.mcp_server.changing import CHANGING
 from memoryapp.mcp_server.reading import READING

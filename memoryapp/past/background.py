@@ -8,10 +8,10 @@ from typing import Any
 
 from django.db import connection
 
+from memoryapp.content.reading import IMPORTANT, INNER_CIRCLE, MOST_FACTS, MOST_OF_CIRCLE, RECENT_TOPICS, SUMMARY_CHARS
 from memoryapp.models import Fact, KnowledgeEdit, Person, RecallMode, Topic, TopicMessage
 from memoryapp.past.known import rows_at
 from memoryapp.past.topics import LIVE_AT
-from memoryapp.reading import IMPORTANT, INNER_CIRCLE, MOST_FACTS, MOST_OF_CIRCLE, RECENT_TOPICS, SUMMARY_CHARS
 
 Noun = KnowledgeEdit.Noun
 RECENT = f"""

@@ -7,12 +7,13 @@ import logging
 from django.conf import settings
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
-from memoryapp import clients, work
+from memoryapp import work
 from memoryapp.celery import sweep
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EditedTopic, Message, TopicEdit
 from memoryapp.operations.advisory_locks import lane
 from memoryapp.operations.logs import cause

@@ -6,10 +6,10 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
-from memoryapp import clients
 from memoryapp.artifacts import arrival, processing
 from memoryapp.artifacts.describing import Describer
 from memoryapp.celery import sweep
+from memoryapp.llm import clients
 from memoryapp.models import Artifact
 from memoryapp.operations.advisory_locks import lane
 from memoryapp.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most

@@ -7,17 +7,19 @@ import logging
 from django.conf import settings
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
-from memoryapp import clients, consolidation, suggestions, work
+from memoryapp import suggestions, work
 from memoryapp.celery import sweep
-from memoryapp.consolidation import CONSOLIDATE
 from memoryapp.engine.agents import merger
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on
 from memoryapp.pipeline.stage import Stage, StageWords, up_to_most
+from memoryapp.suggestions import consolidation
+from memoryapp.suggestions.consolidation import CONSOLIDATE
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,12 @@ from django.db.models import Count
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
-from memoryapp import clients, work
+from memoryapp import work
 from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
 from memoryapp.celery import sweep
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, PassageVector
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from django.conf import settings
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
-from memoryapp import clients, extraction, work
+from memoryapp import extraction, work
 from memoryapp.celery import sweep
 from memoryapp.engine.agents import archivist
 from memoryapp.extraction import EXTRACT
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on

@@ -5,23 +5,24 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
-from memoryapp import import_files, work
+from memoryapp import work
 from memoryapp.celery import sweep
 from memoryapp.ingestion.imports import IMPORT
 from memoryapp.models import ImportBatch, ImportFile
 from memoryapp.operations.outages import is_outage, log_fault
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
+from memoryapp.transfer import files
 
 
 @sweep(every=2.0)
 def import_waiting() -> None:
     """Rehearses and imports the files that people uploaded on the page of imports."""
-    for row in import_files.unfinished().select_related("owner"):
+    for row in files.unfinished().select_related("owner"):
         if row.state == ImportFile.State.IMPORTING and work.is_paused(IMPORT, row.owner):
             continue
         try:
-            import_files.work_on(row)
+            files.work_on(row)
         except StagePaused:
             continue
         except Exception as error:
@@ -29,13 +30,13 @@ def import_waiting() -> None:
             if is_outage(error):
                 raise
             log_fault("File %s is not imported.", row.pk)
-            import_files.fail(row)
+            files.fail(row)
 
 
 @sweep(every=3600.0)
 def clear_import_files() -> None:
     """Deletes uploaded files that nobody needs any more."""
-    import_files.clear()
+    files.clear()
 
 
 def _waiting(scope: Scope) -> int:

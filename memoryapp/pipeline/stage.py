@@ -12,8 +12,8 @@ from django.db.models import Aggregate, Count, Q, QuerySet
 from django.db.models.functions import TruncHour
 from django.utils.functional import Promise
 
-from memoryapp.clients import host_of
 from memoryapp.engine.embeddings import Profile
+from memoryapp.llm.clients import host_of
 from memoryapp.models import AgentCall, ChatUser, EmbeddingProfile
 from memoryapp.models.work import WorkKind
 

@@ -12,7 +12,7 @@ from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.notes import english
 from memoryapp.engine.strategies import PLANNING
 from memoryapp.models import Message, Run
-from memoryapp.runs import following, recall_document
+from memoryapp.runs import followers, recall_document
 
 
 def answer_of(events: Sequence[Event]) -> Answered | None:
@@ -22,7 +22,7 @@ def answer_of(events: Sequence[Event]) -> Answered | None:
 
 def document(run: Run) -> dict[str, Any]:
     """The answer of ``POST /v1/qa``. Raises LookupError for a run that has not ended."""
-    events = [item.event for item in following.stored(run.pk)]
+    events = [item.event for item in followers.stored(run.pk)]
     finished = events[-1] if events else None
     if not isinstance(finished, RunFinished):
         raise LookupError(f"Run {run.pk} has not ended.")

@@ -13,9 +13,9 @@ from time import monotonic
 import httpx
 from django.conf import settings
 
-from memoryapp import clients
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.llm import clients
 from memoryapp.operations import database
 from memoryapp.operations.database import in_thread
 from memoryapp.runs.journal import Journal

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.conf import settings
 
-from memoryapp import clients
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.chat.trial import TrialFinding, chat_findings, embedding_finding
 from memoryapp.engine.notes import english
+from memoryapp.llm import clients
 
 
 @dataclass(slots=True)

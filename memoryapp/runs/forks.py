@@ -31,7 +31,7 @@ from memoryapp.engine.outline import Outline
 from memoryapp.models import Prompt, Run, RunEvent
 from memoryapp.runs import lifecycle
 from memoryapp.runs.parameters import own, strategy_named
-from memoryapp.runs.replaying import ForkError, is_search_replayed, latest_turn, read_changes, with_messages
+from memoryapp.runs.replays import ForkError, is_search_replayed, latest_turn, read_changes, with_messages
 
 # Words that were erased are stored as this mark.
 _ERASED = "[erased]"

@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.webhooks.announcing import RUN_ENDED, news_of_run
+from memoryapp.outgoing.webhooks.announcing import RUN_ENDED, news_of_run
 
 # Each attempt waits for a connection as long as the pool allows.
 TRIES = 3

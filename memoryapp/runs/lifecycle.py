@@ -22,7 +22,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from memoryapp import media as media_store
+from memoryapp.content import media as media_store
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem, ModelProgress
 from memoryapp.engine.storable import storable
@@ -30,14 +30,14 @@ from memoryapp.engine.strategies import DEFAULT
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
 from memoryapp.operations.database import in_thread
 from memoryapp.operations.logs import about_run
-from memoryapp.runs import closing, stopping
-from memoryapp.runs.claiming import Claim, claim, request_of
+from memoryapp.runs import endings, stops
+from memoryapp.runs.claims import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run, to_store
 from memoryapp.runs.recall.stages import recall
-from memoryapp.runs.recording import Recorder, RunClosed
-from memoryapp.runs.stopping import Stopped
+from memoryapp.runs.records import Recorder, RunClosed
+from memoryapp.runs.stops import Stopped
 
 UNCLAIMED_AFTER = timedelta(seconds=3)
 # A run from further in the future was requested while a clock was ahead.
@@ -135,17 +135,17 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
 async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce, claimed.attempt)
-    with stopping.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
+    with stops.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
         try:
             await stop.complete(_follow(recorder, claimed, clients))
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
         except Stopped as stopped:
             with suppress(RunClosed):
-                await asyncio.shield(recorder.close(closing.stopped_event(stopped.by)))
+                await asyncio.shield(recorder.close(endings.stopped_event(stopped.by)))
         except BaseException as error:
             with suppress(RunClosed):
-                await asyncio.shield(recorder.close(closing.after_fault(error, recorder.events)))
+                await asyncio.shield(recorder.close(endings.after_fault(error, recorder.events)))
             raise
         finally:
             await recorder.stop_showing()

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from memoryapp.content.reading import content, in_sessions, in_topics
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.context import (
     MessagesByTopic,
@@ -31,8 +32,7 @@ from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.text.lines import CURRENT_TALK
 from memoryapp.models import Message, PassageMessage, Run, Topic
-from memoryapp.reading import content, in_sessions, in_topics
-from memoryapp.runs import following
+from memoryapp.runs import followers
 from memoryapp.runs.parameters import where_of
 
 
@@ -42,7 +42,7 @@ def document(
     """The answer of ``POST /v1/recall``. With ``fields`` of a message each topic contains what ``include`` names: its
     ``messages``, or the ``passages`` that answer, without what the caller sent along. Raises LookupError for a run that
     has not ended."""
-    events = [item.event for item in following.stored(run.pk)]
+    events = [item.event for item in followers.stored(run.pk)]
     finished = _finished(run, events)
     found = _found(events)
     rows = messages_of(run, finished, found)
@@ -96,7 +96,7 @@ def part_text(run: Run, name: str) -> str:
 
     Raises LookupError for a run that has not ended, and for a part that its context does not contain.
     """
-    events = [item.event for item in following.stored(run.pk)]
+    events = [item.event for item in followers.stored(run.pk)]
     finished = _finished(run, events)
     part = next((part for part in finished.context if part.name == name), None)
     if part is None:

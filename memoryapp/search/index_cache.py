@@ -22,7 +22,7 @@ from cachetools import LRUCache
 from django.dispatch import receiver
 from psycopg import AsyncConnection
 
-from memoryapp.chat_users import erased
+from memoryapp.content.chat_users import erased
 from memoryapp.engine.text.copies import Saying
 from memoryapp.operations.database import RoundTrip, SqlRead
 from memoryapp.search.columns import Ids, int64s

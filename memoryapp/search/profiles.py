@@ -13,10 +13,10 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from memoryapp import clients
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.notes import Note
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.llm import clients
 from memoryapp.models import (
     Card,
     CardVector,

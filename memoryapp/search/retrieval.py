@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from memoryapp import reading
+from memoryapp.content import reading
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery
 from memoryapp.engine.fusion import Best, Fusion, fuse
 from memoryapp.engine.memory import topic_id

@@ -19,7 +19,7 @@ from weakref import WeakSet
 from cachetools import TTLCache
 from django.dispatch import receiver
 
-from memoryapp.chat_users import erased
+from memoryapp.content.chat_users import erased
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.operations.database import SqlStatement, round_trip
 from memoryapp.search import retrieval

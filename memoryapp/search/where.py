@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memoryapp.content.reading import permitted
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import AtHand, Where
 from memoryapp.engine.storable import storable
 from memoryapp.operations.database import SqlRead, array
 from memoryapp.past import LIVE_AT
-from memoryapp.reading import permitted
 from memoryapp.search.columns import Ids, int64s, positions
 from memoryapp.search.memory_index import MemoryIndex
 

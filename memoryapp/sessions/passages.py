@@ -13,12 +13,12 @@ from django.contrib.postgres.search import SearchVector
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, TextField, Value
 
+from memoryapp.content.reading import content
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import count_terms, fold
 from memoryapp.engine.text.passages import PassageDraft, cut_passages
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage
 from memoryapp.operations import advisory_locks
-from memoryapp.reading import content
 from memoryapp.sessions.active import cut, limits
 
 Parts = Sequence[Sequence[MessageContent]]

@@ -22,10 +22,10 @@ from memoryapp.effect.rescoring import halves
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import ChatUser, EmbeddingProfile, Suggestion, Topic, TopicVector
 from memoryapp.operations import advisory_locks
+from memoryapp.outgoing.webhooks.announcing import announce_waiting
 from memoryapp.search.columns import int64s
 from memoryapp.suggestions.merging import Merge, Pair, TopicVectors, merges
 from memoryapp.suggestions.splitting import Nearness, Split, splits
-from memoryapp.webhooks.announcing import announce_waiting
 
 MOST_OPEN = 200
 # How many topics a topic is compared with, and how many pairs at a time: all of 4,000 topics, some hundred of the

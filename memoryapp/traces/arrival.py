@@ -18,13 +18,13 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.utils import timezone
 
-from memoryapp import chat_users
+from memoryapp.content import chat_users
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.storable import storable
 from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
 from memoryapp.operations import advisory_locks
-from memoryapp.runs.recording import finished_columns
+from memoryapp.runs.records import finished_columns
 from memoryapp.traces.course import STRATEGY, TraceCourse, is_telling, speaks, step_of
 from memoryapp.traces.span import SentSpan, of_body
 

@@ -20,7 +20,8 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter
 from pydantic import ValidationError as BadShape
 
-from memoryapp import chat_users, knowledge
+from memoryapp import knowledge
+from memoryapp.content import chat_users
 from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.engine.notes import Note, english
 from memoryapp.importers.record import MOST_TEXT, BadRecord, moment, quote

@@ -18,7 +18,8 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import chat_users, knowledge
+from memoryapp import knowledge
+from memoryapp.content import chat_users
 from memoryapp.curation import CurationError
 from memoryapp.curation.swapping import lock_owner
 from memoryapp.engine.memory import TopicDraft

@@ -20,13 +20,13 @@ from django.db import DataError, IntegrityError, connection, models, transaction
 from django.utils.translation import gettext as _
 from psycopg.errors import UniqueViolation
 
-from memoryapp import chat_users
+from memoryapp.content import chat_users
+from memoryapp.content.reading import content
 from memoryapp.importers.formats.memories.jsonl import conversation
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile, quote
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, ImportBatch, Media, Message, Topic
 from memoryapp.operations import advisory_locks
-from memoryapp.reading import content
 from memoryapp.sessions.passages import put_passages
 from memoryapp.transfer.checking import checked, value_of
 from memoryapp.transfer.export_file import Ask, Line, ask_nobody, bad, first, lines, name_of

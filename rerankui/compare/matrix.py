@@ -14,7 +14,7 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.compare.comparison import ComparedTopic, RunComparison, always_together
 from memoryapp.compare.states import ABSENT, USED
 from memoryapp.models import Run
-from memoryapp.runs.replaying import changes_in_words
+from memoryapp.runs.replays import changes_in_words
 from rerankui.compare.state_words import STATE_WORDS
 
 SORTS: Mapping[str, str | Promise] = {

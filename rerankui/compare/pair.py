@@ -17,8 +17,8 @@ from memoryapp.engine.events import Event, TurnStarted
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Run
 from rerankui.compare.state_words import STATE_WORDS
-from rerankui.run.fork import difference as fork_difference
-from rerankui.run.waterfall import StageBar, axis
+from rerankui.runs.page.fork import difference as fork_difference
+from rerankui.runs.page.waterfall import StageBar, axis
 from rerankui.text.differences import Difference, difference
 
 ROW = 32

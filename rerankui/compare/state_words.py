@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.compare.states import ABSENT, BELOW, SHOWN
-from rerankui.run.legend import WORDS
+from rerankui.runs.page.legend import WORDS
 
 STATE_WORDS: Mapping[str, str | Promise] = {
     **WORDS,

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp import proposals
+from memoryapp.content.reading import content
 from memoryapp.curation import MOVE, SPLIT, Change, ChangeRequest
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Topic
-from memoryapp.proposals import ProposalError
-from memoryapp.reading import content
+from memoryapp.suggestions import proposals
+from memoryapp.suggestions.proposals import ProposalError
 from rerankui.curation.proposal_words import failure_words
 
 # Of a change with more new topics, the first ones are asked for.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import CurationError
-from memoryapp.proposals import ProposalError
-from rerankui.run.notes import sentence_of
+from memoryapp.suggestions.proposals import ProposalError
+from rerankui.runs.page.notes import sentence_of
 
 
 def failure_words(error: CurationError | ProposalError) -> str:

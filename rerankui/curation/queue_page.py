@@ -10,10 +10,11 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import consolidation, proposals, suggestions
+from memoryapp import suggestions
+from memoryapp.content.reading import content
 from memoryapp.curation.summarising import opening
 from memoryapp.models import ChatUser, Message, Suggestion
-from memoryapp.reading import content
+from memoryapp.suggestions import consolidation, proposals
 from rerankui.curation.decisions import Around, seconds_each
 from rerankui.text.times import coming
 

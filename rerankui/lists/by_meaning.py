@@ -10,9 +10,9 @@ from django.db.models import Case, IntegerField, Model, QuerySet, Value, When
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp import proposals
 from memoryapp.browsing.meaning import MOST_FOUND, NearestRows, Scores
 from memoryapp.models import ChatUser
+from memoryapp.suggestions import proposals
 from rerankui.filters import MeaningFilter
 from rerankui.pages import Page
 

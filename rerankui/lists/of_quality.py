@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.browsing.quality import Quality
 from memoryapp.models import ChatUser
-from memoryapp.proposals import is_model_connected
+from memoryapp.suggestions.proposals import is_model_connected
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise

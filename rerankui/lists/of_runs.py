@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.models import RunEvent
 from rerankui.lists.facets import Facet
-from rerankui.run.outcomes import NAMES
+from rerankui.runs.page.outcomes import NAMES
 
 COLUMNS = {
     "id": "pk",

@@ -9,7 +9,7 @@ from typing import Any
 from memoryapp import history, past
 from memoryapp.history import HistoryEntry, Narrowing
 from memoryapp.models import ChatUser, Topic
-from rerankui.curation.entry_views import entry_views
+from rerankui.history.entry_views import entry_views
 
 
 def changes_then(owner: ChatUser, narrowing: Narrowing, moment: datetime, size: int) -> dict[str, Any]:

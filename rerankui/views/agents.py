@@ -14,8 +14,8 @@ from memoryapp.models import AgentCall, Role, Topic
 from memoryapp.runs.endpoint_trial import try_endpoints
 from rerankui.access import agent_call_or_404, operator_of, requires, visible_owners
 from rerankui.agent_talk import talk_context
-from rerankui.curation.entry_views import entry_views
 from rerankui.filters import AgentFilter
+from rerankui.history.entry_views import entry_views
 from rerankui.pages import page_of, show
 
 EDITS_SHOWN = 50

@@ -16,8 +16,8 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from memoryapp import clients
 from memoryapp.celery import app
+from memoryapp.llm import clients
 from memoryapp.operations import heartbeats
 from memoryapp.operations.backlog import BacklogCollector
 from memoryapp.operations.metrics import exposition

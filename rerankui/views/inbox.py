@@ -19,10 +19,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import extraction, suggestions
 from memoryapp.curation import CurationError
-from memoryapp.inbox import Waiting, forgetting, waiting_in
-from memoryapp.inbox import alarms as alarms_of
-from memoryapp.inbox import failures as failures_of
 from memoryapp.models import ChatUser, Finding, Role, Suggestion
+from memoryapp.suggestions.inbox import Waiting, forgetting, waiting_in
+from memoryapp.suggestions.inbox import alarms as alarms_of
+from memoryapp.suggestions.inbox import failures as failures_of
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.curation.decisions import seconds_each

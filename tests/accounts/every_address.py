@@ -16,13 +16,13 @@ from django.urls.resolvers import RegexPattern, RoutePattern
 from django.utils import timezone
 
 from memoryapp.accounts import tokens
+from memoryapp.content.media import store
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import CandidatesFound, Event, MediaItem, RunFinished, RunStarted, Selected, to_payload
 from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.kinds.values import ContextPart, Totals
 from memoryapp.engine.memory import document_id
-from memoryapp.media import store
 from memoryapp.models import (
     AgentCall,
     ApiToken,

@@ -205,7 +205,7 @@ def test_expired_sessions_are_cleared(viewer: Operator) -> None:
 async def test_an_open_socket_ends_within_seconds(
     event: str, viewer: Operator, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rerankui.consumers.CHECK_AGAIN", 0.0)
+    monkeypatch.setattr("rerankui.runs.consumers.CHECK_AGAIN", 0.0)
     client = Client()
     await client.aforce_login(viewer.user)
     run = await database_sync_to_async(lifecycle.start)(anna, "a query")

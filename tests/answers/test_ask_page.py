@@ -22,9 +22,9 @@ from memoryapp.engine.notes import Note
 from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
-from rerankui import answer_fragments
-from rerankui.consumers import AnswerConsumer
-from rerankui.fragments import Seen, SocketFrame
+from rerankui.runs import answer_fragments
+from rerankui.runs.consumers import AnswerConsumer
+from rerankui.runs.fragments import Seen, SocketFrame
 from tests.conftest import signed_in, talk
 from tests.support.answering import QUERY, answer_of, answered_run, record
 from tests.support.browsing import cost, get

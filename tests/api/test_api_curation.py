@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from memoryapp import clients, curation
+from memoryapp import curation
 from memoryapp.api.shapes.edits import EditsAnswer
 from memoryapp.curation.change import MOST_TOPICS
 from memoryapp.ingestion.messages import add_messages
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 from tests.api.curated import changed, chosen_once, conflict_of, memory, snapshot
 from tests.conftest import record, talk

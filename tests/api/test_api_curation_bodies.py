@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp import clients
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from tests.api.curated import changed
 from tests.api.test_api import anything, words

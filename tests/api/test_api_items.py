@@ -15,11 +15,11 @@ from django.test import AsyncClient
 
 from memoryapp import erasure, invariants, transfer
 from memoryapp.api import items as endpoints
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.erasure import Target
 from memoryapp.importers.record import UnreadableFile
 from memoryapp.items import storing
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, ItemVector, Message, StoredItem
 from memoryapp.runs.runner import Runner
 from memoryapp.search.vectors import embed_pending

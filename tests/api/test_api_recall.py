@@ -15,17 +15,17 @@ from asgiref.sync import sync_to_async
 from channels.layers import InMemoryChannelLayer, channel_layers
 from django.test import AsyncClient
 
-from memoryapp import media
 from memoryapp.accounts import tokens
 from memoryapp.api import asking, recall, streams
 from memoryapp.api.shapes.events import EventLine
 from memoryapp.api.shapes.recall import RecallAnswer
 from memoryapp.api.shapes.runs import RunAnswer
-from memoryapp.clients import offline_chat, offline_embedder
+from memoryapp.content import media
 from memoryapp.engine.chat.protocol import ChatRequest
 from memoryapp.engine.wire import to_wire
+from memoryapp.llm.clients import offline_chat, offline_embedder
 from memoryapp.models import ApiToken, ChatUser, Media, Run, RunEvent
-from memoryapp.runs import following, lifecycle
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.notices import announce
 from memoryapp.runs.runner import Runner
@@ -262,7 +262,7 @@ async def test_a_client_that_goes_away_does_not_end_the_run(runner: Runner, gate
         await asking
     run = await Run.objects.aget()
     gate.open.set()
-    async with aclosing(following.follow(runner, run.pk)) as followed:
+    async with aclosing(followers.follow(runner, run.pk)) as followed:
         kinds = [line.kind async for line in followed if line]
     assert kinds[-1] == "run_finished"
     await run.arefresh_from_db()
@@ -277,23 +277,23 @@ async def test_a_run_of_another_process_is_followed_to_its_end(runner: Runner, m
             await lifecycle.execute(run.pk, clients)
 
     working = asyncio.create_task(another_process())
-    async with aclosing(following.follow(runner, run.pk)) as followed:
+    async with aclosing(followers.follow(runner, run.pk)) as followed:
         lines = [(line.kind, line.seq, json.loads(line.payload)) async for line in followed if line]
     await working
     assert lines == await stored_of(run)
 
 
-async def kinds_of(followed: AsyncIterator[following.EventText | None]) -> list[str]:
+async def kinds_of(followed: AsyncIterator[followers.EventText | None]) -> list[str]:
     return [line.kind async for line in followed if line]
 
 
 async def test_the_notices_of_another_process_reach_who_follows_its_run(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(followers, "LOOK_AGAIN", 3600.0)
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
     for number in range(2):
-        twice = [following.follow(runner, run.pk) for _ in range(2)]
+        twice = [followers.follow(runner, run.pk) for _ in range(2)]
         async with aclosing(twice[0]) as first, aclosing(twice[1]) as second:
             seen = asyncio.gather(kinds_of(first), kinds_of(second))
             if number == 0:
@@ -316,11 +316,11 @@ class Away(InMemoryChannelLayer):
 async def test_without_a_channel_layer_a_run_of_another_process_is_followed_all_the_same(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(followers, "LOOK_AGAIN", 0.01)
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": f"{__name__}.Away"}}
     channel_layers.backends.clear()
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
-    async with aclosing(following.follow(runner, run.pk)) as followed, open_clients() as clients:
+    async with aclosing(followers.follow(runner, run.pk)) as followed, open_clients() as clients:
         seen = asyncio.create_task(kinds_of(followed))
         await lifecycle.execute(run.pk, clients)
         assert (await asyncio.wait_for(seen, PATIENCE))[-1] == "run_finished"
@@ -349,8 +349,8 @@ async def test_an_answer_is_waited_for_when_another_process_works_on_it(
 async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_ends(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
-    monkeypatch.setattr(following, "KEEP_ALIVE", 0.02)
+    monkeypatch.setattr(followers, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(followers, "KEEP_ALIVE", 0.02)
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
     async with aclosing(streams._sent_events(run.pk, 0)) as sent:
         assert (await anext(sent)).startswith(": ")
@@ -361,8 +361,8 @@ async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_en
 async def test_a_stream_ends_once_its_token_is_revoked(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
-    monkeypatch.setattr(following, "KEEP_ALIVE", 0.02)
+    monkeypatch.setattr(followers, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(followers, "KEEP_ALIVE", 0.02)
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
     token, _ = await sync_to_async(tokens.make)("a program", [ApiToken.Scope.RECALL], [memory])
     async with aclosing(streams._sent_events(run.pk, 0, token.pk)) as sent:

@@ -13,9 +13,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import clients, knowledge, tasks
+from memoryapp import knowledge, tasks
 from memoryapp.artifacts import arrival, processing
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMUnavailable, Reply
+from memoryapp.llm import clients
 from memoryapp.models import AgentCall, Artifact, Card, ChatUser, Prompt
 from memoryapp.search import cards
 from tests.engine.scripted import ScriptedChat, Step, fails, limited, says

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from memoryapp import knowledge, media, tasks
+from memoryapp import knowledge, tasks
 from memoryapp.artifacts import arrival, processing
+from memoryapp.content import media
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.knowledge.rows import EDITABLE

@@ -15,8 +15,8 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from memoryapp import clients
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, PassageVector, Run, RunEvent, Topic
 from memoryapp.operations import advisory_locks
 from memoryapp.runs import lifecycle

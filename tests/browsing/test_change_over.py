@@ -9,8 +9,9 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.test import Client
 
-from memoryapp import clients, tasks
+from memoryapp import tasks
 from memoryapp.engine.embeddings import Profile, Vectors
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, Topic
 from memoryapp.operations.backlog import BacklogCollector
 from memoryapp.search import profiles

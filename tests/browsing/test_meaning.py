@@ -11,9 +11,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from memoryapp import clients
 from memoryapp.browsing import meaning
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Fact, Message, Person, Topic
 from memoryapp.search.cards import refresh
 from memoryapp.search.vectors import embed_pending

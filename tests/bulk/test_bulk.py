@@ -8,10 +8,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from memoryapp import bulk, clients, tasks
+from memoryapp import bulk, tasks
 from memoryapp.bulk import carrying_out
 from memoryapp.curation import CurationError, plan_edit, put_in, swap
 from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.llm import clients
 from memoryapp.models import (
     AgentCall,
     BulkTopic,

@@ -18,12 +18,12 @@ from lxml import html
 
 from memoryapp import capsules
 from memoryapp.capsules import CapsuleError
-from memoryapp.clients import offline_embedder
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Person, Run
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
-from rerankui.capsules import rendering
+from rerankui.runs import capsule
 from tests.conftest import talk
 from tests.support.api_client import Program, error_of, token_for
 
@@ -53,7 +53,7 @@ def run(anna: ChatUser) -> Run:
 
 
 def test_the_file_shows_the_run_and_asks_no_server(run: Run) -> None:
-    page = rendering.page(capsules.capsule_of(run))
+    page = capsule.page(capsules.capsule_of(run))
     root = html.document_fromstring(page)
     assert CALL in root.text_content()
     hrefs = [each.get("href") for each in root.iter("a", "use", "link") if each.get("href")]
@@ -71,7 +71,7 @@ def test_masked_it_contains_no_name_number_or_address(anna: ChatUser, run: Run) 
     for private in ("Olga", "Petrova", "Ольг", "912", "4111", "mail.example"):
         assert private not in written
     assert min(masked.masked.values()) > 0
-    shown = html.document_fromstring(rendering.page(masked)).text_content()
+    shown = html.document_fromstring(capsule.page(masked)).text_content()
     assert "Olga" not in shown
     whole = capsules.capsule_of(run)
     assert [len(m.text) for talk in whole.talks.values() for m in talk] == [

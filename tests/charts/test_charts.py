@@ -17,9 +17,9 @@ from memoryapp.browsing.stage_times import RunTimes, stage_times
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, RunStarted, Selected
 from memoryapp.models import AgentCall, ChatUser, Message, Run, Topic
-from rerankui.charts.river import river
-from rerankui.charts.score_bins import spreads
-from rerankui.charts.stage_strips import stage_strips
+from rerankui.runs.charts.river import river
+from rerankui.runs.charts.score_bins import spreads
+from rerankui.runs.charts.stage_strips import stage_strips
 from tests.conftest import talk
 from tests.runs.stored_events import every_event, store
 

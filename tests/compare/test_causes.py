@@ -12,12 +12,12 @@ from django.conf import LazySettings
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.clients import offline_embedder
 from memoryapp.compare import causes
 from memoryapp.compare.comparison import CompareError
 from memoryapp.engine.chat.protocol import ChatRequest, LLMTimeout, Reply
 from memoryapp.engine.events import Event
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Run, TopicEdit
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients

@@ -12,11 +12,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryapp import curation
-from memoryapp.clients import offline_embedder
 from memoryapp.compare import CompareError, compare, document_of
 from memoryapp.compare.comparison import always_together
 from memoryapp.compare.meanwhile import meanwhile
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Run, Topic, TopicEdit
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients

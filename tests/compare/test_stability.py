@@ -11,19 +11,19 @@ from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 from django.test import Client
 
-from memoryapp.clients import offline_embedder
 from memoryapp.compare import compare, stability
 from memoryapp.compare.comparison import CompareError
 from memoryapp.compare.stability import WantedRepetitions
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.prompts.rerank import RERANK
 from memoryapp.explain import why_not
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Prompt, Run
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.replaying import ForkError
+from memoryapp.runs.replays import ForkError
 from memoryapp.search.vectors import embed_pending
-from rerankui.run.why_not import view_of
+from rerankui.runs.page.why_not import view_of
 from tests.compare.test_compare_pages import stored
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded, shown_by

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client import REGISTRY
 
 from memoryapp import suggestions
-from memoryapp.consolidation import Pass, consolidate
 from memoryapp.curation import MERGER
 from memoryapp.models import AgentCall, ChatUser, Topic, TopicEdit
 from memoryapp.operations.database import conninfo
+from memoryapp.suggestions.consolidation import Pass, consolidate
 from tests.support.merging import Merger
 
 Mode = ChatUser.Consolidation

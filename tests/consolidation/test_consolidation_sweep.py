@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from memoryapp import clients, consolidation, suggestions, tasks
-from memoryapp.consolidation import Pass, consolidate
+from memoryapp import suggestions, tasks
 from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.llm import clients
 from memoryapp.models import AgentCall, ChatUser
+from memoryapp.suggestions import consolidation
+from memoryapp.suggestions.consolidation import Pass, consolidate
 from tests.consolidation.merger_passes import Mode, live, refused, wants
 from tests.suggestions.placed_topics import placed
 from tests.support.merging import SUMMARY, Merger, verdict

@@ -8,7 +8,8 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from memoryapp import curation, reading
+from memoryapp import curation
+from memoryapp.content import reading
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations

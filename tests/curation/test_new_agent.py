@@ -13,8 +13,6 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import prompt_versions
-from memoryapp.agent_calls import AgentCaller
 from memoryapp.browsing import costs
 from memoryapp.engine.agents import AGENTS
 from memoryapp.engine.agents.agent import Agent
@@ -25,6 +23,8 @@ from memoryapp.engine.prompt_registry import built_in, prompts
 from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptVariable
 from memoryapp.engine.prompts.variables import TOPIC
 from memoryapp.engine.text.lines import one_line, quoted
+from memoryapp.llm import prompt_versions
+from memoryapp.llm.agent_calls import AgentCaller
 from memoryapp.models import AgentCall, ChatUser, Message
 from memoryapp.pipeline import STAGES
 from tests.conftest import talk

@@ -16,7 +16,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
-from memoryapp import prompt_versions
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
@@ -29,8 +28,9 @@ from memoryapp.engine.events import (
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.prompt import faults, rendered
 from memoryapp.engine.prompts.rerank import RerankRequest, rerank_variables
+from memoryapp.llm import prompt_versions
 from memoryapp.models import ChatUser, Prompt, Run, Topic
-from memoryapp.runs import following, lifecycle
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.runner import runner
 from rerankui.text.prompt_words import FAULTS, fault_words
@@ -348,7 +348,7 @@ def test_the_new_run_uses_the_draft_and_the_same_candidates(
     as_debugger.post(f"/runs/{parent.pk}/prompt/", typed("try", "Answer in verse."))
     again = Run.objects.exclude(pk=parent.pk).get()
     execute(again)
-    before, after = ([item.event for item in following.stored(run.pk)] for run in (parent, again))
+    before, after = ([item.event for item in followers.stored(run.pk)] for run in (parent, again))
     assert one(after, RunStarted).prompt_version == one(after, TurnStarted).prompt_version == "rerank-en-1"
     assert one(after, TurnStarted).prompt[0].content.endswith("Answer in verse.")
     assert [c.id for c in one(after, CandidatesFound).candidates] == [

@@ -9,7 +9,7 @@ from memoryapp import demo
 from memoryapp.demo import recorded
 from memoryapp.engine.events import ModelReplied, RunFinished
 from memoryapp.models import ChatUser, Operator, Run
-from memoryapp.runs import following
+from memoryapp.runs import followers
 from tests.conftest import signed_in
 from tests.support.browsing import get
 
@@ -24,7 +24,7 @@ def test_each_memory_has_a_good_run_a_fallback_and_a_miss_that_replay() -> None:
         ends = {(run.fallback, bool(run.selected_count)) for run in Run.objects.of(owner)}
         assert ends == {("", True), ("", False), ("timeout", True)}
         good = Run.objects.of(owner).get(fallback="", selected_count__gt=0)
-        events = [item.event for item in following.stored(good.pk)]
+        events = [item.event for item in followers.stored(good.pk)]
         replies = [event for event in events if isinstance(event, ModelReplied)]
         assert [reply.model for reply in replies] == [recorded.MODEL] * 2
         assert min(reply.seconds for reply in replies) > 1
@@ -32,7 +32,7 @@ def test_each_memory_has_a_good_run_a_fallback_and_a_miss_that_replay() -> None:
         [finished] = [event for event in events if isinstance(event, RunFinished)]
         statuses = {piece.status for chosen in finished.selected for piece in chosen.excerpt}
         assert statuses == {"exact"}, "every quotation is in a message, word for word"
-        times = [item.at for item in following.stored(good.pk)]
+        times = [item.at for item in followers.stored(good.pk)]
         assert times == sorted(times)
         assert (times[-1] - times[0]).total_seconds() > 4
     client = signed_in(Operator.objects.get())

@@ -187,7 +187,7 @@ def test_a_command_imports_no_page(db: None) -> None:
     command = [sys.executable, "manage.py", "check_memory"]
     done = subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **shown}, capture_output=True, text=True)
     assert done.returncode == 0
-    assert "memoryapp.runs.repairing" in done.stderr
+    assert "memoryapp.runs.repairs" in done.stderr
     assert "rerankui.views" not in done.stderr
 
 

@@ -17,7 +17,7 @@ from memoryapp.engine.conversation import Conversation, TurnLimits
 from memoryapp.engine.events import ModelReplied, Retried, ToolCall, TurnStarted
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.language import ANSWER_AGAIN
-from rerankui.run.notes import error_words, reading_words
+from rerankui.runs.page.notes import error_words, reading_words
 from tests.engine.scripted import ScriptedChat, Step, after, calls, fails, says, slow
 
 MERGE, SCHEMA = built_in()["merge", "en"], {"type": "object"}

@@ -45,7 +45,7 @@ from memoryapp.models import (
     Topic,
     TopicEdit,
 )
-from memoryapp.runs.recording import finished_columns
+from memoryapp.runs.records import finished_columns
 from tests.conftest import candidate, talk
 
 SECRET = "My locker code is Zwiebelfisch forty seven behind the old gymnasium"

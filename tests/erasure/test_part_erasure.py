@@ -35,7 +35,7 @@ from memoryapp.models import (
     TopicMessage,
 )
 from memoryapp.runs.forks import fork
-from memoryapp.runs.replaying import ForkError
+from memoryapp.runs.replays import ForkError
 from tests.conftest import record, talk
 from tests.erasure.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 

@@ -18,15 +18,16 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import curation, media, tasks
+from memoryapp import curation, tasks
 from memoryapp.accounts import tokens
-from memoryapp.chat_users import BeingErased
-from memoryapp.clients import offline_embedder
+from memoryapp.content import media
+from memoryapp.content.chat_users import BeingErased
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.erasure import chat_user
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import (
     Access,
     AgentCall,

@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
-from memoryapp.clients import offline_embedder
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Evaluation, Message, PassageVector, Run
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk

@@ -7,11 +7,11 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 
 from memoryapp import erasure, tasks
-from memoryapp.clients import offline_embedder
 from memoryapp.erasure import Target
 from memoryapp.evaluation import passes
+from memoryapp.evaluation.judgements import golden
 from memoryapp.evaluation.questions import QuestionsError
-from memoryapp.judgements import golden
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Evaluation, GoldenQuestion, Grade, Run
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending

@@ -18,12 +18,12 @@ from typing import Any
 from asgiref.sync import sync_to_async
 
 from memoryapp import erasure
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, ToolCall
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure import Target
 from memoryapp.ingestion.messages import add_messages
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Run, Topic
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients

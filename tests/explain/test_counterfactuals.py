@@ -12,10 +12,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from psycopg import AsyncCursor
 
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
 from memoryapp.explain import Explanation, why_not
 from memoryapp.explain.counterfactuals import Counterfactual
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, Suggestion, Topic
 from memoryapp.operations import database
 from memoryapp.runs import forks, lifecycle

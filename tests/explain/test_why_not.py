@@ -12,13 +12,13 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.clients import offline_embedder
 from memoryapp.explain import WhyNotError, why_not
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Fact, Person, Run, Topic, TopicEdit
-from memoryapp.runs import following, forks, lifecycle
+from memoryapp.runs import followers, forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
-from rerankui import fragments
+from rerankui.runs import fragments
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded
 
@@ -60,7 +60,7 @@ async def test_rows_and_explanations_tell_one_story(memory: Memory, run: Run) ->
 
     def compared() -> None:
         for each in (run, filtered):
-            stored = following.stored(each.pk)
+            stored = followers.stored(each.pk)
             states = fragments.states(fragments.event_views(stored))
             for topic in (*memory.garden, *memory.other):
                 id = f"Topic:{topic.pk}"

@@ -11,11 +11,11 @@ from typing import Any
 from django.conf import settings
 
 from memoryapp import extraction
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, PartialReply, Reply
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.extraction import Extracted
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Topic
 from tests.conftest import talk
 

@@ -9,10 +9,10 @@ from django.db import connection
 from django.test import Client
 
 from memoryapp import extraction, knowledge
+from memoryapp.content.reading import BACKGROUND, HOW_MUCH, background
 from memoryapp.curation import CurationError
 from memoryapp.extraction import FindingDecided
 from memoryapp.models import Card, ChatUser, Fact, Finding, KnowledgeEdit, Person
-from memoryapp.reading import BACKGROUND, HOW_MUCH, background
 from memoryapp.search import cards
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, in_turn, person
 

@@ -81,7 +81,7 @@ class TestList:
     def test_what_lies_between_two_pages_is_folded_on_the_older_one(
         self, anna: ChatUser, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("rerankui.views.history.history.PAGE_SIZE", 1)
+        monkeypatch.setattr("rerankui.history.history.PAGE_SIZE", 1)
         first = edited(anna, talk(anna, ("Cats", ["A cat?"]))[0], "Lions")
         talk(anna, ("Dogs", ["A dog?"]))
         second = edited(anna, Topic.objects.get(summary="Dogs"), "Wolves")

@@ -271,8 +271,8 @@ def test_clients_are_built_only_where_work_begins() -> None:
 
 
 def building_calls(path: Path) -> set[str]:
-    """Returns what the module uses of ``memoryapp.clients``, imported directly or through the module."""
-    names = {name.rpartition(".")[2] for name in imports(path) if name.startswith("memoryapp.clients.")}
+    """Returns what the module uses of ``memoryapp.llm.clients``, imported directly or through the module."""
+    names = {name.rpartition(".")[2] for name in imports(path) if name.startswith("memoryapp.llm.clients.")}
     for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "clients":
             names.add(node.attr)

@@ -11,7 +11,7 @@ import polib
 from django.utils.translation.template import templatize
 
 from memoryapp.engine.notes import ENGLISH, INSTEAD
-from rerankui.run.notes import FOR_PEOPLE
+from rerankui.runs.page.notes import FOR_PEOPLE
 from tests.house.test_architecture import ROOT, modules, tree
 
 CATALOGUE = ROOT / "rerankui/locale/ru/LC_MESSAGES/django.po"

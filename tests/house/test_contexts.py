@@ -18,8 +18,8 @@ from django.template.base import FilterExpression, Node, NodeList
 from django.template.defaulttags import ForNode, IfNode, WithNode
 from django.template.loader_tags import ExtendsNode, IncludeNode
 
-from rerankui.fragments import RunPage
-from rerankui.views.topics.topic_page import RowChanges, TopicPage, TopicTalk
+from rerankui.runs.fragments import RunPage
+from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk
 from tests.house.test_architecture import ROOT
 
 # What every template may name: what the frame and Django's processors give, and what tags define inside themselves.

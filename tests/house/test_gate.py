@@ -16,7 +16,7 @@ EVERY = set(SUBJECTS)
     ("changed", "left"),
     [
         (["docs/http.md", "templates/base.html", "memoryapp/search/retrieval.py"], EVERY),
-        (["memoryapp/runs/claiming.py"], {"embedded"}),
+        (["memoryapp/runs/claims.py"], {"embedded"}),
         (["client/mnemoscope_client/calls.py"], {"embedded", "processes"}),
         (["tests/embedded/test_up.py"], {"processes", "peers"}),
         (["requirements.lock"], set()),

@@ -22,7 +22,7 @@ from django.utils.translation import ngettext
 from memoryapp.curation.bounds import too_many_people, too_many_topics
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
-from rerankui.consumers import RunConsumer
+from rerankui.runs.consumers import RunConsumer
 from tests.support.clock import PATIENCE
 
 CATALOGUE = Path(settings.LOCALE_PATHS[0]) / "ru" / "LC_MESSAGES" / "django.po"

@@ -11,12 +11,13 @@ import pytest
 from django.conf import settings as configured
 from django.db import connection
 
-from memoryapp import import_files, tasks
-from memoryapp.import_files import working
+from memoryapp import tasks
 from memoryapp.importers import Hints, document, open_chat, patience
 from memoryapp.importers.formats.memories import laplaced_database
 from memoryapp.ingestion.imports import Course, Paused, import_for
 from memoryapp.models import ChatUser, ImportFile
+from memoryapp.transfer import files
+from memoryapp.transfer.files import working
 from tests.import_files.test_import_files import conversation, folder, staged, worked
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
@@ -28,7 +29,7 @@ __all__ = ["folder"]
 
 
 def staged_bomb(owner: ChatUser, table: str = "history") -> ImportFile:
-    return import_files.stage(owner, endless(configured.IMPORT_DIR.parent, table), "laplaced.db", "ada")
+    return files.stage(owner, endless(configured.IMPORT_DIR.parent, table), "laplaced.db", "ada")
 
 
 @pytest.mark.django_db
@@ -68,7 +69,7 @@ class TestEnds:
             patch.setattr(patience, "BYTES_A_SECOND", 1e12)
             assert worked(row).state == State.FAILED
         assert "longer to read" in row.fault
-        import_files.answer(row)
+        files.answer(row)
         assert worked(row).state == State.READY
 
     def test_a_file_at_which_the_worker_is_lost_each_time_waits_for_a_person(self, anna: ChatUser) -> None:
@@ -76,7 +77,7 @@ class TestEnds:
         ImportFile.objects.update(attempts=working.MOST_ATTEMPTS)
         assert worked(row).state == State.FAILED
         assert "worker was lost 3 times" in row.fault
-        import_files.answer(row)
+        files.answer(row)
         assert (worked(row).state, row.attempts) == (State.READY, 0)
 
 
@@ -128,12 +129,12 @@ def test_every_reader_asks_whether_the_file_is_wanted(
 
 @pytest.mark.django_db
 def test_an_import_stops_before_the_disk_is_full_and_goes_on(anna: ChatUser, settings: Any) -> None:
-    import_files.begin(row := worked(staged(anna, conversation(3))))
+    files.begin(row := worked(staged(anna, conversation(3))))
     reserve, settings.DISK_RESERVE_BYTES = settings.DISK_RESERVE_BYTES, 10**15
     assert worked(row).state == State.FAILED
     assert "free space" in row.fault
     settings.DISK_RESERVE_BYTES = reserve
-    import_files.begin(row)
+    files.begin(row)
     assert worked(row).state == State.DONE
 
 
@@ -150,7 +151,7 @@ class TestSlots:
         wait_for(lambda: ImportFile.objects.filter(pk=bomb.pk, attempts=1).exists())
         good = staged(anna, conversation(3))
         assert worked(good).state == State.REHEARSING, "the only slot is taken"
-        import_files.discard(bomb)
+        files.discard(bomb)
         worker.join(PATIENCE)
         assert not worker.is_alive()
         assert worked(good).state == State.READY

@@ -15,11 +15,13 @@ import pytest
 from django.conf import settings
 from django.utils import timezone, translation
 
-from memoryapp import chat_users, import_files, tasks, work
-from memoryapp.import_files import FileActionRefused, working
+from memoryapp import tasks, work
+from memoryapp.content import chat_users
 from memoryapp.ingestion import messages
 from memoryapp.ingestion.imports import IMPORT
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
+from memoryapp.transfer import files
+from memoryapp.transfer.files import FileActionRefused, working
 from tests.erasure.erasing import erase_user
 from tests.operations.test_work import locked, unlock
 from tests.support.chats import chat_line, sent, telegram
@@ -37,7 +39,7 @@ def folder(tmp_path: Path, settings: Any) -> Path:
 def staged(owner: ChatUser, content: Any, name: str = "chat.json") -> ImportFile:
     path = settings.IMPORT_DIR.parent / "received"
     path.write_text(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
-    return import_files.stage(owner, path, name, "ada")
+    return files.stage(owner, path, name, "ada")
 
 
 def worked(row: ImportFile) -> ImportFile:
@@ -75,7 +77,7 @@ class TestTheWay:
         assert (found["sessions"], found["cost_usd"]) == (1, 0.0)
         assert 1 <= found["topics"] <= 30
         assert found["tokens"] > 30
-        import_files.begin(row)
+        files.begin(row)
         row = worked(row)
         assert (row.state, row.share, len(stored())) == (State.DONE, 1.0, 30)
         batch = ImportBatch.objects.get()
@@ -87,14 +89,14 @@ class TestTheWay:
         for count, (added, skipped) in ((5, (5, 0)), (5, (0, 5)), (8, (3, 5))):
             row = worked(staged(anna, conversation(count)))
             assert (row.findings["added"], row.findings["skipped"]) == (added, skipped)
-            import_files.begin(row)
+            files.begin(row)
             assert worked(row).findings["added"] == added
         assert len(stored()) == 8
 
     def test_what_an_import_would_cost_is_that_of_its_new_messages(self, anna: ChatUser, settings: Any) -> None:
         settings.EMBEDDING_BASE_URL, settings.EMBEDDING_PRICE = "http://models", 1.0
         first = worked(staged(anna, conversation(30)))
-        import_files.begin(first)
+        files.begin(first)
         worked(first)
         again = worked(staged(anna, conversation(30))).findings
         assert (again["sessions"], again["topics"], again["tokens"], again["cost_usd"]) == (0, 0, 0, 0.0)
@@ -103,12 +105,12 @@ class TestTheWay:
         assert 0 < longer["tokens"] < first.findings["tokens"] / 5
 
     def test_a_changed_text_is_shown_beside_the_old_one_and_not_taken(self, anna: ChatUser) -> None:
-        import_files.begin(row := worked(staged(anna, conversation(2))))
+        files.begin(row := worked(staged(anna, conversation(2))))
         worked(row)
         row = worked(staged(anna, conversation(2).replace("text 1", "text 1, edited")))
         [change] = row.findings["changes"]
         assert (change["old"], change["new"], row.findings["changed"]) == ("text 1", "text 1, edited", 1)
-        import_files.begin(row)
+        files.begin(row)
         worked(row)
         assert Message.objects.get(external_id="m1").text == "text 1"
 
@@ -133,7 +135,7 @@ class TestTheWay:
         assert CYRILLIC.search(refused.fault)
         [rejection] = worked(mixed).findings["rejections"]
         assert CYRILLIC.search(rejection["reason"])
-        import_files.answer(refused)
+        files.answer(refused)
         assert not CYRILLIC.search(worked(refused).fault)
 
     def test_a_fault_of_the_program_stops_one_file_and_not_the_next(
@@ -150,7 +152,7 @@ class TestTheWay:
         with monkeypatch.context() as patch:
             patch.setattr(working, "rehearse", faulty)
             assert (worked(first).state, worked(second).state) == (State.FAILED, State.READY)
-        import_files.answer(first)
+        files.answer(first)
         assert worked(first).state == State.READY
 
 
@@ -162,7 +164,7 @@ class TestQuestions:
         row = worked(staged(anna, group))
         assert row.state == State.ASKING
         assert {speaker["author"] for speaker in row.findings["speakers"]} == {"Me", "Boris"}
-        import_files.answer(row, me="Boris")
+        files.answer(row, me="Boris")
         row = worked(row)
         assert row.state == State.READY
         assert {(item["author"], item["role"]) for item in row.findings["speakers"]} == {
@@ -174,26 +176,26 @@ class TestQuestions:
         content = f"{conversation(2, 'nina')}\n{conversation(3, 'olga')}"
         row = worked(staged(anna, content))
         assert row.findings == {"users": [{"name": "nina", "count": 2}, {"name": "olga", "count": 3}]}
-        import_files.answer(row, addressee="olga")
+        files.answer(row, addressee="olga")
         assert worked(row).findings["messages"] == 3
-        import_files.begin(row)
+        files.begin(row)
         worked(row)
         assert stored() == [("anna", "m0"), ("anna", "m1"), ("anna", "m2")]
 
     def test_everybody_gets_their_own_and_an_undoable_batch(self, anna: ChatUser) -> None:
         row = worked(staged(anna, f"{conversation(1, 'nina')}\n{conversation(1, 'olga')}"))
-        import_files.answer(row, addressee=ImportFile.EVERYBODY)
+        files.answer(row, addressee=ImportFile.EVERYBODY)
         worked(row)
-        import_files.begin(row)
+        files.begin(row)
         worked(row)
         assert stored() == [("nina", "m0"), ("olga", "m0")]
-        assert [batch.owner.name for batch in import_files.batches(row)] == ["nina", "olga"]
+        assert [batch.owner.name for batch in files.batches(row)] == ["nina", "olga"]
 
     def test_a_file_without_times_asks_for_a_day(self, anna: ChatUser) -> None:
         row = worked(staged(anna, conversation(3).replace('"ts"', '"when"')))
         assert (row.state, row.findings["timeless"], row.findings["messages"]) == (State.ASKING, 3, 0)
         assert "--start" not in json.dumps(row.findings)
-        import_files.answer(row, start=datetime(2020, 1, 1, tzinfo=UTC))
+        files.answer(row, start=datetime(2020, 1, 1, tzinfo=UTC))
         row = worked(row)
         assert (row.state, row.findings["counted"], row.findings["first"][:10]) == (State.READY, 3, "2020-01-01")
 
@@ -202,16 +204,16 @@ class TestQuestions:
 class TestDecisions:
     def test_what_was_decided_meanwhile_is_not_decided_again(self, anna: ChatUser) -> None:
         row = staged(anna, conversation(1))
-        for decide in (import_files.begin, import_files.pause, import_files.answer):
+        for decide in (files.begin, files.pause, files.answer):
             with pytest.raises(FileActionRefused, match="decided meanwhile"):
                 decide(row)
-        import_files.begin(row := worked(row))
+        files.begin(row := worked(row))
         with pytest.raises(FileActionRefused, match="Pause"):
-            import_files.discard(row)
+            files.discard(row)
 
     def test_a_discarded_file_is_gone(self, anna: ChatUser) -> None:
         row = worked(staged(anna, conversation(1)))
-        import_files.discard(row)
+        files.discard(row)
         assert not ImportFile.objects.exists()
         assert not row.path.exists()
 
@@ -246,12 +248,12 @@ class TestPauses:
 
     def test_a_paused_import_goes_on_in_its_batch(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
         row = worked(staged(anna, conversation(35)))
-        import_files.begin(row)
+        files.begin(row)
         watch = working._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
             if count == 20:
-                import_files.pause(ImportFile.objects.get(pk=row.pk))
+                files.pause(ImportFile.objects.get(pk=row.pk))
             watch(self, count)
 
         with monkeypatch.context() as patch:
@@ -260,18 +262,18 @@ class TestPauses:
         assert (paused.state, paused.done, paused.share > 0) == (State.PAUSED, 10, True), "how far it was is kept"
         assert len(stored()) == 20
         assert worked(row).state == State.PAUSED, "the worker leaves it alone"
-        import_files.begin(row)
+        files.begin(row)
         assert worked(row).state == State.DONE
         batch = ImportBatch.objects.get()
         assert (len(stored()), batch.added, batch.skipped) == (35, 35, 0)
 
     def test_a_pause_after_the_last_batch_ends_as_done(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
         row = worked(staged(anna, conversation(25)))
-        import_files.begin(row)
+        files.begin(row)
         take = working.attachments.take
 
         def pausing(*given: Any) -> int:
-            import_files.pause(ImportFile.objects.get(pk=row.pk))
+            files.pause(ImportFile.objects.get(pk=row.pk))
             return take(*given)
 
         monkeypatch.setattr(working.attachments, "take", pausing)
@@ -282,7 +284,7 @@ class TestPauses:
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         row = worked(staged(anna, conversation(35)))
-        import_files.begin(row)
+        files.begin(row)
         watch = working._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
@@ -303,9 +305,9 @@ class TestPauses:
 
     def test_a_paused_file_can_be_left_off_and_its_part_stays_as_an_import(self, anna: ChatUser) -> None:
         row = worked(staged(anna, conversation(5)))
-        import_files.begin(row)
-        import_files.pause(row)
-        import_files.discard(row)
+        files.begin(row)
+        files.pause(row)
+        files.discard(row)
         assert not ImportFile.objects.exists()
 
 

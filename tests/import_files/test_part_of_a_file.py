@@ -13,8 +13,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from memoryapp import import_files
 from memoryapp.models import ChatUser, Fact, ImportFile, Message
+from memoryapp.transfer import files
 from tests.import_files.test_import_files import staged, worked
 from tests.importers.other_chats import memory
 from tests.support.chats import sent, telegram, written
@@ -64,7 +64,7 @@ class TestOnThePage:
         post(admin_client, row, chats="1", chat=["7", "8"])
         assert row.findings["left_out"] == {"its chat was not chosen": 2}
         assert row.findings["added"] == 3
-        import_files.begin(row)
+        files.begin(row)
         worked(row)
         assert texts() == ["one", "three", "two"]
         assert row.findings["left_out"] == {"its chat was not chosen": 2}
@@ -101,11 +101,11 @@ class TestOnThePage:
         assert (row.state, row.format, row.findings["brings"]) == (State.READY, "mem0", {"fact": 1})
         page = admin_client.get(reverse("import_file", args=[anna.pk, row.pk])).content.decode()
         assert "Likes oolong" in page
-        import_files.begin(row)
+        files.begin(row)
         worked(row)
         assert row.state == State.DONE
         assert Fact.objects.get().owner == anna
-        [batch] = import_files.batches(row)
+        [batch] = files.batches(row)
         withdrawn = reverse("withdraw", args=[anna.pk, batch.pk])
         assert withdrawn in admin_client.get(reverse("import_file", args=[anna.pk, row.pk])).content.decode()
         admin_client.post(withdrawn)

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from memoryapp import import_files, tasks
+from memoryapp import tasks
 from memoryapp.importers import FORMATS, Hints, UnreadableFile, open_chat
 from memoryapp.importers.format import Format, Reader, Records, TextLayout
 from memoryapp.importers.record import BadRecord, Clock, Rejected, message
 from memoryapp.importers.source import SourceFile
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Operator
+from memoryapp.transfer import files
 from tests.conftest import signed_in
 from tests.support.browsing import flat
 from tests.support.chats import sorted_out
@@ -110,7 +111,7 @@ def test_its_page_names_it_and_asks_what_it_does_not_say(
     anna: ChatUser, admin: Operator, log: Path, tmp_path: Path, settings: Any
 ) -> None:
     settings.IMPORT_DIR = tmp_path / "imports"
-    row = import_files.stage(anna, log, "room.txt", "cora")
+    row = files.stage(anna, log, "room.txt", "cora")
     tasks.import_waiting()
     assert ImportFile.objects.get().format == "irc"
     page = flat(signed_in(admin).get(f"/memory/{anna.pk}/imports/files/{row.pk}/").content.decode())

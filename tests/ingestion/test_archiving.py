@@ -16,7 +16,6 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp import clients
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
@@ -26,6 +25,7 @@ from memoryapp.ingestion.cutters import Cut, Cutter, Segmenter
 from memoryapp.ingestion.messages import Added, add_messages
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
 from memoryapp.invariants import violations
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit, TopicMessage, TopicVector
 from memoryapp.sessions.active import limits
 from memoryapp.sessions.cutting import Moment, SessionLimits, cut_sessions

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from memoryapp import import_files, knowledge, tasks
+from memoryapp import knowledge, tasks
 from memoryapp.models import Artifact, ChatUser, ImportFile, Media
+from memoryapp.transfer import files as import_files
 from tests.support.chats import chat_line, sent, telegram
 
 pytestmark = pytest.mark.django_db

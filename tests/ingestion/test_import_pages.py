@@ -10,8 +10,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from memoryapp import import_files, tasks
+from memoryapp import tasks
 from memoryapp.models import ChatUser, ImportFile, Message, Operator, Role
+from memoryapp.transfer import files
 from rerankui.web import uploads
 from tests.conftest import operator, signed_in
 from tests.support.browsing import cost, flat
@@ -208,7 +209,7 @@ def test_thirty_files_cost_as_many_queries_as_three(anna: ChatUser, as_curator: 
 @pytest.mark.slow
 def test_a_paused_import_can_be_gone_on_with(anna: ChatUser, as_curator: Client) -> None:
     row = looked_through(as_curator, anna)
-    import_files.begin(row)
+    files.begin(row)
     address = f"/memory/{anna.pk}/imports/files/{row.pk}/"
     as_curator.post(address, {"do": "pause"})
     assert "The import is paused" in page_of(as_curator, row)

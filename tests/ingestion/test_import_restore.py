@@ -14,10 +14,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import import_files, tasks, transfer
-from memoryapp.import_files import working
+from memoryapp import tasks, transfer
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, Fact, ImportFile, Message, Person, Topic
+from memoryapp.transfer import files
+from memoryapp.transfer.files import working
 from tests.conftest import record, talk
 from tests.support.browsing import flat
 
@@ -43,7 +44,7 @@ def exported(anna: ChatUser) -> str:
 def pause_by_page(row: ImportFile) -> None:
     """Pauses it over a connection of its own: in the transaction of the restore it would wait for itself."""
     try:
-        import_files.pause(ImportFile.objects.get(pk=row.pk))
+        files.pause(ImportFile.objects.get(pk=row.pk))
     finally:
         connection.close()
 
@@ -57,7 +58,7 @@ def worked(row: ImportFile) -> ImportFile:
 def staged(owner: ChatUser, content: str) -> ImportFile:
     path = settings.IMPORT_DIR.parent / "received"
     path.write_text(content)
-    return import_files.stage(owner, path, "anna.jsonl", "ada")
+    return files.stage(owner, path, "anna.jsonl", "ada")
 
 
 # The restore is one transaction, and its progress is written outside of it.
@@ -76,7 +77,7 @@ class TestRestoring:
         }
         address = f"/memory/{boris.pk}/imports/files/{row.pk}/"
         assert "Restore the memory" in flat(as_admin.get(address).content.decode())
-        import_files.begin(row)
+        files.begin(row)
         row = worked(row)
         assert (row.state, row.share, row.fault) == (State.DONE, 1.0, "")
         assert "The memory is restored." in flat(as_admin.get(address).content.decode())
@@ -96,7 +97,7 @@ class TestRestoring:
     def test_one_that_is_paused_leaves_nothing_and_can_be_gone_on_with(
         self, exported: str, boris: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        import_files.begin(row := worked(staged(boris, exported)))
+        files.begin(row := worked(staged(boris, exported)))
         watch = working._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
@@ -108,7 +109,7 @@ class TestRestoring:
             patch.setattr(working._Watch, "__call__", pausing)
             assert worked(row).state == State.PAUSED
         assert not Message.objects.of(boris).exists()
-        import_files.begin(row)
+        files.begin(row)
         assert worked(row).state == State.DONE
         assert Message.objects.of(boris).count() == 3
 
@@ -116,14 +117,14 @@ class TestRestoring:
         add_messages(boris, [record(90, "Mine.")])
         row = worked(staged(boris, exported))
         assert (row.findings["restores"], row.findings["added"]) == ({}, 3)
-        import_files.begin(row)
+        files.begin(row)
         assert worked(row).state == State.DONE
         assert (Message.objects.of(boris).count(), Fact.objects.filter(owner=boris).count()) == (4, 0)
 
     def test_a_memory_that_got_messages_meanwhile_is_not_restored_by_halves(
         self, exported: str, boris: ChatUser
     ) -> None:
-        import_files.begin(row := worked(staged(boris, exported)))
+        files.begin(row := worked(staged(boris, exported)))
         add_messages(boris, [record(90, "Mine.")])
         assert (worked(row).state, "has messages already" in row.fault) == (State.FAILED, True)
         assert Message.objects.of(boris).count() == 1

@@ -10,11 +10,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from memoryapp import reading
+from memoryapp.content import reading
+from memoryapp.content.reading import Background
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person
 from memoryapp.operations import database
-from memoryapp.reading import Background
 from tests.conftest import contents, record, talk
 from tests.support.executing import background_of
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp import curation, erasure, import_files, invariants, tasks, transfer
+from memoryapp import curation, erasure, invariants, tasks, transfer
 from memoryapp.curation import CurationError, plan_edit
 from memoryapp.erasure import Target
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import add_messages, sort_out
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Passage, Topic, TopicEdit
+from memoryapp.transfer import files
 from tests.conftest import BEGAN, record, talk
 from tests.support.browsing import flat
 
@@ -157,7 +158,7 @@ class TestAround:
         lines = '{"id": "a", "role": "user", "ts": "2025-07-25T14:00:00Z", "text": "%s"}\n'
         for text in ("Where is the cake?", "Where was the cake?"):
             (folder / "received").write_text(lines % text)
-            row = import_files.stage(anna, folder / "received", "chat.jsonl", "ada")
+            row = files.stage(anna, folder / "received", "chat.jsonl", "ada")
             tasks.import_waiting()
             address = f"/memory/{anna.pk}/imports/files/{row.pk}/"
             page = flat(as_admin.get(address).content.decode())

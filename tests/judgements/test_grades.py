@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.clients import offline_embedder
+from memoryapp.evaluation.judgements import golden, grades
+from memoryapp.evaluation.judgements.golden import GoldenError
+from memoryapp.evaluation.judgements.grades import GradeError
 from memoryapp.evaluation.questions import read_questions
-from memoryapp.judgements import golden, grades
-from memoryapp.judgements.golden import GoldenError
-from memoryapp.judgements.grades import GradeError
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, GoldenQuestion, Grade, Message, Operator, Run, Topic, TopicEdit
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import signed_in

@@ -21,7 +21,7 @@ from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Person, Role, Run, Topic, TopicEdit
 from memoryapp.runs import forks, lifecycle, recall_document
 from memoryapp.runs.clients import Clients, open_clients
-from memoryapp.runs.replaying import ForkError
+from memoryapp.runs.replays import ForkError
 from tests.conftest import operator, signed_in, talk
 from tests.support.api_client import Program, error_of, token_for
 from tests.support.executing import QUERY, background_of, events_of, memory_of_three, start

@@ -11,7 +11,7 @@ from pathlib import Path
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
-from memoryapp import erasure, import_files
+from memoryapp import erasure
 from memoryapp.artifacts import arrival
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.erasure import LOOK_AGAIN, Target
@@ -37,6 +37,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.search import missing, profiles
+from memoryapp.transfer import files
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import direction
 from tests.life.sweeping import sweep
@@ -105,9 +106,9 @@ class Works:
             chat_line(id=f"f{number}-{n}", ts=f"2025-01-01T10:{n:02}:00Z", text=f"file {number}") for n in range(40)
         ]
         path.write_text("\n".join(map(json.dumps, messages)))
-        row = import_files.stage(self.owner, path, path.name, "ada")
+        row = files.stage(self.owner, path, path.name, "ada")
         wait_for(lambda: self._is_rehearsed(row))
-        import_files.begin(row)
+        files.begin(row)
 
     def _is_rehearsed(self, row: ImportFile) -> bool:
         """Returns whether a sweep, this one or another process's, has rehearsed the file."""

@@ -17,12 +17,13 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import clients, consolidation, extraction, tasks
+from memoryapp import extraction, tasks
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
+from memoryapp.llm import clients
 from memoryapp.models import (
     AgentCall,
     ChatUser,
@@ -37,6 +38,7 @@ from memoryapp.models import (
 )
 from memoryapp.pipeline.shown import PipelineStage, stages
 from memoryapp.search import missing, profiles
+from memoryapp.suggestions import consolidation
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import ARCHIVIST, MERGER, SPLITTER, reply
 from tests.search.test_vectors import Hashing

@@ -19,7 +19,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from memoryapp import curation, extraction, knowledge, suggestions
-from memoryapp.consolidation import consolidate
 from memoryapp.curation import MERGER, CurationError
 from memoryapp.curation.withdrawing import withdraw
 from memoryapp.engine.agents.ask import UnreadableAnswer
@@ -52,6 +51,7 @@ from memoryapp.models import (
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
 from memoryapp.sessions.cutting import SessionLimits
+from memoryapp.suggestions.consolidation import consolidate
 from tests.conftest import BEGAN, record
 from tests.life.models import Moody, Wheel, cut, found, judged
 

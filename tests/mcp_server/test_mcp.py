@@ -16,10 +16,10 @@ from django.test import AsyncClient
 from memoryapp.accounts import tokens
 from memoryapp.api import asking
 from memoryapp.erasure import Target, begin, finish
-from memoryapp.inbox import waiting_in
 from memoryapp.mcp_server import changing, protocol
 from memoryapp.models import ApiToken, ChatUser, ForgetRequest, Message, Operator, Run, Topic, TopicEdit
 from memoryapp.runs.runner import Runner
+from memoryapp.suggestions.inbox import waiting_in
 from tests.api.test_api_recall import memory
 from tests.conftest import signed_in, talk
 from tests.support.api_client import EVERY_SCOPE, token_for

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client, override_settings
 
-from memoryapp.judgements import golden
+from memoryapp.evaluation.judgements import golden
 from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, GoldenNight, NightlyRun, Role, Run
 from tests.conftest import operator, signed_in
 

@@ -12,12 +12,13 @@ from django.core import mail
 from django.test import override_settings
 from django.utils import timezone
 
-from memoryapp import outgoing, tasks
-from memoryapp.inbox import waiting_in
-from memoryapp.judgements import golden
+from memoryapp import tasks
+from memoryapp.evaluation.judgements import golden
+from memoryapp.evaluation.nights import alarms, judging, schedule
+from memoryapp.evaluation.nights.schedule import NightlyError
 from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, GoldenNight, NightlyRun, Run, WebhookDelivery
-from memoryapp.nights import alarms, judging, schedule
-from memoryapp.nights.schedule import NightlyError
+from memoryapp.outgoing import settings
+from memoryapp.suggestions.inbox import waiting_in
 from tests.nights.mail_server import mail_server
 from tests.webhooks.receiver import hooked
 
@@ -157,7 +158,7 @@ def test_mail_is_tried_again_when_the_server_refused(nightly: NightlyRun, monkey
     with mail_server() as server:
         monkeypatch.setenv("EMAIL_URL", f"smtp://127.0.0.1:{server.port}")
         monkeypatch.setenv("EMAIL_FROM", "memory@example.com")
-        read = runpy.run_path(str(outgoing.__file__))
+        read = runpy.run_path(str(settings.__file__))
         found = {name: read[name] for name in read["__all__"]}
         with override_settings(EMAIL_BACKEND="django.core.mail.backends.smtp.EmailBackend", **found):
             server.refuses = True

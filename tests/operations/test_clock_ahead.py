@@ -13,7 +13,7 @@ from memoryapp import erasure, suggestions, work
 from memoryapp.artifacts import arrival, processing
 from memoryapp.ingestion.imports import IMPORT
 from memoryapp.models import Artifact, ChatUser, Erasure, Role, Run, Suggestion, Work
-from memoryapp.runs import closing, lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.work import ARCHIVE
 from tests.conftest import operator
 from tests.suggestions.test_suggestions import only, placed
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 def test_the_run_of_a_process_that_died_then_is_closed(anna: ChatUser) -> None:
     run = lifecycle.start(anna, "a question")
     Run.objects.update(state=Run.State.RUNNING, heartbeat_at=timezone.now() + AHEAD, attempt=9)
-    assert closing.close_abandoned() == 1
+    assert endings.close_abandoned() == 1
     run.refresh_from_db()
     assert run.fallback == "abandoned"
 

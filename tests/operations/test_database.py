@@ -17,11 +17,11 @@ from pgvector import HalfVector
 from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp import reading
-from memoryapp.clients import offline_embedder
+from memoryapp.content import reading
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import Run, Topic
 from memoryapp.operations import database
-from memoryapp.runs.claiming import claim
+from memoryapp.runs.claims import claim
 from memoryapp.runs.journal import EventRow, Journal, JournalEntry
 from memoryapp.search import retrieval
 from memoryapp.search.profiles import profile_row

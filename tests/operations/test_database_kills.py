@@ -21,7 +21,7 @@ from psycopg_pool import AsyncConnectionPool
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.operations.database import conninfo
-from memoryapp.runs import closing, lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.journal import EventsLost, Journal, JournalEntry
 from tests.support.clock import PATIENCE
@@ -67,7 +67,7 @@ def test_killed_backends_lose_nothing_that_was_acknowledged(memory: ChatUser, ki
     connections.close_all()
     acknowledged = asyncio.run(_run_and_kill(iter(waiting), kills))
     assert len(acknowledged) >= kills
-    closing.close_abandoned(timedelta(0))
+    endings.close_abandoned(timedelta(0))
     begun_again = set(Run.objects.filter(attempt__gt=0).values_list("pk", flat=True))
     kept = {(run, seq) for run, seq in acknowledged if run not in begun_again}
     assert kept <= set(RunEvent.objects.values_list("run_id", "seq"))

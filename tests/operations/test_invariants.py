@@ -34,7 +34,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.models.user import Owned
-from memoryapp.runs.closing import close_abandoned, finished_columns
+from memoryapp.runs.endings import close_abandoned, finished_columns
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import lawless, talk
 from tests.search.test_vectors import Hashing

@@ -16,13 +16,13 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.agents.merger import propose_summary
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Reply
 from memoryapp.engine.embedding.http_embedder import HttpEmbedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.memory import MessageContent, TopicContent
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunLogFilter, about_run, cause
 from memoryapp.runs import lifecycle

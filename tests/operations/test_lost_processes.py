@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.models import ChatUser, Run, RunEvent
-from memoryapp.runs import closing, lifecycle, recall_document
+from memoryapp.runs import endings, lifecycle, recall_document
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.recall.run_memory import RunMemory
 from tests.support.clock import PATIENCE
@@ -50,7 +50,7 @@ async def ended(task: asyncio.Task[None]) -> None:
 async def test_after_the_model_was_asked_the_nearest_topics_stand_in(memory: ChatUser, clients: Clients) -> None:
     run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE, "max_topics": 2})
     task = await lost(run, clients, "turn_started")
-    assert await sync_to_async(closing.close_abandoned)(timedelta(0)) == 1
+    assert await sync_to_async(endings.close_abandoned)(timedelta(0)) == 1
     await ended(task)
     events = await events_of(run)
     last = events[-1]
@@ -84,7 +84,7 @@ async def test_before_the_model_was_asked_another_process_begins_it_again(
         patched.setattr(RunMemory, "enrich", hang)
         task = asyncio.create_task(lifecycle.execute(run.pk, clients))
         await asyncio.wait_for(reached.wait(), PATIENCE)
-    assert await sync_to_async(closing.close_abandoned)(timedelta(0)) == 1
+    assert await sync_to_async(endings.close_abandoned)(timedelta(0)) == 1
     await lifecycle.execute(run.pk, clients)
     # The lost process wakes up, and can change nothing any more.
     await ended(task)
@@ -95,9 +95,9 @@ async def test_before_the_model_was_asked_another_process_begins_it_again(
 
 async def test_a_run_that_always_loses_its_process_ends(memory: ChatUser, clients: Clients) -> None:
     run = await start(memory, QUERY)
-    for _ in range(closing.MOST_ATTEMPTS + 1):
+    for _ in range(endings.MOST_ATTEMPTS + 1):
         await Run.objects.filter(pk=run.pk, state=Run.State.PENDING).aupdate(state=Run.State.RUNNING)
-        assert await sync_to_async(closing.close_abandoned)(timedelta(0)) == 1
+        assert await sync_to_async(endings.close_abandoned)(timedelta(0)) == 1
     await sync_to_async(run.refresh_from_db)()
     assert (run.state, run.fallback) == (Run.State.FINISHED, "abandoned")
-    assert await sync_to_async(closing.close_abandoned)(timedelta(0)) == 0
+    assert await sync_to_async(endings.close_abandoned)(timedelta(0)) == 0

@@ -18,8 +18,7 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
-from memoryapp import clients, curation, proposals, suggestions
-from memoryapp.clients import offline_embedder
+from memoryapp import curation, suggestions
 from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -36,6 +35,8 @@ from memoryapp.engine.events import (
 from memoryapp.ingestion.archiving import archive
 from memoryapp.ingestion.cutters import Segmenter, cutter
 from memoryapp.ingestion.messages import add_messages
+from memoryapp.llm import clients
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -51,11 +52,12 @@ from memoryapp.models import (
 )
 from memoryapp.operations import metrics
 from memoryapp.operations.backlog import BacklogCollector
-from memoryapp.runs import closing, lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from memoryapp.sessions.active import limits
-from rerankui.consumers import RunConsumer
+from memoryapp.suggestions import proposals
+from rerankui.runs.consumers import RunConsumer
 from tests.conftest import BEGAN, record, talk
 from tests.support.clock import PATIENCE
 from tests.support.splitting import SplittingChat, in_fours
@@ -192,8 +194,8 @@ async def test_a_run_that_fails_is_counted_once_and_says_nothing_about_anybody()
 def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
     before = sample("runs_total", strategy="unknown")
     Run.objects.create(owner=anna, query="?", strategy="flash", state=Run.State.RUNNING)
-    Run.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1), attempt=closing.MOST_ATTEMPTS)
-    assert closing.close_abandoned() == 1
+    Run.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1), attempt=endings.MOST_ATTEMPTS)
+    assert endings.close_abandoned() == 1
     assert sample("runs_total", strategy="unknown") == before + 1
 
 

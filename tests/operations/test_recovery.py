@@ -14,12 +14,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from memoryapp.clients import http_client
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.invariants import violations
+from memoryapp.llm.clients import http_client
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.database import conninfo
-from memoryapp.runs import closing, lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from tests.engine.chat.test_cancellable_requests import until
 from tests.operations.test_database_kills import kill_a_backend
@@ -67,7 +67,7 @@ class Scene:
             await lifecycle.execute(run.pk, self.clients)
             await run.arefresh_from_db()
             assert (run.fallback, run.selected_count > 0, run.input_tokens) == ("", True, 27_000)
-        await sync_to_async(closing.close_abandoned)(timedelta(0))
+        await sync_to_async(endings.close_abandoned)(timedelta(0))
         for run_id in await sync_to_async(lifecycle.unclaimed)(timedelta(0)):
             # As the worker does with runs that nobody could claim.
             await lifecycle.execute(run_id, self.clients)

@@ -12,13 +12,14 @@ import pytest
 from django.db import DataError, connections
 from kombu import Connection
 
-from memoryapp import celery, clients, tasks, work
+from memoryapp import celery, tasks, work
 from memoryapp.celery import Sweeps, app
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.archiving import Archived
 from memoryapp.ingestion.cutters import Cutter
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import IngestionError
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Topic, TopicEdit
 from memoryapp.pipeline.archive import DUE_LANES
 from tests.ingestion.test_archiving import message_record

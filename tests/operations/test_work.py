@@ -17,7 +17,7 @@ from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import clients, tasks, work
+from memoryapp import tasks, work
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.notes import Note
@@ -25,6 +25,7 @@ from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import Segmenter
 from memoryapp.ingestion.imports import IMPORT
 from memoryapp.ingestion.messages import add_messages
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Message, PassageVector, Role, Topic, Work
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.search.profiles import profile_row

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryapp import clients, curation
+from memoryapp import curation
 from memoryapp.engine.events import (
     Event,
     MediaItem,
@@ -21,6 +21,7 @@ from memoryapp.engine.events import (
     TurnStarted,
     to_payload,
 )
+from memoryapp.llm import clients
 from memoryapp.models import AgentCall, ChatUser, KnowledgeEdit, Person, Role, Topic, TopicEdit
 from rerankui.agent_talk import stored_events
 from tests.conftest import operator, signed_in, talk

@@ -13,7 +13,7 @@ from django.test import Client
 from memoryapp.engine.events import CandidatesFound, to_payload
 from memoryapp.engine.strategies.cuts import PRESETS, Cuts, apply_cuts, presets_of
 from memoryapp.models import ChatUser, EmbeddingProfile, FilterPreset, Message, Run, RunEvent, Topic
-from rerankui.run.filter_chart import chart
+from rerankui.runs.page.filter_chart import chart
 from tests.conftest import candidate, talk
 from tests.support.answering import COSINES, PROFILE, compared_run
 from tests.support.browsing import flat, topic_of

@@ -9,10 +9,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memoryapp import clients
 from memoryapp.browsing import coverage
 from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.lessons import refused
+from memoryapp.llm import clients
 from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
 from rerankui.views import overview
 from tests.conftest import BEGAN, signed_in

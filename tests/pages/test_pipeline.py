@@ -10,10 +10,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import clients, erasure, tasks, work
+from memoryapp import erasure, tasks, work
 from memoryapp.artifacts import arrival
 from memoryapp.browsing import costs
 from memoryapp.ingestion.messages import add_messages
+from memoryapp.llm import clients
 from memoryapp.models import (
     AgentCall,
     Artifact,

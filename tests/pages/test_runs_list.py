@@ -13,8 +13,8 @@ from django.test import Client
 
 from memoryapp.models import ChatUser, Operator, Run
 from rerankui import filters, pages
-from rerankui.run.outcomes import ADVICE, NAMES, SENTENCES
-from rerankui.templatetags.runs import MOST_SHOWN, pretty_json
+from rerankui.runs.page.outcomes import ADVICE, NAMES, SENTENCES
+from rerankui.runs.tags import MOST_SHOWN, pretty_json
 from tests.conftest import signed_in
 from tests.support.browsing import HTMX, get, link, opened_to
 

@@ -19,7 +19,7 @@ from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Operator, Run, RunEvent, RunProgress
 from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
-from rerankui.run.outcomes import ADVICE, SENTENCES
+from rerankui.runs.page.outcomes import ADVICE, SENTENCES
 from tests.conftest import signed_in
 from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fails, says, slow
 from tests.support.browsing import flat

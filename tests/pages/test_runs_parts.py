@@ -24,14 +24,14 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.offline.scorer import MODEL
 from memoryapp.models import ChatUser, Message, Run
-from memoryapp.runs.following import StoredEvent
-from rerankui.run import legend
-from rerankui.run.activity import activity_after
-from rerankui.run.marked_text import marked_text
-from rerankui.run.rank_lines import rank_lines
-from rerankui.run.result import Segment
-from rerankui.run.waterfall import axis
-from rerankui.templatetags.runs import cost
+from memoryapp.runs.followers import StoredEvent
+from rerankui.runs.page import legend
+from rerankui.runs.page.activity import activity_after
+from rerankui.runs.page.marked_text import marked_text
+from rerankui.runs.page.rank_lines import rank_lines
+from rerankui.runs.page.result import Segment
+from rerankui.runs.page.waterfall import axis
+from rerankui.runs.tags import cost
 from tests.conftest import BEGAN, talk
 from tests.runs.stored_events import every_event, store
 

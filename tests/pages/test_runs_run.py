@@ -29,16 +29,16 @@ from memoryapp.engine.events import (
 from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.memory import Where
 from memoryapp.engine.strategies.cuts import Cuts
-from memoryapp.filter_lab import presets
+from memoryapp.evaluation.filter_lab import presets
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, Topic
-from memoryapp.runs import following
+from memoryapp.runs import followers
 from memoryapp.runs.notices import announce
 from memoryapp.search.profiles import serving_profile
-from rerankui import fragments
-from rerankui.consumers import RunConsumer
-from rerankui.fragments import Seen
-from rerankui.run.outcomes import ADVICE, SENTENCES
-from rerankui.run.score_parts import bounds
+from rerankui.runs import fragments
+from rerankui.runs.consumers import RunConsumer
+from rerankui.runs.fragments import Seen
+from rerankui.runs.page.outcomes import ADVICE, SENTENCES
+from rerankui.runs.page.score_parts import bounds
 from tests.conftest import candidate, talk
 from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 from tests.support.browsing import flat
@@ -417,7 +417,7 @@ async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
     run: Run, events: list[Event], viewer: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a notice wakes it."""
-    monkeypatch.setattr(following, "LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(followers, "LOOK_AGAIN", 3600.0)
     await sync_to_async(store)(run, events[:3])
     socket, _ = await connected(run.pk, viewer.user)
     assert 'id="event-3"' in await socket.receive_from(timeout=PATIENCE)

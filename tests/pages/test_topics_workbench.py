@@ -13,10 +13,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from memoryapp import clients, curation
+from memoryapp import curation
 from memoryapp.browsing.neighbours import nearest_to_parts
 from memoryapp.engine.embeddings import Profile
 from memoryapp.invariants import violations
+from memoryapp.llm import clients
 from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,

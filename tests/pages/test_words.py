@@ -15,13 +15,15 @@ from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import ModelReplied, QueryEnriched, TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
 from memoryapp.pipeline import STAGES
-from memoryapp.proposals import ProposalError
+from memoryapp.suggestions.proposals import ProposalError
 from rerankui.curation.change_words import actor_words
 from rerankui.curation.proposal_words import failure_words
-from rerankui.run.item_words import details
-from rerankui.run.notes import FOR_PEOPLE, error_words, remarks
+from rerankui.imports.tags import format_name, place
+from rerankui.pipeline.tags import fault_words, hours_chart, waits
+from rerankui.runs.page.item_words import details
+from rerankui.runs.page.notes import FOR_PEOPLE, error_words, remarks
+from rerankui.runs.tags import day_of, enrich_note
 from rerankui.templatetags.embedding import similarities_chart
-from rerankui.templatetags.imports import format_name, place
 from rerankui.templatetags.memory import (
     ago,
     days_chart,
@@ -36,8 +38,6 @@ from rerankui.templatetags.memory import (
     snippet,
     thousands,
 )
-from rerankui.templatetags.pipeline import fault_words, hours_chart, waits
-from rerankui.templatetags.runs import day_of, enrich_note
 from rerankui.text.counts import grouped
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import clients
 from memoryapp.engine.events import Event, RunFinished
+from memoryapp.llm import clients
 from memoryapp.models import ChatUser
-from memoryapp.runs import following, lifecycle
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
@@ -116,7 +116,7 @@ def ask(memory: Memory, settings: Any) -> Ask:
         run = await sync_to_async(lifecycle.start)(memory.owner, QUERY, parameters=patient)
         async with open_clients() as opened:
             await lifecycle.execute(run.pk, opened)
-        return StoredRun([item.event for item in await sync_to_async(following.stored)(run.pk)])
+        return StoredRun([item.event for item in await sync_to_async(followers.stored)(run.pk)])
 
     return whole
 

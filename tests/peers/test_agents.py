@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import clients, tasks
+from memoryapp import tasks
 from memoryapp.artifacts import arrival
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.ingestion.messages import add_messages
+from memoryapp.llm import clients
 from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, Message, Person, Topic, TopicEdit, TopicVector
 from memoryapp.search import profiles
 from tests.conftest import talk

@@ -15,9 +15,10 @@ import psycopg
 import pytest
 from django.db import connection
 
-from memoryapp import import_files, tasks
+from memoryapp import tasks
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Topic
 from memoryapp.operations.database import conninfo
+from memoryapp.transfer import files
 from tests.support.chats import chat_line
 from tests.support.stack import CHECKOUT, wait_for
 from tests.transfer.laplaced import database, message, topic
@@ -33,10 +34,10 @@ LOCK = "SELECT pg_advisory_lock(hashtextextended('messages', %s))"
 def test_an_import_killed_again_and_again_is_whole_in_the_end(tmp_path: Path, settings: Any) -> None:
     settings.IMPORT_DIR = tmp_path / "imports"
     anna = ChatUser.objects.create(name="anna")
-    row = import_files.stage(anna, _chat(tmp_path), "chat.jsonl", "ada")
+    row = files.stage(anna, _chat(tmp_path), "chat.jsonl", "ada")
     tasks.import_waiting()
     row.refresh_from_db()
-    import_files.begin(row)
+    files.begin(row)
     for count in KILLED_AT:
         with _worker(tmp_path) as process:
             _kill_once_stored(process, anna, count)
@@ -58,10 +59,10 @@ def test_an_import_killed_before_its_topics_leaves_nothing_to_archive(tmp_path: 
     settings.IMPORT_DIR = tmp_path / "imports"
     listed = [*(message(n, 7) for n in (1, 2, 5)), *(message(n, 8) for n in (3, 4))]
     path = database(tmp_path, history=listed, topics=[topic(7, 1, 5), topic(8, 3, 4)])
-    row = import_files.stage(ChatUser.objects.create(name="anna"), path, "laplaced.db", "ada")
+    row = files.stage(ChatUser.objects.create(name="anna"), path, "laplaced.db", "ada")
     tasks.import_waiting()
     row.refresh_from_db()
-    import_files.begin(row)
+    files.begin(row)
     with psycopg.connect(conninfo()) as keeping, _worker(tmp_path) as process:
         keeping.execute("LOCK TABLE memoryapp_topic IN SHARE MODE")
         wait_for(lambda: _locks("NOT granted", "relation") == 1)

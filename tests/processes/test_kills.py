@@ -19,7 +19,7 @@ from django.db import connections
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
 from memoryapp.operations.database import conninfo
-from memoryapp.runs import closing, lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 from tests.support.executing import QUERY, memory_of_three
 from tests.support.stack import CHECKOUT, wait_for
@@ -82,7 +82,7 @@ def test_killed_processes_leave_runs_that_all_end_once(memory: ChatUser, victims
     stages = Counter(RunEvent.objects.filter(run__in=cut_off).values_list("kind", flat=True))
     assert {"run_started", "candidates_found", "turn_started", "topics_read"} <= stages.keys()
 
-    closing.close_abandoned(timedelta(0))
+    endings.close_abandoned(timedelta(0))
     while late := lifecycle.unclaimed(timedelta(0)):
         async_to_sync(_execute)(late)
 

@@ -22,8 +22,8 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.kinds.values import Piece, ReadTopic
 from memoryapp.models import Message, Run, RunEvent, Topic
-from memoryapp.runs import following
-from memoryapp.runs.recording import finished_columns
+from memoryapp.runs import followers
+from memoryapp.runs.records import finished_columns
 from tests.conftest import candidate
 
 
@@ -89,5 +89,5 @@ def store(run: Run, events: list[Event], *, after: int = 0) -> None:
         for seq, event in enumerate(events, start=after + 1)
     )
     if isinstance(events[-1], RunFinished):
-        stored = [item.event for item in following.stored(run.pk)]
+        stored = [item.event for item in followers.stored(run.pk)]
         Run.objects.filter(pk=run.pk).update(**finished_columns(stored, events[-1]), finished_at=timezone.now())

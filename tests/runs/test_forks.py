@@ -15,7 +15,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import curation, prompt_versions
+from memoryapp import curation
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import (
@@ -30,8 +30,9 @@ from memoryapp.engine.events import (
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure.redaction import ERASED
+from memoryapp.llm import prompt_versions
 from memoryapp.models import ChatUser, Fact, Prompt, RawReply, Run, RunEvent
-from memoryapp.runs import forks, lifecycle, replaying, stopping
+from memoryapp.runs import forks, lifecycle, replays, stops
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.recall.request import Replayed
 from tests.engine.endpoint import says as says_by_http
@@ -77,26 +78,26 @@ def test_a_prompt_that_no_model_received_cannot_be_tried(events: list[Event], na
 
 
 def test_a_reranker_meets_the_same_line_and_candidates_at_no_cost() -> None:
-    replayed = replaying.replay(WHOLE, 1)
+    replayed = replays.replay(WHOLE, 1)
     assert replayed.query == replace(ENRICHED, seconds=0.0, input_tokens=0, output_tokens=0, cost_usd=0.0)
     assert (replayed.found, replayed.baseline) == (replace(FOUND, seconds=0.0), ("Topic:1",))
     assert replayed.rerank_variables == TURN.variables
 
 
 def test_an_enricher_meets_the_same_question_and_what_it_leads_to_is_made_anew() -> None:
-    replayed = replaying.replay(WHOLE, 0)
+    replayed = replays.replay(WHOLE, 0)
     assert (replayed.query, replayed.found, replayed.baseline) == (None, None, ())
     assert replayed.enrich_variables == ASKED
     assert replayed.rerank_variables == {**ASKED, "inner_circle": "> Misha"}
 
 
 def test_a_reranker_that_was_never_asked_gets_the_variables_of_the_enricher() -> None:
-    assert replaying.replay(without(TurnStarted), 0).rerank_variables == ASKED
+    assert replays.replay(without(TurnStarted), 0).rerank_variables == ASKED
 
 
 @pytest.mark.parametrize("turn", [0, 1])
 def test_of_a_run_that_never_searched_nothing_is_taken(turn: int) -> None:
-    assert replaying.replay([STARTED], turn) == Replayed()
+    assert replays.replay([STARTED], turn) == Replayed()
 
 
 # A query to which both lines of the enricher are related.
@@ -326,7 +327,7 @@ class TestAFork:
         self, memory: ChatUser, topics: list[int], turn: int | None, changes: dict[str, Any], sentence: str
     ) -> None:
         parent, _sent = await parent_of(memory, topics)
-        with pytest.raises(replaying.ForkError, match=re.escape(sentence)):
+        with pytest.raises(replays.ForkError, match=re.escape(sentence)):
             await forked(parent, turn, **changes)
         assert await Run.objects.acount() == 1
 
@@ -335,7 +336,7 @@ class TestAFork:
     ) -> None:
         parent, sent = await parent_of(memory, topics)
         await RawReply.objects.all().adelete()
-        with pytest.raises(replaying.ForkError, match="in turn 1 was not stored as it came"):
+        with pytest.raises(replays.ForkError, match="in turn 1 was not stored as it came"):
             await forked(parent, 2)
         models = Models(topics)
         await executed(await forked(parent, 1), models)
@@ -346,11 +347,11 @@ class TestAFork:
         row = await RunEvent.objects.aget(run=parent, kind="candidates_found")
         row.payload["candidates"][0]["summary"] = ERASED
         await row.asave()
-        with pytest.raises(replaying.ForkError, match="have been erased"):
+        with pytest.raises(replays.ForkError, match="have been erased"):
             await forked(parent)
 
     async def test_a_run_that_goes_on_is_not_forked(self, memory: ChatUser) -> None:
-        with pytest.raises(replaying.ForkError, match="has not ended"):
+        with pytest.raises(replays.ForkError, match="has not ended"):
             await forked(await start(memory))
 
     async def test_a_fork_costs_about_what_that_part_of_the_run_did(self, memory: ChatUser, topics: list[int]) -> None:
@@ -365,7 +366,7 @@ class TestAFork:
         async with open_clients() as clients:
             task = asyncio.create_task(lifecycle.execute(fork.pk, replace(clients, chat=silent, enricher=None)))
             await silent.asked.wait()
-            assert await sync_to_async(stopping.stop)(fork.pk, "ada")
+            assert await sync_to_async(stops.stop)(fork.pk, "ada")
             await task
         assert (await events_of(fork))[-1].fallback == "stopped"
         models = Models(topics)

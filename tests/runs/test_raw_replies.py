@@ -12,7 +12,8 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import invariants, media
+from memoryapp import invariants
+from memoryapp.content import media
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.media import MediaContent, read_part, with_media
 from memoryapp.engine.chat.protocol import ChatRequest

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
-from memoryapp.clients import offline_embedder
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.management.commands import recall
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle

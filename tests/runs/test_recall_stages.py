@@ -13,7 +13,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 
-from memoryapp.clients import offline_embedder
+from memoryapp.content.reading import Background
 from memoryapp.engine.chat.protocol import LLMUnavailable, PartialReply
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.events import (
@@ -32,9 +32,9 @@ from memoryapp.engine.prompt_registry import built_in
 from memoryapp.evaluation.asking import evaluate
 from memoryapp.evaluation.questions import LabelledQuestion
 from memoryapp.evaluation.scores import QuestionScore
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import Artifact, ChatUser, Evaluation, Fact, Message, Person, Prompt, QueryVector, Run, Topic
-from memoryapp.reading import Background
-from memoryapp.runs import following, lifecycle, recall_document, replaying
+from memoryapp.runs import followers, lifecycle, recall_document, replays
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.parameters import defaults
 from memoryapp.runs.recall.request import RecallRequest
@@ -198,7 +198,7 @@ async def test_the_answer_is_what_was_measured_when_the_run_ended(anna: ChatUser
     run = await Run.objects.aget(pk=run.pk)
     document = await sync_to_async(recall_document.document)(run)
     assert document["people"][0]["name"] == "Petrov"
-    stored = await sync_to_async(following.stored)(run.pk)
+    stored = await sync_to_async(followers.stored)(run.pk)
     end = stored[-1].event
     assert isinstance(end, RunFinished)
     assert len(document["context"]) == sum(part.chars for part in end.context) + 2 * (len(end.context) - 1)
@@ -272,7 +272,7 @@ async def test_a_run_that_tries_another_again_takes_its_query_and_candidates_as_
     await Person.objects.all().adelete()
     child, embedder = await started(anna, parent=parent), Speechless()
     chat = await picking(topics=[named["topic"]])
-    request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=replaying.replay(paid, 1))
+    request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=replays.replay(paid, 1))
     again = await recall_events(request, chat=chat, embedder=embedder)
     assert embedder.asked == 0
     assert one(again, CandidatesFound).people == one(first, CandidatesFound).people
@@ -289,7 +289,7 @@ async def test_a_trial_sends_its_model_the_same_whatever_messages_came_since(ann
     first = await recall_events(asked(anna), chat=await picking(topics=[]))
     await Fact.objects.all().adelete()
     await Message.objects.acreate(owner=anna, external_id="x", role="user", text="By the way!", sent_at=timezone.now())
-    later = asked(anna, replayed=replaying.replay(first, 1), today=date(2026, 4, 1))
+    later = asked(anna, replayed=replays.replay(first, 1), today=date(2026, 4, 1))
     again = await recall_events(later, chat=await picking(topics=[]))
     before, after = ([e for e in events if isinstance(e, TurnStarted)][0] for events in (first, again))
     assert after.variables == before.variables
@@ -299,7 +299,7 @@ async def test_a_trial_sends_its_model_the_same_whatever_messages_came_since(ann
 async def test_a_parent_that_never_ended_lends_its_candidates_in_their_vector_order(anna: ChatUser) -> None:
     first = await recall_events(asked(anna), chat=await picking(topics=[]))
     until = [event for event in first if isinstance(event, QueryEnriched | CandidatesFound)]
-    again = await recall_events(asked(anna, strategy="vector", replayed=replaying.replay(until, 1)))
+    again = await recall_events(asked(anna, strategy="vector", replayed=replays.replay(until, 1)))
     assert one(again, RunFinished).baseline == one(first, RunFinished).baseline
 
 

@@ -15,7 +15,6 @@ import pytest
 from prometheus_client import REGISTRY
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.events import CandidatesFound, ModelReplied, QueryEnriched, RunFinished, RunStarted, ToolCall
@@ -23,6 +22,7 @@ from memoryapp.engine.notes import english
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Topic
 from memoryapp.operations import database
 from memoryapp.runs.clients import Clients, open_clients

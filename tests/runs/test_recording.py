@@ -13,10 +13,10 @@ import pytest
 from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.operations.database import pool
-from memoryapp.runs import closing, lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.journal import EventsLost, Journal
-from memoryapp.runs.recording import Recorder
+from memoryapp.runs.records import Recorder
 from tests.runs.test_progress import Notices
 from tests.support.clock import PATIENCE
 from tests.support.executing import Silent, events_of, memory_of_three, start
@@ -108,13 +108,13 @@ async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_on
         await RunEvent.objects.filter(run=run, seq__gt=1).adelete()
         with pytest.raises(EventsLost) as lost:
             await recorder.record(RunFinished((), (), "", ""))
-        await recorder.close(closing.after_fault(lost.value))
+        await recorder.close(endings.after_fault(lost.value))
     assert await kinds(run.pk) == ["run_started", "run_finished"]
     await run.arefresh_from_db()
     assert (run.state, run.fallback) == (Run.State.FINISHED, "crashed")
 
 
 def test_a_run_that_lost_its_database_did_not_end_by_a_fault_of_the_program() -> None:
-    assert closing.after_fault(psycopg_pool.PoolTimeout("no connection")).fallback == "abandoned"
-    assert closing.after_fault(psycopg.errors.AdminShutdown("restart")).fallback == "abandoned"
-    assert closing.after_fault(psycopg.errors.UndefinedTable("no such table")).fallback == "crashed"
+    assert endings.after_fault(psycopg_pool.PoolTimeout("no connection")).fallback == "abandoned"
+    assert endings.after_fault(psycopg.errors.AdminShutdown("restart")).fallback == "abandoned"
+    assert endings.after_fault(psycopg.errors.UndefinedTable("no such table")).fallback == "crashed"

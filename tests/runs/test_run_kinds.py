@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import media as kept
+from memoryapp.content import media as kept
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import (
@@ -29,9 +29,9 @@ from memoryapp.engine.events import (
 from memoryapp.engine.kinds.values import ContextPart
 from memoryapp.models import ChatUser, Operator, Run, RunProgress, Topic
 from memoryapp.runs.notices import announce
-from rerankui import fragments
-from rerankui.fragments import Seen
-from rerankui.run.context_parts import context_parts
+from rerankui.runs import fragments
+from rerankui.runs.fragments import Seen
+from rerankui.runs.page.context_parts import context_parts
 from tests.conftest import candidate, signed_in, talk
 from tests.pages.test_runs_run import connected
 from tests.runs.stored_events import store

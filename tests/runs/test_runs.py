@@ -22,12 +22,12 @@ from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.operations.database import conninfo, pool
 from memoryapp.pipeline import recalls
-from memoryapp.runs import closing, leases, lifecycle, recall_document
-from memoryapp.runs.claiming import claim, request_of
+from memoryapp.runs import endings, leases, lifecycle, recall_document
+from memoryapp.runs.claims import claim, request_of
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.notices import ignore
 from memoryapp.runs.parameters import ParameterError
-from memoryapp.runs.recording import Recorder, RunClosed
+from memoryapp.runs.records import Recorder, RunClosed
 from tests.conftest import record
 from tests.engine.scripted import ScriptedChat, asks, chooses
 from tests.runs.odd_chats import Broken, Companionable, Talkative
@@ -137,8 +137,8 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
                 pass
         long_ago = timezone.now() - timedelta(minutes=1)
         await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
-        assert await sync_to_async(closing.close_abandoned)() == 1
-        assert await sync_to_async(closing.close_abandoned)() == 0
+        assert await sync_to_async(endings.close_abandoned)() == 1
+        assert await sync_to_async(endings.close_abandoned)() == 0
         recorder = Recorder(run.pk, clients.journal, ignore)
         *before, last = await events_of(run)
         for event in before:
@@ -159,15 +159,15 @@ async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
     finished, long_ago = RunFinished((), (), "", ""), timezone.now() - timedelta(minutes=1)
     for _ in range(2):
         run = await start(memory, "a secret question")
-        begun = {"state": Run.State.RUNNING, "heartbeat_at": long_ago, "attempt": closing.MOST_ATTEMPTS}
+        begun = {"state": Run.State.RUNNING, "heartbeat_at": long_ago, "attempt": endings.MOST_ATTEMPTS}
         await Run.objects.filter(pk=run.pk).aupdate(**begun)
-    columns = iter(({"turns": -1}, closing.finished_columns([finished], finished)))
+    columns = iter(({"turns": -1}, endings.finished_columns([finished], finished)))
     with monkeypatch.context() as patched:
-        patched.setattr(closing, "finished_columns", lambda *_: next(columns))
-        assert await sync_to_async(closing.close_abandoned)() == 1
+        patched.setattr(endings, "finished_columns", lambda *_: next(columns))
+        assert await sync_to_async(endings.close_abandoned)() == 1
     assert "IntegrityError" in caplog.text
     assert "secret" not in caplog.text
-    assert await sync_to_async(closing.close_abandoned)() == 1
+    assert await sync_to_async(endings.close_abandoned)() == 1
     assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
 
 

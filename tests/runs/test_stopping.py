@@ -18,7 +18,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ModelProgress, RunFinished, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.models import ChatUser, Operator, Role, Run, RunProgress
-from memoryapp.runs import closing, leases, lifecycle, stopping
+from memoryapp.runs import endings, leases, lifecycle, stops
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.recall.stages import recall
 from tests.conftest import operator, signed_in
@@ -30,7 +30,7 @@ from tests.support.executing import QUERY, Silent, background_of, events_of, mem
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
-stop = sync_to_async(stopping.stop)
+stop = sync_to_async(stops.stop)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_another_process_that_executes_the_run_finds_it_in_the_row(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
-    monkeypatch.setattr(stopping, "stop_here", lambda *_: None)
+    monkeypatch.setattr(stops, "stop_here", lambda *_: None)
     run = await long_run(memory)
     async with open_clients() as clients:
         silent = Silent()
@@ -100,7 +100,7 @@ async def test_the_sweep_ends_a_stopped_run_whose_process_is_dead(memory: ChatUs
         state=Run.State.RUNNING, heartbeat_at=timezone.now() - timedelta(minutes=1)
     )
     assert await stop(run.pk, "ada")
-    assert await sync_to_async(closing.close_abandoned)() == 1
+    assert await sync_to_async(endings.close_abandoned)() == 1
     await assert_stopped(run, "ada")
 
 
@@ -108,12 +108,12 @@ async def test_a_fault_of_its_own_is_not_taken_for_a_stop() -> None:
     async def late() -> None:
         raise TimeoutError
 
-    bounded = stopping.Stop()
+    bounded = stops.Stop()
     with pytest.raises(TimeoutError):
         await bounded.complete(late())
     bounded.ask("ada")
     bounded.ask("boris")
-    with pytest.raises(stopping.Stopped, match="ada"):
+    with pytest.raises(stops.Stopped, match="ada"):
         await bounded.complete(asyncio.sleep(60))
 
 

@@ -27,12 +27,12 @@ from memoryapp.engine.strategies.ports import Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import Operator, Run, RunEvent
-from memoryapp.runs import following, lifecycle, recall_document
+from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
-from rerankui import fragments
 from rerankui.forms import RecallForm
-from rerankui.fragments import Seen
+from rerankui.runs import fragments
+from rerankui.runs.fragments import Seen
 from tests.conftest import signed_in
 from tests.support.browsing import flat
 from tests.support.executing import QUERY, events_of, memory_of_three, start
@@ -148,7 +148,7 @@ async def test_programs_get_its_own_event_and_comparisons_what_it_says_of_candid
     run = await start(await memory_of_three(), strategy="first")
     event = (await executed(run))[3]
     async with open_clients() as clients:
-        [sent] = [text async for text in following.texts(clients.pool, run.pk) if text.kind == event.kind]
+        [sent] = [text async for text in followers.texts(clients.pool, run.pk) if text.kind == event.kind]
     payload = json.loads(sent.payload)
     assert (payload["scores"], payload["note"]) == (list(event.scores), english([Note("late_search")]))
     await RunEvent.objects.filter(run=run, kind="run_finished").adelete()

@@ -21,7 +21,7 @@ from memoryapp.search import retrieval
 from memoryapp.search.lifts import DATES, INSTRUCTED, REPLY_ALONE
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
-from rerankui.run.score_parts import score_parts, sum_of_parts
+from rerankui.runs.page.score_parts import score_parts, sum_of_parts
 from tests.conftest import talk
 
 pytestmark = pytest.mark.django_db(transaction=True)

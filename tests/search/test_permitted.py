@@ -12,7 +12,6 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
 from memoryapp.api import recall as recall_api
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.kinds.react import Answered
@@ -21,11 +20,12 @@ from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Message, Run
-from memoryapp.runs import following, lifecycle
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
-from rerankui.run import passages_view
+from rerankui.runs.page import passages_view
 from tests.engine.scripted import asks, chooses, says
 from tests.search.test_where import dated_record
 from tests.support.executing import events_of
@@ -83,7 +83,7 @@ def handed_over(run: Run) -> Any:
     """What programs and the page of answers get of the run."""
     document = recall_api.answer_of(run, ["messages"])
     assert [topic["message_count"] for topic in document["topics"]] == [len(document["topics"][0]["messages"])]
-    answered = next((event.event for event in following.stored(run.pk) if isinstance(event.event, Answered)), None)
+    answered = next((event.event for event in followers.stored(run.pk) if isinstance(event.event, Answered)), None)
     return document, answered and [each.messages for each in passages_view.passages(run, answered)]
 
 

@@ -14,7 +14,7 @@ from memoryapp.operations import database
 from memoryapp.search import common_words, reranking, retrieval
 from memoryapp.search.retrieval import SearchResult, Sizes
 from memoryapp.search.similarity import Question, Wording
-from rerankui.run.score_parts import sum_of_parts
+from rerankui.runs.page.score_parts import sum_of_parts
 from tests.conftest import talk
 from tests.curation.test_curation import made
 

@@ -12,14 +12,14 @@ import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import reading
-from memoryapp.clients import offline_embedder
+from memoryapp.content import reading
+from memoryapp.content.reading import Background
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations import database
-from memoryapp.reading import Background
-from memoryapp.runs import following, lifecycle
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import Clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
@@ -94,7 +94,7 @@ async def start(owner: ChatUser, query: str = QUERY, **given: Any) -> Run:
 
 
 async def events_of(run: Run) -> list[Any]:
-    return [item.event for item in await sync_to_async(following.stored)(run.pk)]
+    return [item.event for item in await sync_to_async(followers.stored)(run.pk)]
 
 
 @asynccontextmanager

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from uuid import UUID
 
-from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.prompts.rerank import TOOL_NAME
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 

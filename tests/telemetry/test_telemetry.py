@@ -12,9 +12,9 @@ from asgiref.sync import async_to_sync
 
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import following, lifecycle
+from memoryapp.outgoing.telemetry import ended
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.telemetry import ended
 from tests.support.api_client import token_for
 from tests.support.executing import QUERY, memory_of_three
 from tests.telemetry.collector import Collector
@@ -153,7 +153,7 @@ def test_without_the_package_one_sentence_says_so_and_runs_go_on(
 ) -> None:
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     environment.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    environment.delitem(sys.modules, "memoryapp.telemetry.exporting", raising=False)
+    environment.delitem(sys.modules, "memoryapp.outgoing.telemetry.exporting", raising=False)
     ended.begin()
     assert [record.message for record in caplog.records] == [ended.MISSING]
     assert executed(memory).fallback == ""
@@ -187,7 +187,7 @@ def test_own_spans_come_back_as_a_foreign_run_that_looks_like_the_original(
     assert (copy.query, copy.origin, copy.state) == (run.query, "mnemoscope", "finished")
     assert (copy.turns, copy.input_tokens, copy.output_tokens) == (run.turns, run.input_tokens, run.output_tokens)
     assert (copy.candidate_count, copy.selected_count) == (run.candidate_count, run.selected_count)
-    theirs, ours = (Outline.of([item.event for item in following.stored(each.pk)]) for each in (copy, run))
+    theirs, ours = (Outline.of([item.event for item in followers.stored(each.pk)]) for each in (copy, run))
     assert theirs.found
     assert ours.found
     found = [each.id.removeprefix("Document:") for each in theirs.found.candidates]

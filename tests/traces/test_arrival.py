@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from memoryapp import invariants
 from memoryapp.models import ChatUser, Run, RunEvent, Trace, TraceSpan
-from memoryapp.runs import closing
+from memoryapp.runs import endings
 from memoryapp.traces import ending
 from memoryapp.traces.wire import LARGEST_BYTES
 from tests.support.api_client import Program, error_of, token_for
@@ -51,7 +51,7 @@ def test_a_trace_grows_over_requests_until_its_root_has_ended(program: Program, 
     run = Run.objects.get()
     assert (run.state, run.query, kinds(run)) == ("running", "bees", ["run_started", "candidates_found"])
     # No process of this installation executes it, so none has abandoned it.
-    assert closing.close_abandoned(timedelta(0)) == 0
+    assert endings.close_abandoned(timedelta(0)) == 0
     assert list(invariants.violations(anna)) == []
     sent(program, search(2, 1, "honey", "Honey is sold.", "Vera keeps bees."))
     run.refresh_from_db()

@@ -11,7 +11,7 @@ from memoryapp import capsules, delivery
 from memoryapp.capsules import capsule_of, document
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
-from rerankui import fragments
+from rerankui.runs import fragments
 from tests.support.api_client import Program, error_of, token_for
 from tests.traces.sent import request, search, span
 

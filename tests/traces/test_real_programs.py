@@ -11,7 +11,7 @@ from memoryapp import invariants
 from memoryapp.engine.events import CandidatesFound, ModelReplied, RunFinished, TurnStarted
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import following
+from memoryapp.runs import followers
 from tests.peers.chat_provider import MODEL, WORDS, ChatProvider
 from tests.support.api_client import token_for
 from tests.traces import programs
@@ -33,7 +33,7 @@ def provider() -> Iterator[ChatProvider]:
 
 def only_run(owner: ChatUser) -> tuple[Run, list[Any]]:
     run = Run.objects.of(owner).get()
-    return run, [item.event for item in following.stored(run.pk)]
+    return run, [item.event for item in followers.stored(run.pk)]
 
 
 def test_a_chain_with_a_retriever_is_a_run_with_candidates_and_a_choice(

@@ -14,9 +14,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from memoryapp import history, import_files, knowledge, tasks
+from memoryapp import history, knowledge, tasks
 from memoryapp.curation import CurationError
-from memoryapp.import_files import working
 from memoryapp.ingestion import imports
 from memoryapp.invariants import violations
 from memoryapp.models import (
@@ -31,6 +30,8 @@ from memoryapp.models import (
     Topic,
     TopicEdit,
 )
+from memoryapp.transfer import files as import_files
+from memoryapp.transfer.files import working
 from tests.support.browsing import flat
 from tests.transfer.laplaced import USER, artifact, database, fact, message, topic
 

@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryapp import media, transfer
+from memoryapp import transfer
+from memoryapp.content import media
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.importers.record import UnreadableFile

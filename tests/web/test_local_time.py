@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Run
-from rerankui import fragments
-from rerankui.fragments import Seen
+from rerankui.runs import fragments
+from rerankui.runs.fragments import Seen
 from rerankui.templatetags.memory import absolute, clock, span_of
 from rerankui.web.local_time import COOKIE, reader_zone, zone_names
 from tests.support.browsing import get, message_of, topic_of

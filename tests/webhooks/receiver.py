@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from memoryapp.models import Webhook
-from memoryapp.webhooks import receivers, signing
-from memoryapp.webhooks.announcing import KINDS
+from memoryapp.outgoing.webhooks import receivers, signing
+from memoryapp.outgoing.webhooks.announcing import KINDS
 from tests.support.clock import PATIENCE
 
 Play = Callable[[BaseHTTPRequestHandler], None]

@@ -15,10 +15,10 @@ from memoryapp import erasure
 from memoryapp.erasure import Target
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Evaluation, Finding, Message, Run, Suggestion, Topic, WebhookDelivery
-from memoryapp.runs import closing, lifecycle
+from memoryapp.outgoing.webhooks import announcing, sending
+from memoryapp.outgoing.webhooks.announcing import announce, announce_waiting
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.webhooks import announcing, sending
-from memoryapp.webhooks.announcing import announce, announce_waiting
 from tests.conftest import talk
 from tests.support.executing import TOPICS, memory_of_three, start
 from tests.webhooks.receiver import hooked, receiving
@@ -45,7 +45,7 @@ async def test_the_end_of_a_run_is_announced_with_it_and_that_of_an_evaluations_
     # A run whose process was lost ends in another way, and with a fallback.
     lost = await start(owner, strategy="flash")
     await Run.objects.filter(pk=lost.pk).aupdate(state="running", attempt=9, heartbeat_at="2026-01-01T00:00:00Z")
-    assert await sync_to_async(closing.close_abandoned)() == 1
+    assert await sync_to_async(endings.close_abandoned)() == 1
     assert await sync_to_async(kinds)() == ["run.finished", "run.finished", "run.fell_back", "run.fell_back"]
     assert await sync_to_async(list)(violations(owner)) == []
 

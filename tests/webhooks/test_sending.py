@@ -22,9 +22,9 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from memoryapp import tasks
 from memoryapp.models import Webhook, WebhookDelivery
-from memoryapp.webhooks import addresses, log, receivers, sending, signing
-from memoryapp.webhooks.addresses import AddressError
-from memoryapp.webhooks.announcing import KINDS
+from memoryapp.outgoing.webhooks import addresses, log, receivers, sending, signing
+from memoryapp.outgoing.webhooks.addresses import AddressError
+from memoryapp.outgoing.webhooks.announcing import KINDS
 from tests.support.stack import free_port
 from tests.webhooks.receiver import Receiver, answer, endless, hang_up, hooked, receiving
 

@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memoryapp import clients
 from memoryapp.engine.agents.splitter import propose_topics
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import SPLIT_CHARS, segment
+from memoryapp.llm import clients
 from tools.bench.table import BenchRow
 
 DIALOGUES = Path(__file__).with_name("dialogues.jsonl")

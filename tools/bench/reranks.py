@@ -18,7 +18,7 @@ from pathlib import Path
 
 from asgiref.sync import sync_to_async
 
-from memoryapp.clients import http_client
+from memoryapp.llm.clients import http_client
 from memoryapp.models import Run, RunEvent
 from memoryapp.runs.clients import Clients
 from tools.bench import stage as staged

@@ -15,9 +15,9 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 
-from memoryapp.clients import http_client, offline_chat, offline_embedder
 from memoryapp.embedded import processes
 from memoryapp.engine.chat.client import HttpChat
+from memoryapp.llm.clients import http_client, offline_chat, offline_embedder
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, exempt_loaded, open_clients

@@ -12,7 +12,7 @@ from memoryapp.api.shapes.fields import NUMBER, PARAMETERS, StrictBody, exemplif
 from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, Usage
 from memoryapp.compare.states import State
 from memoryapp.explain.fate import Stage
-from memoryapp.runs.replaying import LARGEST_SEED, LONGEST_QUERY, LONGEST_TEXT
+from memoryapp.runs.replays import LARGEST_SEED, LONGEST_QUERY, LONGEST_TEXT
 
 MOST_IDS = 200
 LATEST_TURN = 10_000

@@ -8,6 +8,7 @@ from asgiref.sync import async_to_sync
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memoryapp.content.reading import content
 from memoryapp.curation.change import Change, CurationError
 from memoryapp.curation.operations.operation import ChangeRequest, Operation, Words
 from memoryapp.curation.operations.split import plan_cuts
@@ -18,7 +19,6 @@ from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.engine.offline.segmenter import segment
 from memoryapp.models import ChatUser, Message
-from memoryapp.reading import content
 
 
 def plan_resplit(owner: ChatUser, topic_id: int, drafts: Sequence[TopicDraft]) -> Change:

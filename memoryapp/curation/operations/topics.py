@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from memoryapp.content.reading import content
 from memoryapp.curation.bounds import too_many_messages, too_many_topics
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
 from memoryapp.curation.summarising import Summarise
 from memoryapp.curation.swapping import check_live, check_summary
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Topic, TopicMessage
-from memoryapp.reading import content
 
 
 def live_topic(owner: ChatUser, number: int) -> Topic:

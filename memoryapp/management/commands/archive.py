@@ -14,11 +14,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import clients
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.ingestion.archiving import ArchiveMark, archive, with_active_sessions
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
+from memoryapp.llm import clients
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
 from memoryapp.search import profiles

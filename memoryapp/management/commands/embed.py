@@ -11,9 +11,9 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import clients
 from memoryapp.browsing.profiles import EmbeddingForecast, forecast
 from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.llm import clients
 from memoryapp.management.commands.archive import FOREVER
 from memoryapp.models import EmbeddingProfile, TopicVector
 from memoryapp.search import profiles

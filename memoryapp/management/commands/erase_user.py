@@ -10,7 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import chat_users, erasure
+from memoryapp import erasure
+from memoryapp.content import chat_users
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
 

@@ -15,7 +15,7 @@ from memoryapp.models import Run
 from memoryapp.runs import answer_document, forks, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
-from memoryapp.runs.replaying import CHANGES, ForkError
+from memoryapp.runs.replays import CHANGES, ForkError
 
 
 class Command(BaseCommand):

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp import transfer
-from memoryapp.chat_users import BeingErased
+from memoryapp.content.chat_users import BeingErased
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.format import ListedChat
 from memoryapp.importers.record import BadRecord, moment

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp import backups
+from memoryapp.embedded import backups
 from memoryapp.environment import PROGRAM
 
 

@@ -29,9 +29,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memoryapp import backups, demo, environment
+from memoryapp import demo, environment
 from memoryapp.demo import recorded
-from memoryapp.embedded import children, file_locks, paths, statics
+from memoryapp.embedded import backups, children, file_locks, paths, statics
 from memoryapp.embedded.children import Child
 from memoryapp.embedded.lease import Lease, Revival
 from memoryapp.embedded.paths import Cluster

@@ -7,7 +7,7 @@ from typing import cast
 
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp import reading
+from memoryapp.content import reading
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.context import ContextItem, PassageMessages, SelectedTopics, assembled
 from memoryapp.engine.events import CandidatesFound, RunFinished, Selected

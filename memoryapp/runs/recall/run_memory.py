@@ -13,7 +13,7 @@ from functools import partial
 
 from django.conf import settings
 
-from memoryapp import reading
+from memoryapp.content import reading
 from memoryapp.engine.agents.enricher import enrich
 from memoryapp.engine.budget import Deadline
 from memoryapp.engine.candidates import CrossEncoded

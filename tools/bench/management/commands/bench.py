@@ -11,7 +11,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp import clients
+from memoryapp.llm import clients
 from memoryapp.models import EmbeddingProfile
 from memoryapp.operations import advisory_locks
 from memoryapp.search.profiles import profile_row

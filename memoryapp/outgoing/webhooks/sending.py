@@ -1,0 +1,195 @@
+"""Sends what is due, in the worker: claims rows, tries each once, writes what came of it.
+
+Each receiver is served by itself, a few messages at a time, so a slow or dead one holds up no other. A receiver that
+fails rests, first for seconds, then for minutes, in which its messages wait without using up their attempts. A claimed
+row belongs to this process until its lease ends: if the process is killed, the row is due again, and the receiver may
+get the message twice, with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+import httpx
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from memoryapp.models import Webhook, WebhookDelivery
+from memoryapp.operations import metrics
+from memoryapp.outgoing.webhooks import signing
+from memoryapp.outgoing.webhooks.attempts import Attempt, attempt, http_client
+from memoryapp.outgoing.webhooks.bodies import body_of
+
+# The example of the specification, from the first attempt on: three days in all.
+SCHEDULE = (
+    *(timedelta(seconds=5), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=2), timedelta(hours=5)),
+    *(timedelta(hours=10), timedelta(hours=14), timedelta(hours=20), timedelta(hours=24)),
+)
+# A receiver at which nothing has arrived for so long is switched off when a message is given up.
+SILENT = timedelta(days=5)
+# Longer than an attempt may take.
+LEASE = timedelta(minutes=3)
+_AT_ONCE = 8
+_MOST_RECEIVERS = 50
+_FIRST_REST, _LONGEST_REST = timedelta(seconds=5), timedelta(minutes=5)
+_LOOK_AGAIN = 1.0
+
+# A receiver that fails gets one message, to see whether it works again.
+_CLAIM = """
+UPDATE memoryapp_webhookdelivery SET attempts = attempts + 1, next_at = statement_timestamp() + %(lease)s
+WHERE id IN (
+    SELECT due.id
+    FROM (
+        SELECT id, failures FROM memoryapp_webhook
+        WHERE state = 'on' AND NOT id = ANY(%(busy)s)
+        AND (rests_until IS NULL OR rests_until <= statement_timestamp())
+        ORDER BY rests_until NULLS FIRST, id LIMIT %(receivers)s
+    ) hook
+    CROSS JOIN LATERAL (
+        SELECT id FROM memoryapp_webhookdelivery
+        WHERE webhook_id = hook.id AND state = 'waiting' AND next_at <= statement_timestamp()
+        ORDER BY next_at LIMIT CASE WHEN hook.failures > 0 THEN 1 ELSE %(most)s END
+        FOR UPDATE SKIP LOCKED
+    ) due
+) RETURNING id
+"""
+_IS_DUE = """
+SELECT EXISTS (
+    SELECT FROM memoryapp_webhook hook JOIN memoryapp_webhookdelivery d ON d.webhook_id = hook.id
+    WHERE hook.state = 'on' AND (hook.rests_until IS NULL OR hook.rests_until <= statement_timestamp())
+    AND d.state = 'waiting' AND d.next_at <= statement_timestamp()
+)
+"""
+
+logger = logging.getLogger(__name__)
+
+
+def is_due() -> bool:
+    """Whether a message waits that may be sent now."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_DUE)
+        return bool(cursor.fetchone()[0])
+
+
+async def send_due(seconds: float = 20.0) -> int:
+    """Sends until nothing is due; begins nothing after ``seconds``. Returns how many messages were tried."""
+    async with http_client() as http:
+        return await _Round(http, time.monotonic() + seconds).run()
+
+
+class _Round:
+    """The receivers that are being served, each by a task."""
+
+    def __init__(self, http: httpx.AsyncClient, until: float) -> None:
+        self._http, self._until = http, until
+        self._serving: dict[int, asyncio.Task[int]] = {}
+
+    async def run(self) -> int:
+        tried = 0
+        while True:
+            if time.monotonic() < self._until:
+                for rows in await sync_to_async(_claimed)(self._serving.keys()):
+                    self._serving[rows[0].webhook_id] = asyncio.create_task(self._serve(rows))
+            if not self._serving:
+                return tried
+            await asyncio.wait(self._serving.values(), timeout=_LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED)
+            for number in [number for number, task in self._serving.items() if task.done()]:
+                tried += self._serving.pop(number).result()
+
+    async def _serve(self, rows: Sequence[WebhookDelivery]) -> int:
+        await asyncio.gather(*map(self._try, rows))
+        return len(rows)
+
+    async def _try(self, row: WebhookDelivery) -> None:
+        body, began = row.body.encode(), timezone.now()
+        signed = signing.headers(row.webhook, row.message_id, body, began)
+        made = await attempt(self._http, row.webhook.address, signed, body)
+        await sync_to_async(_record)(row, made, began)
+
+
+def _claimed(busy: Collection[int]) -> list[list[WebhookDelivery]]:
+    """Rows that this process now sends, of each receiver together, with their bodies."""
+    values: dict[str, Any] = {"lease": LEASE, "busy": [*busy], "most": _AT_ONCE, "receivers": _MOST_RECEIVERS}
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, values)
+        numbers = [number for (number,) in cursor.fetchall()]
+    if not numbers:
+        return []
+    rows = WebhookDelivery.objects.filter(pk__in=numbers).select_related("webhook", "owner")
+    ready = [row for row in rows.order_by("webhook", "pk") if _is_signable(row) and _has_body(row)]
+    return [list(group) for _webhook, group in groupby(ready, key=lambda row: row.webhook_id)]
+
+
+def _is_signable(row: WebhookDelivery) -> bool:
+    if signing.is_known(row.webhook):
+        return True
+    switch_off(row.webhook, "key")
+    WebhookDelivery.objects.filter(pk=row.pk).update(next_at=timezone.now(), attempts=F("attempts") - 1)
+    return False
+
+
+def _has_body(row: WebhookDelivery) -> bool:
+    """Makes the body at the first attempt; a row that has nothing to say is removed."""
+    if not row.body:
+        row.body = body_of(row)
+        if not row.body:
+            row.delete()
+            return False
+        WebhookDelivery.objects.filter(pk=row.pk).update(body=row.body)
+    return True
+
+
+def _record(row: WebhookDelivery, made: Attempt, began: datetime) -> None:
+    """Writes what came of the attempt, unless the row is gone meanwhile."""
+    tried = {"at": began.isoformat(), "status": made.status, "fault": made.fault, "seconds": made.seconds}
+    shown = {"status": made.status, "fault": made.fault, "response": made.response, "seconds": made.seconds}
+    state, next_at = _what_next(row, made)
+    WebhookDelivery.objects.filter(pk=row.pk).update(
+        state=state, next_at=next_at, last_at=began, tries=[*row.tries, tried][-30:], **shown
+    )
+    metrics.webhook_tried("delivered" if made.is_delivered else "failed")
+    receiver = Webhook.objects.filter(pk=row.webhook_id)
+    if made.is_delivered:
+        receiver.update(failures=0, failing_since=None, rests_until=None)
+        return
+    logger.warning("A message to webhook %s was not delivered: %s %s", row.webhook_id, made.fault, made.status or "")
+    hook = row.webhook
+    rest = max(min(_FIRST_REST * 2 ** min(hook.failures, 10), _LONGEST_REST), made.wait or timedelta(0))
+    receiver.update(
+        # Those that fail together count once.
+        failures=hook.failures + 1,
+        failing_since=Coalesce("failing_since", began),
+        rests_until=timezone.now() + rest,
+    )
+    if made.fault == "gone":
+        switch_off(hook, "gone")
+    elif state == WebhookDelivery.State.FAILED and hook.failing_since and hook.failing_since < began - SILENT:
+        switch_off(hook, "failing")
+
+
+def _what_next(row: WebhookDelivery, made: Attempt) -> tuple[WebhookDelivery.State, datetime]:
+    now = timezone.now()
+    if made.is_delivered:
+        return WebhookDelivery.State.DELIVERED, now
+    if made.fault == "gone" or row.attempts > len(SCHEDULE):
+        return WebhookDelivery.State.FAILED, now
+    # Messages that failed together do not come back together.
+    delay = SCHEDULE[max(row.attempts, 1) - 1] * random.uniform(1.0, 1.1)
+    return WebhookDelivery.State.WAITING, now + max(delay, made.wait or timedelta(0))
+
+
+def switch_off(webhook: Webhook, reason: str) -> None:
+    """Sends it nothing more, and collects nothing for it, until a person switches it on again."""
+    off = Webhook.objects.filter(pk=webhook.pk).exclude(state=Webhook.State.OFF)
+    if off.update(state=Webhook.State.OFF, off_reason=reason):
+        logger.warning("Webhook %s is off: %s", webhook.pk, reason)

@@ -1,0 +1,173 @@
+"""A change of topics: shown before it is made, made, and taken back.
+
+Every page that changes topics leads here. Only a form that is posted to commit writes anything. If somebody changed the
+topics meanwhile, the page shows their change and keeps what was typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from memoryapp import curation
+from memoryapp.curation import CurationError, Stale
+from memoryapp.effect import effect_of
+from memoryapp.engine.memory import topic_id
+from memoryapp.models import ChatUser, EditedTopic, Role, Topic, TopicEdit
+from memoryapp.suggestions import proposals
+from rerankui import access
+from rerankui.access import owner_or_404, requires
+from rerankui.addresses import own_address
+from rerankui.curation.before_after import sides
+from rerankui.curation.change_form import (
+    ChangeForm,
+    StagedChange,
+    commit,
+    fields_of,
+    retarget,
+)
+from rerankui.curation.change_words import would_words
+from rerankui.curation.part_summary import MOST_ASKED, proposed_summary, unnamed
+from rerankui.text.differences import Difference, difference
+
+READS = ("GET", "HEAD", "POST")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """How a summary differs from the one somebody else left."""
+
+    title: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Why a change came too late: the earlier edits, the differences of summaries, and the same request for the new
+    topics."""
+
+    sentence: str
+    edits: Sequence[TopicEdit]
+    changes: Sequence[Rewritten]
+    again: list[tuple[str, str]] | None
+    summaries: Sequence[str]
+    topics: Sequence[int]
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def change(request: HttpRequest, owner: int) -> HttpResponse:
+    """The preview, and with ``commit`` posted the change itself."""
+    memory = owner_or_404(request, owner)
+    form = ChangeForm(request.POST if request.method == "POST" else request.GET)
+    if not form.data:
+        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+    if not form.is_valid():
+        return _page(request, memory, sentence=_sentence_of(form), status=422)
+    try:
+        if request.method == "POST" and request.POST.get("commit"):
+            return _redirect_after(request, commit(request, memory, form), form.cleaned_data["next"])
+        staged = form.staged(memory)
+    except Stale as stale:
+        return _page(request, memory, form=form, overtaken=_overtaken(memory, form, stale), status=409)
+    except CurationError as error:
+        return _page(request, memory, form=form, sentence=str(error), status=422)
+    return _page(request, memory, form=form, **_preview_context(memory, staged))
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
+    """What the change would do to past runs: a part of the preview for htmx, else the preview with it."""
+    memory = owner_or_404(request, owner)
+    form = ChangeForm(request.POST if request.method == "POST" else request.GET)
+    if not form.is_valid():
+        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+    try:
+        staged = form.staged(memory)
+        effect = effect_of(memory, staged.change)
+    except CurationError as error:
+        return _page(request, memory, form=form, sentence=str(error), status=422)
+    if cast(access.Request, request).htmx:
+        return render(request, "partials/curation/effect.html", {"effect": effect})
+    return _page(request, memory, form=form, effect=effect, **_preview_context(memory, staged))
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def change_summary(request: HttpRequest, owner: int) -> HttpResponse:
+    """A proposed summary of the new topic at the ``place`` of the change: the model's, else the most telling sentences.
+
+    The page asks for it while a person looks at the change, for each new topic that has no summary yet.
+    """
+    memory = owner_or_404(request, owner)
+    form = ChangeForm(request.POST)
+    place = request.POST.get("place", "")
+    if not form.is_valid() or not place.isdecimal():
+        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+    try:
+        put = form.staged(memory).change.put
+    except CurationError as error:
+        return _page(request, memory, form=form, sentence=str(error), status=422)
+    draft = put[min(max(int(place[:4]), 1), len(put)) - 1]
+    proposed = proposed_summary(memory, form.cleaned_data["topics"], draft)
+    return render(request, "partials/curation/part_summary.html", {"proposed": proposed})
+
+
+def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
+    return {
+        "staged": staged,
+        "sides": sides(owner, staged.change),
+        "would": would_words(staged.request, staged.change),
+        "unnamed": unnamed(staged.request, staged.change)[:MOST_ASKED],
+        "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
+    }
+
+
+def _page(
+    request: HttpRequest, owner: ChatUser, *, form: ChangeForm | None = None, status: int = 200, **context: Any
+) -> HttpResponse:
+    back = own_address(request, form.cleaned_data["next"]) if form else ""
+    topics: Sequence[int] = form.cleaned_data["topics"] if form else ()
+    context |= {"owner": owner, "form": form, "back": back, "topics": topics}
+    context["fields"] = fields_of(form) if form else []
+    return render(request, "pages/curation/change.html", context, status=status)
+
+
+def _sentence_of(form: ChangeForm) -> str:
+    name, errors = next(iter(form.errors.items()))
+    return f"{name}: {errors[0]}"
+
+
+def _redirect_after(request: HttpRequest, edit: TopicEdit, back: str) -> HttpResponse:
+    after = own_address(request, back)
+    return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
+
+
+def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
+    sent = form.cleaned_data
+    retired = list(stale.successors)
+    now = [number for holders in stale.successors.values() for number in holders]
+    found = Topic.objects.of(owner).in_bulk([*retired, *now])
+    left = EditedTopic.objects.filter(owner=owner, topic__in=retired, side=EditedTopic.Side.OUT)
+    edits = {side.edit_id: side.edit for side in left.select_related("edit").order_by("-edit_id")[:20]}
+    pairs = [(found[old], found[new]) for old in retired for new in stale.successors[old][:3]]
+    return Overtaken(
+        sentence=str(stale),
+        edits=list(edits.values())[:3],
+        changes=[
+            Rewritten(f"{topic_id(old.pk)} → {topic_id(new.pk)}", difference(old.summary, new.summary))
+            for old, new in pairs
+            if old.summary != new.summary
+        ],
+        again=retarget(form, stale.successors),
+        summaries=sent["summary"],
+        topics=list(dict.fromkeys(now)),
+    )

@@ -1,0 +1,336 @@
+"""A chat file from its upload to its import: its content, the answers and decisions of a person, the progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from memoryapp import work
+from memoryapp.importers import FORMATS, NOBODY
+from memoryapp.ingestion.imports import IMPORT
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Fact,
+    ImportFile,
+    Message,
+    Person,
+    Role,
+    Suggestion,
+    Topic,
+    TopicEdit,
+)
+from memoryapp.operations.storage import NoSpace
+from memoryapp.transfer import files
+from rerankui.access import operator_of, owner_or_404, requires, visible_owners
+from rerankui.history.entry_views import Rewording
+from rerankui.text.differences import difference
+from rerankui.web import uploads
+from rerankui.web.local_time import zone_names
+
+# How many places are named for a reason.
+MOST_PLACES = 3
+# How long the page of an imported file follows the making of topics by itself.
+FOLLOWED = timedelta(minutes=30)
+# What people are shown of a whole memory; the rest comes along with it.
+_SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
+
+
+@csrf_exempt
+@require_http_methods(("GET", "HEAD", "POST"))
+@requires(Role.CURATOR)
+def upload(request: HttpRequest, owner: int, ticket: str) -> HttpResponse:
+    """Takes chat files over, each to be looked through by the worker; leads to the page of the last one."""
+    of = owner_or_404(request, owner)
+    if request.method != "POST":
+        # Who had to sign in first comes back here without a file.
+        return redirect("imports", of.pk)
+    there = _upload(request, of, ticket)
+    # A script follows the way itself, so that nothing is shown to it instead of to the person.
+    return HttpResponse(status=201, headers={"Location": there}) if "X-Upload" in request.headers else redirect(there)
+
+
+def _upload(request: HttpRequest, owner: ChatUser, ticket: str) -> str:
+    """The address to go on at."""
+    here = reverse("imports", args=[owner.pk])
+    if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
+        messages.error(request, _("This page was open for too long; choose the file once more."))
+        return here
+    try:
+        with uploads.receive(request) as found:
+            who = request.user.get_username()
+            zone = timezone.get_current_timezone_name()
+            staged = [files.stage(owner, file.path, file.name, who, zone) for file in found if file.size]
+    except NoSpace as error:
+        messages.error(request, str(error))
+        return here
+    if not staged:
+        sentence = _("No file arrived: choose one of at most %(size)s that is not empty.")
+        messages.error(request, sentence % {"size": largest_file()})
+    return reverse("import_file", args=[owner.pk, staged[0].pk]) if len(staged) == 1 else here
+
+
+def largest_file() -> str:
+    """The largest size of a file that is accepted, in words."""
+    most = int(settings.IMPORT_MAX_BYTES)
+    return _("%(size)s MB") % {"size": most // 1_000_000} if most >= 1_000_000 else filesizeformat(most)
+
+
+def upload_form(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
+    """What the form for a new file needs."""
+    return {
+        "ticket": uploads.ticket(owner.pk, int(request.user.pk or 0)),
+        "most_bytes": settings.IMPORT_MAX_BYTES,
+        "most": largest_file(),
+    }
+
+
+@never_cache
+@require_http_methods(("GET", "HEAD", "POST"))
+def import_file(request: HttpRequest, owner: int, file: int) -> HttpResponse:
+    """What is in the file, and when posted a person's answer or decision."""
+    of = owner_or_404(request, owner)
+    row = get_object_or_404(ImportFile, owner=of, pk=file)
+    if request.method == "POST":
+        decided: HttpResponse = _decide(request, of, row)
+        return decided
+    return render(request, "pages/imports/import_file.html", _context(request, row))
+
+
+@requires(Role.CURATOR)
+def _decide(request: HttpRequest, owner: ChatUser, row: ImportFile) -> HttpResponse:
+    deed = request.POST.get("do", "")
+    try:
+        if deed == "answer":
+            files.answer(row, **_answers(request, row))
+        elif deed in _DEEDS:
+            _DEEDS[deed](row)
+            if deed in ("begin", "take", "resume") and (paused := work.pause_sentence(IMPORT, owner)):
+                messages.warning(request, paused)
+    except files.FileActionRefused as error:
+        messages.error(request, str(error))
+    if deed == "discard" and not ImportFile.objects.filter(pk=row.pk).exists():
+        messages.success(request, _("%(name)s was removed.") % {"name": row.source})
+        return redirect("imports", owner.pk)
+    return redirect("import_file", owner.pk, row.pk)
+
+
+# The orders of day, month and year that a person may name.
+_DATE_ORDERS = ("dmy", "mdy")
+
+_DEEDS: dict[str, Callable[[ImportFile], None]] = {
+    "begin": partial(files.begin, takes_changes=False),
+    "take": partial(files.begin, takes_changes=True),
+    "resume": files.begin,
+    "pause": files.pause,
+    "discard": files.discard,
+}
+
+
+def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
+    """The answers among what was posted. Raises Refused."""
+    posted, answers = request.POST, dict[str, Any]()
+    if "me" in posted:
+        answers["me"] = posted["me"].strip()[:200]
+    if "timezone" in posted:
+        answers["timezone"] = posted["timezone"]
+        if posted["timezone"] not in _zones(row):
+            raise files.FileActionRefused(_("Choose a time zone from the list."))
+    if posted.get("dates") in _DATE_ORDERS:
+        answers["dates"] = posted["dates"]
+    if "start" in posted:
+        answers["start"] = _date(posted["start"])
+    if "period" in posted:
+        answers["since"] = _day(posted.get("since", ""))
+        answers["until"] = _day(posted.get("until", ""), days=1)
+    if "chats" in posted:
+        answers["chats"] = _chosen_chats(posted.getlist("chat"), row)
+    if "addressee" in posted:
+        answers["addressee"] = posted["addressee"].strip()[:200]
+        if answers["addressee"] == ImportFile.EVERYBODY and not _may_fill_all(request, row):
+            raise files.FileActionRefused(_("Only operators who may see every chat user can import for all of them."))
+    return answers
+
+
+def _zones(row: ImportFile) -> list[str]:
+    """The zones to choose from; the file's own may have come from a browser that uses another name."""
+    names = zone_names()
+    return names if not row.timezone or row.timezone in names else [row.timezone, *names]
+
+
+def _chosen_chats(ticked: list[str], row: ImportFile) -> list[str]:
+    """The ids of the ticked chats; none if all are ticked, which also takes those that the page does not list."""
+    listed = [chat["id"] for chat in row.findings.get("chats", ())]
+    chosen = [id for id in listed if id in set(ticked)]
+    if not chosen:
+        raise files.FileActionRefused(_("Tick at least one chat."))
+    return chosen if len(chosen) < len(listed) else []
+
+
+def _day(given: str, *, days: int = 0) -> datetime | None:
+    """The beginning of a day, or of one ``days`` later; None if nothing was given."""
+    return _date(given) + timedelta(days=days) if given.strip() else None
+
+
+def _date(given: str) -> datetime:
+    try:
+        day = parse_date(given)
+    except ValueError:
+        day = None
+    if day is None or day.year < 1970:
+        raise files.FileActionRefused(_("Give the date as in 2025-07-25."))
+    return datetime.combine(day, time(), timezone.get_current_timezone()).astimezone(UTC)
+
+
+def _may_fill_all(request: HttpRequest, row: ImportFile) -> bool:
+    """Whether the person may write into the memories of all users the file names."""
+    if operator_of(request).sees_everyone:
+        return True
+    names = {user["name"] for user in row.findings.get("users", ())}
+    return len(names) < files.MOST_USERS and visible_owners(request).filter(name__in=names).count() == len(names)
+
+
+def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
+    findings, format = row.findings, FORMATS.get(row.format)
+    return {
+        "owner": row.owner,
+        "file": row,
+        "found": findings,
+        "question": _question(row),
+        "first": _moment(findings.get("first")),
+        "last": _moment(findings.get("last")),
+        "samples": [{**sample, "at": _moment(sample["at"])} for sample in findings.get("samples", ())],
+        "changes": [
+            {
+                **item,
+                "rewordings": [Rewording("", changed)] if (changed := difference(item["old"], item["new"])) else (),
+            }
+            for item in findings.get("changes", ())
+        ],
+        "batches": files.batches(row) if row.state != ImportFile.State.REHEARSING else (),
+        "percent": int(row.share * 100),
+        "asks_who": bool(format and format.asks_who),
+        "account": _account(findings),
+        "chats": _listed_chats(row, request.GET.get("tick", "")),
+        "rejections": _grouped(findings),
+        "may_choose": _may_choose(request, row),
+        "until_day": row.until - timedelta(days=1) if row.until else None,
+        "zones": _zones(row) if format and format.asks_zone and row.state == row.State.READY else (),
+        "restores": _kinds(findings.get("restores", {})),
+        "brings": _kinds(findings.get("brings", {})),
+        "nobody": NOBODY,
+        "everybody": ImportFile.EVERYBODY,
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "may_fill_all": _may_fill_all(request, row),
+        "likely": _likely(row),
+        **_topics_made(row),
+    }
+
+
+def _likely(row: ImportFile) -> str:
+    """The speaker who is called as the memory is; empty if there is none."""
+    names = {row.owner.name.casefold(), row.owner.display_name.casefold()}
+    speakers = [speaker.get("author", "") for speaker in row.findings.get("speakers", ())]
+    return next((author for author in speakers if author and author.casefold() in names), "")
+
+
+def _topics_made(row: ImportFile) -> dict[str, Any]:
+    """How far the topics of an imported chat are; ``is_followed`` while the page asks for what is new."""
+    if row.state != row.State.DONE or row.addressee == ImportFile.EVERYBODY:
+        return {"is_followed": row.is_worked_on}
+    unfinished = work.unfinished(ChatUser.objects.filter(pk=row.owner_id))
+    archive = next((item for item in unfinished if item.work.kind == work.ARCHIVE), None)
+    paused = work.pause_sentence(work.ARCHIVE, row.owner)
+    is_asked = bool(archive and (archive.is_going_on or archive.work.asked_at))
+    return {
+        "archive": archive,
+        "archive_paused": paused,
+        "is_followed": is_asked and not paused and row.at > timezone.now() - FOLLOWED,
+        "topics": Topic.objects.of(row.owner).live().count(),
+        "waiting": Message.objects.of(row.owner).active().count(),
+    }
+
+
+def _account(findings: dict[str, Any]) -> dict[str, int]:
+    """What becomes of everything in the file; what another program made of the messages is counted with them."""
+    brings, before, left_out = (
+        sum(findings.get(name, {}).values()) for name in ("brings", "brought_before", "left_out")
+    )
+    account = {
+        "new": findings.get("added", 0) + brings,
+        "known": findings.get("skipped", 0) + before,
+        "changed": findings.get("changed", 0),
+        "rejected": findings.get("rejected", 0),
+        "left_out": left_out,
+    }
+    return {"total": sum(account.values()), **account}
+
+
+def _listed_chats(row: ImportFile, tick: str) -> list[dict[str, Any]]:
+    """The chats of the file as the page lists them, each with whether it is ticked: as chosen, ``all`` or ``none``."""
+    listed = row.findings.get("chats", ())
+    ticked = {"all": {chat["id"] for chat in listed}, "none": set()}.get(tick, set(row.chats))
+    takes_all = tick != "none" and not ticked
+    return [{**chat, "last": _last(chat["last"]), "is_chosen": takes_all or chat["id"] in ticked} for chat in listed]
+
+
+def _may_choose(request: HttpRequest, row: ImportFile) -> bool:
+    """Whether a part of the file can be chosen: not of a whole memory, and not of memories without messages."""
+    findings = row.findings
+    is_whole = findings.get("restores") or (findings.get("brings") and not findings.get("messages"))
+    return row.state == row.State.READY and not is_whole and operator_of(request).may(Role.CURATOR)
+
+
+def _grouped(findings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Why something cannot be taken: each reason with the first places and the count."""
+    places: dict[str, list[int | str]] = {}
+    for item in findings.get("rejections", ()):
+        places.setdefault(item["reason"], []).append(item["line"])
+    counts = findings.get("rejected_reasons", {})
+    groups = ((reason, lines, max(len(lines), counts.get(reason, 0))) for reason, lines in places.items())
+    return [
+        {"reason": reason, "places": lines[:MOST_PLACES], "count": count, "more": count > MOST_PLACES}
+        for reason, lines, count in groups
+    ]
+
+
+def _last(text: str) -> datetime | None:
+    """The time of a chat's last message; None if the file has something else there."""
+    try:
+        return parse_datetime(text)
+    except ValueError:
+        return None
+
+
+def _kinds(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """What comes, perhaps beside messages: the kind in people's words, and how many."""
+    kinds = ((model._meta.verbose_name_plural, str(model._meta.model_name)) for model in _SHOWN)
+    return [(str(kind), counts[name]) for kind, name in kinds if counts.get(name)]
+
+
+def _question(row: ImportFile) -> str:
+    """What the file does not tell: who the user is, whose messages are meant, how it writes dates, or when it began."""
+    if row.state != ImportFile.State.ASKING:
+        return ""
+    if "messages" in row.findings:
+        return "start"
+    return next((asked for asked in ("users", "dates") if asked in row.findings), "me")
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

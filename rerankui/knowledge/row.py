@@ -1,0 +1,218 @@
+"""One person, fact or artifact: looked at, written, edited, deleted, with its history beside it.
+
+The three nouns differ in their fields and in nothing else, so they share their views; the address says which.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memoryapp import curation, extraction, history, knowledge, past
+from memoryapp.browsing.mentions import mentions
+from memoryapp.curation import CurationError, Stale
+from memoryapp.history import Narrowing
+from memoryapp.knowledge import MODELS, Row
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Role, Topic
+from rerankui import toasts
+from rerankui.access import operator_of, owner_or_404, requires
+from rerankui.addresses import undo_address
+from rerankui.history.entry_views import entry_views, field_rewordings
+from rerankui.past.absence import absent
+from rerankui.past.changes import changes_then
+from rerankui.rows import FORMS, RowForm, list_address, page_address, row_id, seen_json, values_of
+from rerankui.web.moment import moment_of
+
+READS = ("GET", "HEAD", "POST")
+HISTORY_SHOWN = 12
+Noun = KnowledgeEdit.Noun
+
+
+def row_or_404(owner: ChatUser, noun: str, pk: int) -> Row:
+    return cast(Row, get_object_or_404(MODELS[noun]._default_manager.filter(owner=owner), pk=pk))
+
+
+@require_safe
+def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
+    """``number`` is the row's, by its noun: ``person=5``."""
+    of = owner_or_404(request, owner)
+    if moment := moment_of(request):
+        return _page_then(request, of, noun, number[noun], moment)
+    row = row_or_404(of, noun, number[noun])
+    context = {**_context(request, of, noun, row), "row": row}
+    if isinstance(row, Person):
+        context |= {"mentions": mentions(row), "merges": knowledge.merges_into(row)}
+    if isinstance(row, Fact):
+        context["holders"] = curation.heirs(of.pk, [row.topic_id] if row.topic_id else [])
+        context |= extraction.succession(row)
+    if not isinstance(row, Artifact):
+        context["sources"] = extraction.sources(of, noun, row.pk)
+    return render(request, f"pages/knowledge/{noun}.html", context)
+
+
+def _page_then(request: HttpRequest, owner: ChatUser, noun: str, pk: int, moment: datetime) -> HttpResponse:
+    """The row as it was at the moment, also one that was deleted since; what is found for it today is left out."""
+    row = next((row for row in past.known_at(owner.pk, noun, moment) if row.pk == pk), None)
+    if row is None:
+        return absent(request, row_id(noun, pk), owner)
+    changes = changes_then(owner, Narrowing(noun=noun, number=pk), moment, HISTORY_SHOWN)
+    context: dict[str, Any] = {**_context(request, owner, noun, row), **changes, "row": row, "is_past": True}
+    if isinstance(row, Fact):
+        context["holders"] = past.holders_at(owner.pk, [row.topic_id] if row.topic_id else [], moment)
+    return render(request, f"pages/knowledge/{noun}.html", context)
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def edit(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    row = row_or_404(of, noun, number[noun])
+    if request.method != "POST":
+        return _form_page(request, of, noun, FORMS[noun](row=row), row=row)
+    form = FORMS[noun](request.POST)
+    if not form.is_valid():
+        return _form_page(request, of, noun, form, row=row, status=422)
+    authorship = {"actor": request.user.get_username(), "reason": form.cleaned_data["reason"]}
+    try:
+        made = knowledge.edit(of, row, form.values, seen=form.cleaned_data["seen"], **authorship)
+    except Stale as stale:
+        return _overtaken(request, of, noun, row, form, str(stale))
+    except CurationError as error:
+        return _form_page(request, of, noun, form, row=row, sentence=str(error), status=422)
+    toasts.add(request, _("Saved %(what)s") % {"what": row_id(noun, row.pk)}, undo_address(made), _("Undo"))
+    return redirect(page_address(noun, of.pk, row.pk))
+
+
+def _overtaken(
+    request: HttpRequest, owner: ChatUser, noun: str, row: Row, form: RowForm, sentence: str
+) -> HttpResponse:
+    """Somebody saved first: their change is shown beside what was typed, which is kept and can still be saved."""
+    row.refresh_from_db()
+    current = values_of(noun, row)
+    mine = form.over(current)
+    again = FORMS[noun](data={**request.POST.dict(), **_as_sent(form, mine), "seen": seen_json(current)})
+    again.is_valid()
+    faster = KnowledgeEdit.objects.filter(owner=owner, noun=noun, after__has_key=str(row.pk)).first()
+    context = {
+        "faster": faster,
+        "theirs": field_rewordings(noun, form.cleaned_data["seen"] or {}, current),
+        "mine": field_rewordings(noun, current, mine),
+    }
+    return _form_page(request, owner, noun, again, row=row, sentence=sentence, status=409, **context)
+
+
+def _as_sent(form: RowForm, values: dict[str, Any]) -> dict[str, Any]:
+    return {name: form.fields[name].prepare_value(value) for name, value in values.items()}
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def add(request: HttpRequest, owner: int, noun: str) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    form = FORMS[noun](request.POST if request.method == "POST" else None)
+    if request.method != "POST":
+        return _form_page(request, of, noun, form)
+    if not form.is_valid():
+        return _form_page(request, of, noun, form, status=422)
+    authorship = {"actor": request.user.get_username(), "reason": form.cleaned_data["reason"]}
+    fixed: dict[str, Any] = {"created_at": timezone.now()} if noun == Noun.FACT else {}
+    try:
+        made = knowledge.create(of, Noun(noun), form.values, **authorship, **fixed)
+    except CurationError as error:
+        return _form_page(request, of, noun, form, sentence=str(error), status=422)
+    [pk] = made.after
+    toasts.add(request, _("Added %(what)s") % {"what": row_id(noun, pk)}, undo_address(made), _("Undo"))
+    return redirect(page_address(noun, of.pk, int(pk)))
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def delete(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
+    """Asks, and when posted deletes."""
+    of = owner_or_404(request, owner)
+    row = row_or_404(of, noun, number[noun])
+    sentence = ""
+    if request.method == "POST":
+        authorship = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
+        try:
+            made = knowledge.delete(of, row, **authorship)
+        except CurationError as error:
+            sentence = str(error)
+        else:
+            toasts.add(request, _("Deleted %(what)s") % {"what": row_id(noun, row.pk)}, undo_address(made), _("Undo"))
+            return redirect(list_address(noun, of.pk))
+    context = {**_context(request, of, noun, row), "row": row, "sentence": sentence}
+    if isinstance(row, Person):
+        context["mentions"] = mentions(row, most=3)
+    return render(request, "pages/knowledge/row_delete.html", context, status=409 if sentence else 200)
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def recall(request: HttpRequest, owner: int, noun: str, pk: int) -> HttpResponse:
+    """How a topic, a person or a fact is recalled; when posted, a person decides it."""
+    of = owner_or_404(request, owner)
+    if noun not in knowledge.MOST_PINNED:
+        raise Http404
+    row, sentence = cast(Topic | Person | Fact, row_or_404(of, noun, pk)), ""
+    wanted, reason = request.POST.get("recall", row.recall), request.POST.get("reason", "").strip()
+    if request.method == "POST":
+        try:
+            made = knowledge.decide_recall(of, row, wanted, actor=request.user.get_username(), reason=reason)
+        except CurationError as error:
+            sentence = str(error)
+        else:
+            done = {"pinned": _("Pinned %(what)s"), "never": _("From now on never recalled: %(what)s")}
+            words = done.get(wanted, _("Recalled as usual: %(what)s")) % {"what": row_id(noun, pk)}
+            toasts.add(request, words, undo_address(made), _("Undo"))
+            return redirect(page_address(noun, of.pk, pk))
+    context = {**_context(request, of, noun, row), "row": row, "back": page_address(noun, of.pk, pk)}
+    context |= {"chosen": wanted, "reason": reason, "sentence": sentence}
+    return render(request, "pages/knowledge/row_recall.html", context, status=422 if sentence else 200)
+
+
+def _form_page(
+    request: HttpRequest,
+    owner: ChatUser,
+    noun: str,
+    form: RowForm,
+    *,
+    row: Row | None = None,
+    status: int = 200,
+    **context: Any,
+) -> HttpResponse:
+    context |= {"form": form, "row": row, "back": _back(owner, noun, row), **_context(request, owner, noun, row)}
+    return render(request, "pages/knowledge/row_form.html", context, status=status)
+
+
+def _back(owner: ChatUser, noun: str, row: Row | None) -> str:
+    return page_address(noun, owner.pk, row.pk) if row else list_address(noun, owner.pk)
+
+
+def _context(request: HttpRequest, owner: ChatUser, noun: str, row: Row | None) -> dict[str, Any]:
+    """What the pages of a row have in common, its last changes among it."""
+    context: dict[str, Any] = {
+        "owner": owner,
+        "noun": noun,
+        "noun_name": Noun(noun).label,
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "may_erase": noun == Noun.PERSON and operator_of(request).may(Role.ADMIN),
+        "list_address": list_address(noun, owner.pk),
+    }
+    if row is not None:
+        found = history.page(owner, Narrowing(noun=noun, number=row.pk), HISTORY_SHOWN)
+        context |= {
+            "row_id": row_id(noun, row.pk),
+            "changes": entry_views(found.entries),
+            "has_older": found.has_after,
+            "edit_address": f"{page_address(noun, owner.pk, row.pk)}edit/",
+            "delete_address": f"{page_address(noun, owner.pk, row.pk)}delete/",
+            "can_be_decided": noun in knowledge.MOST_PINNED and not getattr(row, "superseded_at", None),
+        }
+    return context

@@ -1,0 +1,129 @@
+"""Grades of the candidates of a run: the strip at the foot of its page, and a page to judge on, blind if wished."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.outline import Outline
+from memoryapp.evaluation.judgements import golden, grades
+from memoryapp.evaluation.judgements.golden import GoldenError
+from memoryapp.evaluation.judgements.grades import GradeError, Opinion, RunGrades
+from memoryapp.models import Role, Run
+from memoryapp.runs import followers
+from rerankui.access import operator_of, own_run_or_404, requires, visible_owners
+from rerankui.pages import is_partial, show
+
+VALUES = {"0": 0, "1": 1, "2": 2, "": None}
+DEFAULT_SET = "judged"
+
+
+@dataclass(frozen=True, slots=True)
+class GradedCandidate:
+    """A candidate to judge, with what operators think of it."""
+
+    candidate: Candidate
+    opinion: Opinion
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.VIEWER)
+def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The candidates to judge; for htmx the strip. A grade is sent here as well, for a candidate or a message."""
+    run = _finished(request, pk)
+    error = ""
+    if request.method == "POST":
+        try:
+            _grade(request, run)
+        except GradeError as refused:
+            error = str(refused)
+        if not is_partial(request) and not error:
+            blind = "?blind=1" if request.POST.get("blind") else ""
+            return redirect(f"{reverse('run_grades', args=[pk])}{blind}#{request.POST.get('topic', '')}")
+    message = request.POST.get("message", "")
+    if message and is_partial(request) and not error:
+        opinion = grades.own_grade(run, operator_of(request).user, int(message))
+        return render(
+            request, "partials/runs/grades/source.html", {"run": run, "message": int(message), "opinion": opinion}
+        )
+    return _shown(request, run, error)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.DEBUGGER)
+def run_golden(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Saves the query with its relevant messages as a golden question; who opens the address judges first."""
+    run = _finished(request, pk)
+    if request.method != "POST":
+        return redirect("run_grades", pk)
+    name = request.POST.get("collection", "").strip() or DEFAULT_SET
+    try:
+        made = golden.from_grades(run, name, operator_of(request).user.get_username())
+    except GoldenError as refused:
+        return _shown(request, run, str(refused))
+    if not is_partial(request):
+        return redirect("golden_set", made.collection)
+    return _shown(request, run, saved=made.collection)
+
+
+def _finished(request: HttpRequest, pk: UUID) -> Run:
+    run = own_run_or_404(request, pk)
+    if not run.is_finished:
+        raise Http404
+    return run
+
+
+def _grade(request: HttpRequest, run: Run) -> None:
+    value, topic, message = (request.POST.get(name, "").strip() for name in ("grade", "topic", "message"))
+    if value not in VALUES:
+        raise Http404
+    user = operator_of(request).user
+    if message.isdecimal() and len(message) < 19:
+        grades.grade_message(run, user, VALUES[value], message=int(message))
+    else:
+        grades.grade(run, user, VALUES[value], topic=topic)
+
+
+def _shown(request: HttpRequest, run: Run, error: str = "", saved: str = "") -> HttpResponse:
+    known = grades.grades_of(run, operator_of(request).user)
+    is_blind = request.GET.get("blind") == "1" or request.POST.get("blind") == "1"
+    context: dict[str, Any] = {
+        "run": run,
+        "memory": run.owner,
+        "grades": known,
+        "marks": {id: _mark(opinion, is_blind=is_blind) for id, opinion in known.opinions.items()},
+        "error": error,
+        "saved": saved,
+        "is_blind": is_blind,
+        "may_save": operator_of(request).may(Role.DEBUGGER),
+        "collections": [each["collection"] for each in golden.collections(visible_owners(request))],
+        "default_set": DEFAULT_SET,
+    }
+    if not is_partial(request):
+        context["listed"] = _listed(run, known, is_blind=is_blind)
+    status = 422 if error else 200
+    return show(request, "pages/runs/run_grades.html", "partials/runs/grades/strip.html", context, status=status)
+
+
+def _mark(opinion: Opinion, *, is_blind: bool) -> dict[str, Any]:
+    """What the script shows beside a candidate; blind, nothing of what others think."""
+    others = {} if is_blind else dict(opinion.by_name)
+    return {"own": opinion.own, "names": others, "disputed": opinion.is_disputed and not is_blind}
+
+
+def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[GradedCandidate]:
+    """The shown candidates; blind in an order that says nothing, the same at each visit."""
+    found = Outline.of([item.event for item in followers.stored(run.pk)]).found
+    shown = list(found.shown) if found else []
+    if is_blind:
+        shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
+    return [GradedCandidate(each, known.opinions.get(each.id, Opinion())) for each in shown]
