@@ -28,12 +28,12 @@ def row_id(noun: str, number: int | str) -> str:
     return f"{noun.capitalize()}:{number}"
 
 
-def page_address(noun: str, owner: int, pk: int) -> str:
-    return reverse(noun, args=[pk] if noun == "topic" else [owner, pk])
+def page_address(noun: str, owner_id: int, pk: int) -> str:
+    return reverse(noun, args=[pk] if noun == "topic" else [owner_id, pk])
 
 
-def list_address(noun: str, owner: int) -> str:
-    return reverse(LISTS_OF[noun], args=[owner])
+def list_address(noun: str, owner_id: int) -> str:
+    return reverse(LISTS_OF[noun], args=[owner_id])
 
 
 def values_of(noun: str, row: Row) -> dict[str, Any]:

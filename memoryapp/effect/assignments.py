@@ -67,8 +67,8 @@ class Assignment:
     def of_rows(cls, rows: MessagePassages, topics: Ids, chars: Mapping[int, int]) -> Assignment:
         """The assignment in which the topic of each row of ``rows`` is the one at that position in ``topics``."""
         here = np.flatnonzero((rows.places >= 0) & (topics > 0))
-        of = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
-        return cls(of, chars, TopicPassages.of(topics[here], rows.places[here]))
+        owner = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
+        return cls(owner, chars, TopicPassages.of(topics[here], rows.places[here]))
 
     def ranked(self, found: ScoredTexts, summaries: SummaryWords, *, threshold: float, shown: int) -> dict[int, Rank]:
         """The first 200 topics of a search and how many of them the model is shown, as ``retrieval`` ranks them, except

@@ -105,7 +105,7 @@ def _saw(kind: str, payload: dict[str, Any], redaction: Redaction) -> bool:
     """Whether this event says that a model was shown, or selected, what is erased."""
     if kind in _SEEN_BY_MODELS and redaction.quotes_beside_names(payload):
         return True
-    listed = [item for of, names in _READ if of == kind for name in names for item in payload.get(name, ())]
+    listed = [item for owner, names in _READ if owner == kind for name in names for item in payload.get(name, ())]
     return any((item.get("id") if isinstance(item, dict) else item) in redaction.ids for item in listed)
 
 

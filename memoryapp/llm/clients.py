@@ -85,24 +85,24 @@ def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
     return embedder_of(profile(), http)
 
 
-def embedder_of(of: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
+def embedder_of(owner: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
     """Returns the embedder for vectors of this profile, even if the settings name another one by now.
 
     A key is sent only to the host it was given for. If no setting names the address, the embedder refuses.
     """
-    if of == offline_embedder().profile:
+    if owner == offline_embedder().profile:
         return offline_embedder()
     for address, key in _embedding_endpoints():
-        if host_of(address) == of.provider:
+        if host_of(address) == owner.provider:
             http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
-            accepted = _accepted().setdefault((address, of.model), Accepted())
-            return HttpEmbedder(http, address, key, of, accepted)
-    return UnreachableEmbedder(of)
+            accepted = _accepted().setdefault((address, owner.model), Accepted())
+            return HttpEmbedder(http, address, key, owner, accepted)
+    return UnreachableEmbedder(owner)
 
 
-def is_reachable(of: Profile) -> bool:
+def is_reachable(owner: Profile) -> bool:
     """Whether the settings say where vectors of this profile are made; that place may still not answer."""
-    return not isinstance(embedder_of(of), UnreachableEmbedder)
+    return not isinstance(embedder_of(owner), UnreachableEmbedder)
 
 
 def _embedding_endpoints() -> list[tuple[str, str]]:

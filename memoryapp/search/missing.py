@@ -80,9 +80,11 @@ def refused(row: EmbeddingProfile) -> QuerySet[RefusedText]:
 
 def keep_refusal(row: EmbeddingProfile, owner_id: int, noun: str, pk: int, reason: str) -> None:
     """Postpones the next attempt with the text of this row, longer after each refusal."""
-    of = {"profile": row, "owner_id": owner_id, f"{noun}_id": pk}
+    owner = {"profile": row, "owner_id": owner_id, f"{noun}_id": pk}
     now = timezone.now()
-    kept, made = RefusedText.objects.get_or_create(**of, defaults={"reason": reason[:500], "retry_at": now + WAITS[0]})
+    kept, made = RefusedText.objects.get_or_create(
+        **owner, defaults={"reason": reason[:500], "retry_at": now + WAITS[0]}
+    )
     if not made:
         wait = WAITS[min(kept.tries, len(WAITS) - 1)]
         RefusedText.objects.filter(pk=kept.pk).update(tries=F("tries") + 1, reason=reason[:500], retry_at=now + wait)

@@ -82,8 +82,8 @@ def find_passages(
     left out. ``sessions`` are the active ones by their messages; they count as topics where there is none yet."""
     numbers = scored.numbers(at)
     places = {id: place for place, id in enumerate(scored.ids[at].tolist()) if id in rows}
-    of = originals(list(places), sayings)
-    here = [(places[id], id) for id in dict.fromkeys(of.get(id, id) for id in places)]
+    owner = originals(list(places), sayings)
+    here = [(places[id], id) for id in dict.fromkeys(owner.get(id, id) for id in places)]
     return tuple(
         FoundPassage(
             id=id,

@@ -115,9 +115,9 @@ class RankedTopics:
         """The ``most`` topics to show, of copies only the original; and the original of each copy that was left out."""
         passages = dict(zip(self.best.topics.tolist(), ids[self.best.passages].tolist(), strict=True))
         by_topic = {topic: sayings[passages[topic]] for topic in self.relevant if passages[topic] in sayings}
-        of = originals(self.relevant, by_topic)
-        shown = frozenset(list(dict.fromkeys(of.get(topic, topic) for topic in self.relevant))[:most])
-        return shown, {copy: original for copy, original in of.items() if original in shown}
+        owner = originals(self.relevant, by_topic)
+        shown = frozenset(list(dict.fromkeys(owner.get(topic, topic) for topic in self.relevant))[:most])
+        return shown, {copy: original for copy, original in owner.items() if original in shown}
 
 
 async def search(

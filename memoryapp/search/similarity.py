@@ -189,14 +189,14 @@ class _ComparedQuery:
 
     def scores(self, wording: int, text: str) -> tuple[ScoredTexts, ScoredTexts]:
         """All passages and all cards, scored by the wording of that number, which is ``text``."""
-        of, near, wide = self.index.passages, self.near, is_wide(text)
+        owner, near, wide = self.index.passages, self.near, is_wide(text)
         passages = MatchedTexts(
-            ids=of.ids,
-            items=np.zeros(len(of.ids), np.int64),
-            lengths=of.lengths,
-            wide=of.wide,
-            cosine=near.passages.among(of.ids, wording),
-            matches=self.words[wording].in_passages(of.ids),
+            ids=owner.ids,
+            items=np.zeros(len(owner.ids), np.int64),
+            lengths=owner.lengths,
+            wide=owner.wide,
+            cosine=near.passages.among(owner.ids, wording),
+            matches=self.words[wording].in_passages(owner.ids),
             common=self.common.terms,
         )
         cards = MatchedTexts(
@@ -207,7 +207,7 @@ class _ComparedQuery:
             cosine=near.cards.among(near.card_texts.ids, wording),
             matches=self.words[wording].in_cards(near.card_texts.ids),
         )
-        lifted = lifts(text, self.index.origins, of.ids, self.instructions)
+        lifted = lifts(text, self.index.origins, owner.ids, self.instructions)
         return scored(passages, wide, self.fusion, lifted), scored_among(passages, cards, wide, self.fusion)
 
     def summaries(self, wordings: int) -> SummaryWords:

@@ -77,8 +77,8 @@ class _QuestionRuns:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
-def ask(request: HttpRequest, owner: int) -> HttpResponse:
-    memory = owner_or_404(request, owner)
+def ask(request: HttpRequest, owner_id: int) -> HttpResponse:
+    memory = owner_or_404(request, owner_id)
     may_ask = operator_of(request).may(Role.DEBUGGER)
     runs = _runs(memory, request.GET.getlist("run"))
     form = AskForm(request.POST if request.method == "POST" else None, initial=_initial(runs, request.GET.get("q", "")))

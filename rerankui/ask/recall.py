@@ -20,8 +20,8 @@ RECENT = 8
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
-def recall(request: HttpRequest, owner: int) -> HttpResponse:
-    memory = owner_or_404(request, owner)
+def recall(request: HttpRequest, owner_id: int) -> HttpResponse:
+    memory = owner_or_404(request, owner_id)
     may_ask = operator_of(request).may(Role.DEBUGGER)
     # The filter lab leads here with its cuts.
     linked = {**request.GET.dict(), "query": request.GET.get("q", "")}

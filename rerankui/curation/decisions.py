@@ -72,10 +72,10 @@ class Decisions(Generic[Row]):
         permitted = requires(Role.CURATOR)(act)
 
         @require_http_methods(READS)
-        def view(request: HttpRequest, owner: int, **numbers: int) -> HttpResponse:
-            of = owner_or_404(request, owner)
-            row = self.row_or_404(of, numbers[self.noun])
-            return permitted(request, of, row) if request.method == "POST" else self.page(request, of, row)
+        def view(request: HttpRequest, owner_id: int, **numbers: int) -> HttpResponse:
+            owner = owner_or_404(request, owner_id)
+            row = self.row_or_404(owner, numbers[self.noun])
+            return permitted(request, owner, row) if request.method == "POST" else self.page(request, owner, row)
 
         return view
 

@@ -30,23 +30,23 @@ from rerankui.pages import PAGE_SIZE, show
 
 
 @require_safe
-def history_page(request: HttpRequest, owner: int) -> HttpResponse:
+def history_page(request: HttpRequest, owner_id: int) -> HttpResponse:
     """Everything that was changed, newest first."""
-    of = owner_or_404(request, owner)
-    filters = HistoryFilter(request.GET, actors=history.actors(of))
+    owner = owner_or_404(request, owner_id)
+    filters = HistoryFilter(request.GET, actors=history.actors(owner))
     asked = {name: _cursor(request.GET.get(name, "")) for name in ("after", "before")}
-    found = history.page(of, filters.narrowing, PAGE_SIZE, **asked)
-    folded = _folded(request, of, filters, found)
+    found = history.page(owner, filters.narrowing, PAGE_SIZE, **asked)
+    folded = _folded(request, owner, filters, found)
     context = {
-        "owner": of,
+        "owner": owner,
         "filters": filters,
         "chips": _chips(filters),
         "rows": list(zip(folded, pairs_folded(entry_views(found.entries)), strict=False)),
         "oldest": folded[-1],
         "page": _edges(found),
         "may_change": operator_of(request).may(Role.CURATOR),
-        "range": _range_address(of, filters),
-        "nights": _nights(of) if not (any(filters.chosen.values()) or any(asked.values())) else [],
+        "range": _range_address(owner, filters),
+        "nights": _nights(owner) if not (any(filters.chosen.values()) or any(asked.values())) else [],
     }
     return show(request, "pages/history/history.html", "partials/history/history.html", context)
 

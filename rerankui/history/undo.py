@@ -39,16 +39,16 @@ MOST_SHOWN = 100
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def undo_edit(request: HttpRequest, owner: int, edit: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    return _undo(request, of, get_object_or_404(TopicEdit, owner=of, pk=edit))
+def undo_edit(request: HttpRequest, owner_id: int, edit: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    return _undo(request, owner, get_object_or_404(TopicEdit, owner=owner, pk=edit))
 
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def undo_change(request: HttpRequest, owner: int, change: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    return _undo(request, of, get_object_or_404(KnowledgeEdit, owner=of, pk=change))
+def undo_change(request: HttpRequest, owner_id: int, change: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    return _undo(request, owner, get_object_or_404(KnowledgeEdit, owner=owner, pk=change))
 
 
 @require_http_methods(READS)
@@ -130,22 +130,28 @@ def _address_after(made: Record) -> str:
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def undo_range(request: HttpRequest, owner: int) -> HttpResponse:
+def undo_range(request: HttpRequest, owner_id: int) -> HttpResponse:
     """All that somebody changed between two times, looked at, and when posted taken back."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     by, since, until = _range({**request.GET.dict(), **request.POST.dict()})
-    context: dict[str, Any] = {"owner": of, "actors": history.actors(of), "by": by, "since": since, "until": until}
+    context: dict[str, Any] = {
+        "owner": owner,
+        "actors": history.actors(owner),
+        "by": by,
+        "since": since,
+        "until": until,
+    }
     try:
-        wanted, blocking = history.standing_between(of, by, since, until) if by else ([], [])
+        wanted, blocking = history.standing_between(owner, by, since, until) if by else ([], [])
         if request.method == "POST" and "seen" in request.POST:
-            return _range_undone(request, of, wanted, by, since, until)
+            return _range_undone(request, owner, wanted, by, since, until)
     except CurationError as error:
         context["sentence"] = str(error)
-        wanted, blocking = history.standing_between(of, by, since, until) if isinstance(error, Depends) else ([], [])
+        wanted, blocking = history.standing_between(owner, by, since, until) if isinstance(error, Depends) else ([], [])
     context |= {
         "count": len(wanted),
-        "rows": entry_views(history.entries(of, wanted[:MOST_SHOWN])),
-        "blocking": entry_views(history.entries(of, blocking[:MOST_SHOWN])),
+        "rows": entry_views(history.entries(owner, wanted[:MOST_SHOWN])),
+        "blocking": entry_views(history.entries(owner, blocking[:MOST_SHOWN])),
         "seen": _fingerprint(wanted),
     }
     return render(request, "pages/history/undo_range.html", context, status=409 if context.get("sentence") else 200)
@@ -166,7 +172,7 @@ def _range_undone(
         f"{reverse('undo_range', args=[owner.pk])}?{urlencode(back)}",
         _("Redo"),
     )
-    return redirect("history", owner=owner.pk)
+    return redirect("history", owner_id=owner.pk)
 
 
 def _range(asked: Mapping[str, str]) -> tuple[str, datetime, datetime]:

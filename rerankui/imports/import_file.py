@@ -54,13 +54,13 @@ _SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
 @csrf_exempt
 @require_http_methods(("GET", "HEAD", "POST"))
 @requires(Role.CURATOR)
-def upload(request: HttpRequest, owner: int, ticket: str) -> HttpResponse:
+def upload(request: HttpRequest, owner_id: int, ticket: str) -> HttpResponse:
     """Takes chat files over, each to be looked through by the worker; leads to the page of the last one."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method != "POST":
         # Who had to sign in first comes back here without a file.
-        return redirect("imports", of.pk)
-    there = _upload(request, of, ticket)
+        return redirect("imports", owner.pk)
+    there = _upload(request, owner, ticket)
     # A script follows the way itself, so that nothing is shown to it instead of to the person.
     return HttpResponse(status=201, headers={"Location": there}) if "X-Upload" in request.headers else redirect(there)
 
@@ -102,12 +102,12 @@ def upload_form(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
 
 @never_cache
 @require_http_methods(("GET", "HEAD", "POST"))
-def import_file(request: HttpRequest, owner: int, file: int) -> HttpResponse:
+def import_file(request: HttpRequest, owner_id: int, file: int) -> HttpResponse:
     """What is in the file, and when posted a person's answer or decision."""
-    of = owner_or_404(request, owner)
-    row = get_object_or_404(ImportFile, owner=of, pk=file)
+    owner = owner_or_404(request, owner_id)
+    row = get_object_or_404(ImportFile, owner=owner, pk=file)
     if request.method == "POST":
-        decided: HttpResponse = _decide(request, of, row)
+        decided: HttpResponse = _decide(request, owner, row)
         return decided
     return render(request, "pages/imports/import_file.html", _context(request, row))
 

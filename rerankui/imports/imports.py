@@ -24,34 +24,34 @@ MOST_FILES = 20
 
 
 @require_safe
-def imports(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    page = page_of(request, ImportBatch.objects.filter(owner=of), ("-started_at", "-id"))
-    files = ImportFile.objects.filter(owner=of).exclude(state=ImportFile.State.DONE)
+def imports(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    page = page_of(request, ImportBatch.objects.filter(owner=owner), ("-started_at", "-id"))
+    files = ImportFile.objects.filter(owner=owner).exclude(state=ImportFile.State.DONE)
     context = {
-        "owner": of,
+        "owner": owner,
         "page": page,
         "imports": history.imports(page.rows),
         "may_change": operator_of(request).may(Role.CURATOR),
         "files": files[:MOST_FILES],
         "more_files": max(0, files.count() - MOST_FILES),
-        **upload_form(request, of),
-        **panel_for(of),
+        **upload_form(request, owner),
+        **panel_for(owner),
     }
     return show(request, "pages/imports/imports.html", "partials/imports/imports.html", context)
 
 
 @require_http_methods(("GET", "HEAD", "POST"))
 @requires(Role.CURATOR)
-def withdraw(request: HttpRequest, owner: int, batch: int) -> HttpResponse:
+def withdraw(request: HttpRequest, owner_id: int, batch: int) -> HttpResponse:
     """What withdrawing an import would do, in numbers, and when posted the withdrawal."""
-    of = owner_or_404(request, owner)
-    found = get_object_or_404(ImportBatch, owner=of, pk=batch)
-    context: dict[str, Any] = {"owner": of, "batch": found, "sentence": ""}
+    owner = owner_or_404(request, owner_id)
+    found = get_object_or_404(ImportBatch, owner=owner, pk=batch)
+    context: dict[str, Any] = {"owner": owner, "batch": found, "sentence": ""}
     try:
         if request.method == "POST":
-            return _withdrawn(request, of, found)
-        context["numbers"] = history.withdrawal(of, found)
+            return _withdrawn(request, owner, found)
+        context["numbers"] = history.withdrawal(owner, found)
     except CurationError as error:
         context["sentence"] = str(error)
     return render(request, "pages/imports/withdraw.html", context, status=409 if request.method == "POST" else 200)

@@ -36,12 +36,12 @@ READS = ("GET", "HEAD", "POST")
 
 
 @require_safe
-def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
-    of = owner_or_404(request, owner)
+def artifacts(request: HttpRequest, owner_id: int) -> HttpResponseBase:
+    owner = owner_or_404(request, owner_id)
     filters = ArtifactFilter(request.GET)
     if moment := moment_of(request):
-        return _artifacts_then(request, of, filters, moment)
-    listed = Artifact.objects.filter(owner=of).select_related("message")
+        return _artifacts_then(request, owner, filters, moment)
+    listed = Artifact.objects.filter(owner=owner).select_related("message")
     words = filters.chosen["q"]
     if words:
         contents = (
@@ -55,10 +55,10 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
         listed = listed.filter(state=filters.chosen["state"])
     facets = of_items.artifact_facets()
     found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{of.pk}"):
+    if file := download(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{owner.pk}"):
         return file
     context = {
-        "owner": of,
+        "owner": owner,
         "filters": filters,
         "page": page_of(request, found, filters.order),
         "total": found.count(),
@@ -66,7 +66,7 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponseBase:
         "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
         "is_partial": is_partial(request),
         "may_change": operator_of(request).may(Role.CURATOR),
-        "ticket": uploads.ticket(of.pk, int(request.user.pk or 0)),
+        "ticket": uploads.ticket(owner.pk, int(request.user.pk or 0)),
         "most": _most(),
     }
     return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
@@ -92,12 +92,12 @@ def _artifacts_then(
 
 @csrf_exempt
 @require_http_methods(READS)
-def artifact_upload(request: HttpRequest, owner: int, ticket: str) -> HttpResponse:
+def artifact_upload(request: HttpRequest, owner_id: int, ticket: str) -> HttpResponse:
     """Accepts files, which are read within seconds; the ticket replaces the CSRF token, see ``uploads``."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        _take_over(request, of, ticket)
-    return redirect("artifacts", of.pk)
+        _take_over(request, owner, ticket)
+    return redirect("artifacts", owner.pk)
 
 
 @requires(Role.CURATOR)
@@ -135,13 +135,13 @@ def _most() -> str:
 
 
 @require_http_methods(READS)
-def artifact_retry(request: HttpRequest, owner: int, artifact: int) -> HttpResponse:
+def artifact_retry(request: HttpRequest, owner_id: int, artifact: int) -> HttpResponse:
     """Has the file read once more, when posted."""
-    of = owner_or_404(request, owner)
-    row = get_object_or_404(Artifact, owner=of, pk=artifact)
+    owner = owner_or_404(request, owner_id)
+    row = get_object_or_404(Artifact, owner=owner, pk=artifact)
     if request.method == "POST":
         _read_again(request, row)
-    return redirect(next_address(request) or reverse("artifact", args=[of.pk, row.pk]))
+    return redirect(next_address(request) or reverse("artifact", args=[owner.pk, row.pk]))
 
 
 @requires(Role.CURATOR)

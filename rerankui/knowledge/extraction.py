@@ -26,17 +26,17 @@ def extraction_context(owner: ChatUser) -> dict[str, Any]:
 
 
 @require_http_methods(("GET", "HEAD", "POST"))
-def extraction_panel(request: HttpRequest, owner: int) -> HttpResponse:
+def extraction_panel(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The topics that could not be read and why; posted, those named (``topic``) or all of them are read again."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        answer: HttpResponse = _retry(request, of)
+        answer: HttpResponse = _retry(request, owner)
         return answer
     context = {
-        "owner": of,
-        "failed": extraction.failed(of)[:MOST_FAILED],
+        "owner": owner,
+        "failed": extraction.failed(owner)[:MOST_FAILED],
         "may_change": operator_of(request).may(Role.CURATOR),
-        **extraction_context(of),
+        **extraction_context(owner),
     }
     return render(request, "pages/knowledge/extraction.html", context)
 
@@ -48,4 +48,4 @@ def _retry(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     if topic:
         rows = rows.filter(topic=int(topic)) if topic.isdecimal() and len(topic) < 19 else rows.none()
     extraction.retry(rows)
-    return redirect("extraction", owner=owner.pk)
+    return redirect("extraction", owner_id=owner.pk)

@@ -23,13 +23,13 @@ from rerankui.web.moment import moment_of
 
 
 @require_safe
-def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
-    of = owner_or_404(request, owner)
+def facts(request: HttpRequest, owner_id: int) -> HttpResponseBase:
+    owner = owner_or_404(request, owner_id)
     filters = FactFilter(request.GET)
     if moment := moment_of(request):
-        return _facts_then(request, of, filters, moment)
-    listed: QuerySet[Fact] = Fact.objects.filter(owner=of)
-    near = near_list(of, filters, "facts")
+        return _facts_then(request, owner, filters, moment)
+    listed: QuerySet[Fact] = Fact.objects.filter(owner=owner)
+    near = near_list(owner, filters, "facts")
     words = filters.chosen["q"]
     if near:
         listed = near.of(listed)
@@ -42,21 +42,21 @@ def facts(request: HttpRequest, owner: int) -> HttpResponseBase:
         listed = listed.filter(type=filters.chosen["type"])
     facets = of_items.fact_facets()
     found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.FACTS, near.order if near else filters.order, f"facts-{of.pk}"):
+    if file := download(request, found, of_items.FACTS, near.order if near else filters.order, f"facts-{owner.pk}"):
         return file
     page = near.page(found) if near else page_of(request, found, filters.order)
     context = {
-        "owner": of,
+        "owner": owner,
         "filters": filters,
         "page": page,
-        "holders": curation.heirs(of.pk, [fact.topic_id for fact in page if fact.topic_id]),
+        "holders": curation.heirs(owner.pk, [fact.topic_id for fact in page if fact.topic_id]),
         "total": found.count(),
         "facets": counted(request, listed, facets),
         "near": near,
         "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
         "is_partial": is_partial(request),
         "may_change": operator_of(request).may(Role.CURATOR),
-        **extraction_context(of),
+        **extraction_context(owner),
     }
     return show(request, "pages/knowledge/facts.html", "partials/knowledge/facts.html", context)
 

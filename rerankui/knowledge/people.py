@@ -23,13 +23,13 @@ from rerankui.web.moment import moment_of
 
 
 @require_safe
-def people(request: HttpRequest, owner: int) -> HttpResponseBase:
-    of = owner_or_404(request, owner)
+def people(request: HttpRequest, owner_id: int) -> HttpResponseBase:
+    owner = owner_or_404(request, owner_id)
     filters = PersonFilter(request.GET)
     if moment := moment_of(request):
-        return _people_then(request, of, filters, moment)
-    listed = Person.objects.filter(owner=of)
-    near = near_list(of, filters, "people")
+        return _people_then(request, owner, filters, moment)
+    listed = Person.objects.filter(owner=owner)
+    near = near_list(owner, filters, "people")
     words = filters.chosen["q"]
     if near:
         listed = near.of(listed)
@@ -40,18 +40,18 @@ def people(request: HttpRequest, owner: int) -> HttpResponseBase:
         listed = listed.filter(circle=filters.chosen["circle"])
     facets = of_items.people_facets()
     found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.PEOPLE, near.order if near else filters.order, f"people-{of.pk}"):
+    if file := download(request, found, of_items.PEOPLE, near.order if near else filters.order, f"people-{owner.pk}"):
         return file
     page = near.page(found) if near else page_of(request, found, filters.order)
     most = max((person.mention_count for person in page), default=0)
     context = {
-        "owner": of,
+        "owner": owner,
         "filters": filters,
         "page": page,
         "most": most or 1,
         "total": found.count(),
         "may_change": operator_of(request).may(Role.CURATOR),
-        **extraction_context(of),
+        **extraction_context(owner),
         "chosen": request.GET.get("chosen", ""),
         "facets": counted(request, listed, facets),
         "near": near,

@@ -22,20 +22,20 @@ from rerankui.addresses import undo_address
 
 @require_http_methods(("GET", "HEAD", "POST"))
 @requires(Role.CURATOR)
-def people_merge(request: HttpRequest, owner: int) -> HttpResponse:
+def people_merge(request: HttpRequest, owner_id: int) -> HttpResponse:
     """``people`` are the numbers of those chosen, ``survivor`` the one who keeps name and number."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     asked = request.POST if request.method == "POST" else request.GET
-    people = _people(of, asked.getlist("people"))
+    people = _people(owner, asked.getlist("people"))
     survivor = _survivor(people, asked.get("survivor", ""))
     sentence = ""
     if request.method == "POST":
         try:
-            return _merged(request, of, people, survivor)
+            return _merged(request, owner, people, survivor)
         except CurationError as error:
             sentence = str(error)
     context = {
-        "owner": of,
+        "owner": owner,
         "people": people,
         "survivor": survivor,
         "result": _result(people, survivor) if survivor and len(people) > 1 else None,
@@ -76,4 +76,4 @@ def _merged(request: HttpRequest, owner: ChatUser, people: Sequence[Person], sur
     made = knowledge.merge_people(owner, survivor, others, **authorship)
     sentence = ngettext("Merged %(n)d person into %(name)s", "Merged %(n)d people into %(name)s", len(others))
     toasts.add(request, sentence % {"n": len(others), "name": survivor}, undo_address(made), _("Undo"))
-    return redirect("person", owner=owner.pk, person=survivor.pk)
+    return redirect("person", owner_id=owner.pk, person=survivor.pk)

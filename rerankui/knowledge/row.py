@@ -39,20 +39,20 @@ def row_or_404(owner: ChatUser, noun: str, pk: int) -> Row:
 
 
 @require_safe
-def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
+def page(request: HttpRequest, owner_id: int, noun: str, **number: int) -> HttpResponse:
     """``number`` is the row's, by its noun: ``person=5``."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if moment := moment_of(request):
-        return _page_then(request, of, noun, number[noun], moment)
-    row = row_or_404(of, noun, number[noun])
-    context = {**_context(request, of, noun, row), "row": row}
+        return _page_then(request, owner, noun, number[noun], moment)
+    row = row_or_404(owner, noun, number[noun])
+    context = {**_context(request, owner, noun, row), "row": row}
     if isinstance(row, Person):
         context |= {"mentions": mentions(row), "merges": knowledge.merges_into(row)}
     if isinstance(row, Fact):
-        context["holders"] = curation.heirs(of.pk, [row.topic_id] if row.topic_id else [])
+        context["holders"] = curation.heirs(owner.pk, [row.topic_id] if row.topic_id else [])
         context |= extraction.succession(row)
     if not isinstance(row, Artifact):
-        context["sources"] = extraction.sources(of, noun, row.pk)
+        context["sources"] = extraction.sources(owner, noun, row.pk)
     return render(request, f"pages/knowledge/{noun}.html", context)
 
 
@@ -70,23 +70,23 @@ def _page_then(request: HttpRequest, owner: ChatUser, noun: str, pk: int, moment
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def edit(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    row = row_or_404(of, noun, number[noun])
+def edit(request: HttpRequest, owner_id: int, noun: str, **number: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    row = row_or_404(owner, noun, number[noun])
     if request.method != "POST":
-        return _form_page(request, of, noun, FORMS[noun](row=row), row=row)
+        return _form_page(request, owner, noun, FORMS[noun](row=row), row=row)
     form = FORMS[noun](request.POST)
     if not form.is_valid():
-        return _form_page(request, of, noun, form, row=row, status=422)
+        return _form_page(request, owner, noun, form, row=row, status=422)
     authorship = {"actor": request.user.get_username(), "reason": form.cleaned_data["reason"]}
     try:
-        made = knowledge.edit(of, row, form.values, seen=form.cleaned_data["seen"], **authorship)
+        made = knowledge.edit(owner, row, form.values, seen=form.cleaned_data["seen"], **authorship)
     except Stale as stale:
-        return _overtaken(request, of, noun, row, form, str(stale))
+        return _overtaken(request, owner, noun, row, form, str(stale))
     except CurationError as error:
-        return _form_page(request, of, noun, form, row=row, sentence=str(error), status=422)
+        return _form_page(request, owner, noun, form, row=row, sentence=str(error), status=422)
     toasts.add(request, _("Saved %(what)s") % {"what": row_id(noun, row.pk)}, undo_address(made), _("Undo"))
-    return redirect(page_address(noun, of.pk, row.pk))
+    return redirect(page_address(noun, owner.pk, row.pk))
 
 
 def _overtaken(
@@ -113,41 +113,41 @@ def _as_sent(form: RowForm, values: dict[str, Any]) -> dict[str, Any]:
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def add(request: HttpRequest, owner: int, noun: str) -> HttpResponse:
-    of = owner_or_404(request, owner)
+def add(request: HttpRequest, owner_id: int, noun: str) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
     form = FORMS[noun](request.POST if request.method == "POST" else None)
     if request.method != "POST":
-        return _form_page(request, of, noun, form)
+        return _form_page(request, owner, noun, form)
     if not form.is_valid():
-        return _form_page(request, of, noun, form, status=422)
+        return _form_page(request, owner, noun, form, status=422)
     authorship = {"actor": request.user.get_username(), "reason": form.cleaned_data["reason"]}
     fixed: dict[str, Any] = {"created_at": timezone.now()} if noun == Noun.FACT else {}
     try:
-        made = knowledge.create(of, Noun(noun), form.values, **authorship, **fixed)
+        made = knowledge.create(owner, Noun(noun), form.values, **authorship, **fixed)
     except CurationError as error:
-        return _form_page(request, of, noun, form, sentence=str(error), status=422)
+        return _form_page(request, owner, noun, form, sentence=str(error), status=422)
     [pk] = made.after
     toasts.add(request, _("Added %(what)s") % {"what": row_id(noun, pk)}, undo_address(made), _("Undo"))
-    return redirect(page_address(noun, of.pk, int(pk)))
+    return redirect(page_address(noun, owner.pk, int(pk)))
 
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def delete(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResponse:
+def delete(request: HttpRequest, owner_id: int, noun: str, **number: int) -> HttpResponse:
     """Asks, and when posted deletes."""
-    of = owner_or_404(request, owner)
-    row = row_or_404(of, noun, number[noun])
+    owner = owner_or_404(request, owner_id)
+    row = row_or_404(owner, noun, number[noun])
     sentence = ""
     if request.method == "POST":
         authorship = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
         try:
-            made = knowledge.delete(of, row, **authorship)
+            made = knowledge.delete(owner, row, **authorship)
         except CurationError as error:
             sentence = str(error)
         else:
             toasts.add(request, _("Deleted %(what)s") % {"what": row_id(noun, row.pk)}, undo_address(made), _("Undo"))
-            return redirect(list_address(noun, of.pk))
-    context = {**_context(request, of, noun, row), "row": row, "sentence": sentence}
+            return redirect(list_address(noun, owner.pk))
+    context = {**_context(request, owner, noun, row), "row": row, "sentence": sentence}
     if isinstance(row, Person):
         context["mentions"] = mentions(row, most=3)
     return render(request, "pages/knowledge/row_delete.html", context, status=409 if sentence else 200)
@@ -155,24 +155,24 @@ def delete(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpRe
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def recall(request: HttpRequest, owner: int, noun: str, pk: int) -> HttpResponse:
+def recall(request: HttpRequest, owner_id: int, noun: str, pk: int) -> HttpResponse:
     """How a topic, a person or a fact is recalled; when posted, a person decides it."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if noun not in knowledge.MOST_PINNED:
         raise Http404
-    row, sentence = cast(Topic | Person | Fact, row_or_404(of, noun, pk)), ""
+    row, sentence = cast(Topic | Person | Fact, row_or_404(owner, noun, pk)), ""
     wanted, reason = request.POST.get("recall", row.recall), request.POST.get("reason", "").strip()
     if request.method == "POST":
         try:
-            made = knowledge.decide_recall(of, row, wanted, actor=request.user.get_username(), reason=reason)
+            made = knowledge.decide_recall(owner, row, wanted, actor=request.user.get_username(), reason=reason)
         except CurationError as error:
             sentence = str(error)
         else:
             done = {"pinned": _("Pinned %(what)s"), "never": _("From now on never recalled: %(what)s")}
             words = done.get(wanted, _("Recalled as usual: %(what)s")) % {"what": row_id(noun, pk)}
             toasts.add(request, words, undo_address(made), _("Undo"))
-            return redirect(page_address(noun, of.pk, pk))
-    context = {**_context(request, of, noun, row), "row": row, "back": page_address(noun, of.pk, pk)}
+            return redirect(page_address(noun, owner.pk, pk))
+    context = {**_context(request, owner, noun, row), "row": row, "back": page_address(noun, owner.pk, pk)}
     context |= {"chosen": wanted, "reason": reason, "sentence": sentence}
     return render(request, "pages/knowledge/row_recall.html", context, status=422 if sentence else 200)
 

@@ -14,11 +14,13 @@ from rerankui.pages import page_of
 
 
 @require_safe
-def quality(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    found = qualities([of], now=timezone.now())[of.pk]
+def quality(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    found = qualities([owner], now=timezone.now())[owner.pk]
     return render(
-        request, "pages/quality/quality.html", {"owner": of, "found": found, "sections": of_quality.sections(of, found)}
+        request,
+        "pages/quality/quality.html",
+        {"owner": owner, "found": found, "sections": of_quality.sections(owner, found)},
     )
 
 

@@ -18,18 +18,18 @@ LONGEST_QUERY = 20_000
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def view_save(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
+def view_save(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
     if request.method != "POST":
-        return redirect("topics", of.pk)
+        return redirect("topics", owner.pk)
     wanted, sent = request.POST.get("list", ""), request.POST.get("query", "")
     if wanted not in SavedView.List.values or len(sent) > LONGEST_QUERY:
         return HttpResponseBadRequest(_("Say which list is to be kept as a view."))
-    back = next_address(request) or reverse("topics", args=[of.pk])
+    back = next_address(request) or reverse("topics", args=[owner.pk])
     try:
         query = QueryDict(sent)
         is_shared = "shared" in request.POST
-        view = saved.save(operator_of(request), of, wanted, request.POST.get("name", ""), query, is_shared=is_shared)
+        view = saved.save(operator_of(request), owner, wanted, request.POST.get("name", ""), query, is_shared=is_shared)
     except saved.UnsavableView as error:
         messages.error(request, str(error))
         return redirect(back)
@@ -38,10 +38,10 @@ def view_save(request: HttpRequest, owner: int) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def saved_view(request: HttpRequest, owner: int, savedview: int) -> HttpResponse:
+def saved_view(request: HttpRequest, owner_id: int, savedview: int) -> HttpResponse:
     """Renames or deletes it when posted; opened, it leads to its list."""
-    of = owner_or_404(request, owner)
-    view = get_object_or_404(saved.offered(operator_of(request)), owner=of, pk=savedview)
+    owner = owner_or_404(request, owner_id)
+    view = get_object_or_404(saved.offered(operator_of(request)), owner=owner, pk=savedview)
     if request.method == "POST" and saved.may_change(operator_of(request), view):
         return _changed(request, view)
     if request.method == "POST":

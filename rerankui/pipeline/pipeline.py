@@ -34,10 +34,10 @@ def pipeline(request: Request) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def memory_pipeline(request: Request, owner: int) -> HttpResponse:
+def memory_pipeline(request: Request, owner_id: int) -> HttpResponse:
     """The same for one chat user."""
-    of = owner_or_404(request, owner)
-    answer: HttpResponse = _change_ones(request, of) if request.method == "POST" else _shown(request, of)
+    owner = owner_or_404(request, owner_id)
+    answer: HttpResponse = _change_ones(request, owner) if request.method == "POST" else _shown(request, owner)
     return answer
 
 

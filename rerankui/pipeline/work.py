@@ -51,13 +51,13 @@ def all_work(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def memory_work(request: HttpRequest, owner: int) -> HttpResponse:
+def memory_work(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The same for one memory; when posted, its archive is asked for."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        answer: HttpResponse = _archive_now(request, of)
+        answer: HttpResponse = _archive_now(request, owner)
         return answer
-    context = {"owner": of, **panel_for(of), **sessions_of(request, of)}
+    context = {"owner": owner, **panel_for(owner), **sessions_of(request, owner)}
     if cast(Request, request).htmx.target == "sessions":
         answer = render(request, "partials/work/sessions.html", context)
         if not (context["sessions"] or context["is_archived_now"]):

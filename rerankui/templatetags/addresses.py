@@ -37,10 +37,10 @@ def in_run(id: str, run: UUID) -> str:
 
 
 @register.filter
-def row_address(id: str, owner: int) -> str:
+def row_address(id: str, owner_id: int) -> str:
     """The page of a topic, a person or a fact."""
     noun, number = id.split(":")
-    return page_address(noun.lower(), owner, int(number))
+    return page_address(noun.lower(), owner_id, int(number))
 
 
 @register.filter

@@ -102,13 +102,15 @@ def _bars(heights: Sequence[float]) -> Iterator[tuple[int, float, float]]:
 
 
 @register.simple_tag
-def months_chart(months: Sequence[tuple[date, int]], owner: int) -> SafeString:
+def months_chart(months: Sequence[tuple[date, int]], owner_id: int) -> SafeString:
     """A bar for each month's messages, leading to the month in the talk; the numbers are in the titles.
 
     A young memory's bars are as narrow as those of a year, with its months named together at their left end.
     """
     most = max(count for _month, count in months)
-    bars = format_html_join("", _MONTH, (_month_bar(place, *month, most, owner) for place, month in enumerate(months)))
+    bars = format_html_join(
+        "", _MONTH, (_month_bar(place, *month, most, owner_id) for place, month in enumerate(months))
+    )
     ends = list(dict.fromkeys(date_format(months[place][0], pgettext("axis", "F Y")) for place in (0, -1)))
     named = ends if len(months) >= _MONTHS_ACROSS else [" – ".join(ends)]
     return format_html(
@@ -160,11 +162,11 @@ _MONTH = (
 )
 
 
-def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tuple[object, ...]:
+def _month_bar(place: int, month: date, count: int, most: int, owner_id: int) -> tuple[object, ...]:
     counted = counts.messages(count)
     title = f"{date_format(month, 'F Y')}: {counted}"
     height = max(1.5 if count else 0.5, round(54 * count / most, 1))
-    href = f"{reverse('messages', args=[owner])}?on={month.isoformat()}"
+    href = f"{reverse('messages', args=[owner_id])}?on={month.isoformat()}"
     return href, title, title, place * 10, place * 10 + 1, 56 - height, height
 
 

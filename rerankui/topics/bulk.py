@@ -27,19 +27,19 @@ MOST_FAULTS = 50
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def bulk(request: HttpRequest, owner: int) -> HttpResponse:
+def bulk(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The works of this memory; with chosen topics, what each kind of work on them would take. Posted, one begins."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        return _begin(request, of)
-    chosen = _chosen(request, of)
-    page = page_of(request, BulkWork.objects.filter(owner=of), ("-id", "-id"))
+        return _begin(request, owner)
+    chosen = _chosen(request, owner)
+    page = page_of(request, BulkWork.objects.filter(owner=owner), ("-id", "-id"))
     context: dict[str, Any] = {
-        "owner": of,
+        "owner": owner,
         "page": page,
         "chosen": chosen,
         "most": works.MOST_TOPICS,
-        "forecasts": works.forecast(of, chosen) if chosen else [],
+        "forecasts": works.forecast(owner, chosen) if chosen else [],
     }
     return show(request, "pages/bulk/bulk.html", "partials/bulk/bulk.html", context)
 
@@ -66,10 +66,10 @@ def _begin(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 @require_http_methods(READS)
-def bulk_work(request: HttpRequest, owner: int, bulkwork: int) -> HttpResponse:
+def bulk_work(request: HttpRequest, owner_id: int, bulkwork: int) -> HttpResponse:
     """How far it is; posted, it is stopped or taken back."""
-    of = owner_or_404(request, owner)
-    work = get_object_or_404(BulkWork.objects.select_related("owner"), owner=of, pk=bulkwork)
+    owner = owner_or_404(request, owner_id)
+    work = get_object_or_404(BulkWork.objects.select_related("owner"), owner=owner, pk=bulkwork)
     answer: HttpResponse = _change(request, work) if request.method == "POST" else _page(request, work)
     return answer
 

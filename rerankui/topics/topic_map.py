@@ -19,12 +19,12 @@ SUMMARY_CHARS, MANY, SHORT_CHARS = 140, 1_500, 60
 
 
 @require_safe
-def topic_map(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    found, last = placed(of), last_run(of)
+def topic_map(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    found, last = placed(owner), last_run(owner)
     chars = SUMMARY_CHARS if len(found.points) <= MANY else SHORT_CHARS
     context: dict[str, Any] = {
-        "owner": of,
+        "owner": owner,
         "map": found,
         "dots": [_dot(point, chars) for point in found.points],
         "listed": found.points[:PAGE_SIZE],

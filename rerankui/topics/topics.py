@@ -31,28 +31,28 @@ STATES = {
 
 
 @require_safe
-def topics(request: HttpRequest, owner: int) -> HttpResponseBase:
-    of, moment = owner_or_404(request, owner), moment_of(request)
+def topics(request: HttpRequest, owner_id: int) -> HttpResponseBase:
+    owner, moment = owner_or_404(request, owner_id), moment_of(request)
     filters = TopicFilter(request.GET)
-    facets = of_topics.facets_of(of, request.GET, is_past=moment is not None)
-    near = None if moment else near_list(of, filters, "topics")
-    listed = filtered_topics(of, filters, moment, near)
+    facets = of_topics.facets_of(owner, request.GET, is_past=moment is not None)
+    near = None if moment else near_list(owner, filters, "topics")
+    listed = filtered_topics(owner, filters, moment, near)
     found = narrowed(listed, facets, request.GET)
     ordered = found.order_by(*(near.order if near else filters.order))
-    if file := of_topics.file_of_topics(request, of, ordered, moment):
+    if file := of_topics.file_of_topics(request, owner, ordered, moment):
         return file
     page = near.page(found) if near else page_of(request, found, filters.order)
     if moment:
-        past.as_then(of.pk, page.rows, moment, is_live=filters.chosen["state"] != "retired")
-    context: dict[str, Any] = {"owner": of, "filters": filters, "page": page, "total": found.count()}
+        past.as_then(owner.pk, page.rows, moment, is_live=filters.chosen["state"] != "retired")
+    context: dict[str, Any] = {"owner": owner, "filters": filters, "page": page, "total": found.count()}
     context |= {"facets": counted(request, listed, facets), "is_partial": is_partial(request)}
     context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
     context["most_made_again"] = bulk.MOST_TOPICS
     context["near"] = near
     context["is_past"] = moment is not None
-    context["counts"] = topic_counts(of.pk, [topic.pk for topic in page], moment)
-    context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
+    context["counts"] = topic_counts(owner.pk, [topic.pk for topic in page], moment)
+    context["is_begun"] = bool(page.rows) or Message.objects.of(owner).present().exists()
     return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
 
 

@@ -40,27 +40,27 @@ class ErasureRequest:
 @never_cache
 @require_http_methods(READS)
 @requires(Role.ADMIN)
-def erase(request: HttpRequest, owner: int) -> HttpResponse:
+def erase(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The question in numbers; posted with the name, the erasure begins and the worker carries it out."""
-    of = owner_or_404(request, owner)
-    context: dict[str, Any] = {"owner": of, "counts": erasure.holding(of), "sentence": ""}
+    owner = owner_or_404(request, owner_id)
+    context: dict[str, Any] = {"owner": owner, "counts": erasure.holding(owner), "sentence": ""}
     if request.method != "POST":
         return render(request, "pages/erasure/erase.html", context)
-    if request.POST.get("name", "").strip() != of.name:
+    if request.POST.get("name", "").strip() != owner.name:
         context["sentence"] = _("That is not the name; nothing was erased.")
         return render(request, "pages/erasure/erase.html", context, status=422)
-    begun = erasure.begin_user(of, request.user.get_username())
+    begun = erasure.begin_user(owner, request.user.get_username())
     return redirect("erasure", pk=begun.pk)
 
 
 @never_cache
 @require_http_methods(READS)
 @requires(Role.ADMIN)
-def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
+def erase_part(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers."""
-    of = owner_or_404(request, owner)
-    wanted = _erasure_request(request, of)
-    context: dict[str, Any] = {"owner": of, "wanted": wanted, "sentence": "", "word": _word()}
+    owner = owner_or_404(request, owner_id)
+    wanted = _erasure_request(request, owner)
+    context: dict[str, Any] = {"owner": owner, "wanted": wanted, "sentence": "", "word": _word()}
     if request.method == "POST":
         if request.POST.get("word", "").strip().lower() == _word():
             try:
@@ -73,7 +73,7 @@ def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
             context["sentence"] = _("That is not the word; nothing was erased.")
     reach = erasure.reach_of(wanted.target)
     context |= {"counts": reach, "by_hand": _by_hand(reach), "waiting": _waiting(reach)}
-    context["files"] = erasure.discardable(of.pk).count() if reach.messages else 0
+    context["files"] = erasure.discardable(owner.pk).count() if reach.messages else 0
     return render(request, "pages/erasure/erase_part.html", context, status=422 if context["sentence"] else 200)
 
 
@@ -153,7 +153,7 @@ def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @require_safe
 @requires(Role.ADMIN)
-def export(request: HttpRequest, owner: int) -> Any:
+def export(request: HttpRequest, owner_id: int) -> Any:
     """The whole memory as a file."""
-    of = owner_or_404(request, owner)
-    return FilePieces(transfer.file_of(of), "application/jsonl", "memory.jsonl")
+    owner = owner_or_404(request, owner_id)
+    return FilePieces(transfer.file_of(owner), "application/jsonl", "memory.jsonl")

@@ -36,25 +36,25 @@ MOST_FORGETTING = 200
 
 
 @require_http_methods(("GET", "HEAD", "POST"))
-def inbox(request: HttpRequest, owner: int) -> HttpResponse:
+def inbox(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The first of each kind, and how many there are; posted, the ticked ones are decided, or a message
     that was to be forgotten is kept, or an alarm was seen."""
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
         answers = {"keep": _kept, "seen": _seen}
         act = next((act for name, act in answers.items() if name in request.POST), _decide)
-        answer: HttpResponse = act(request, of)
+        answer: HttpResponse = act(request, owner)
         return answer
-    waiting = waiting_in(of)
+    waiting = waiting_in(owner)
     context = {
-        "owner": of,
+        "owner": owner,
         "waiting": waiting,
-        "minutes": _minutes(request, of, waiting),
-        "suggestions": lines_of(list(suggestions.opened(of).defer("evidence")[:FEW]), request.user),
-        "findings": list(extraction.waiting(of).select_related("topic")[:FEW]),
-        "failures": failures_of(of, FEW)[:FEW],
-        "forgetting": list(forgetting(of)[:MOST_FORGETTING]),
-        "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(of)[:FEW]],
+        "minutes": _minutes(request, owner, waiting),
+        "suggestions": lines_of(list(suggestions.opened(owner).defer("evidence")[:FEW]), request.user),
+        "findings": list(extraction.waiting(owner).select_related("topic")[:FEW]),
+        "failures": failures_of(owner, FEW)[:FEW],
+        "forgetting": list(forgetting(owner)[:MOST_FORGETTING]),
+        "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(owner)[:FEW]],
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_change": operator_of(request).may(Role.CURATOR),
     }
@@ -99,21 +99,21 @@ def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 @require_http_methods(("GET", "HEAD", "POST"))
-def inbox_undo(request: HttpRequest, owner: int) -> HttpResponse:
+def inbox_undo(request: HttpRequest, owner_id: int) -> HttpResponse:
     """Takes back every decision that the address names, when posted; opening it leads to the inbox."""
-    of = owner_or_404(request, owner)
-    answer: HttpResponse = _take_back(request, of) if request.method == "POST" else redirect("inbox", of.pk)
+    owner = owner_or_404(request, owner_id)
+    answer: HttpResponse = _take_back(request, owner) if request.method == "POST" else redirect("inbox", owner.pk)
     return answer
 
 
 @requires(Role.CURATOR)
-def _take_back(request: HttpRequest, of: ChatUser) -> HttpResponse:
+def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     actor = request.user.get_username()
-    back = _each(_findings(of, request.GET), lambda row: extraction.take_back(row, actor=actor))
-    back += _each(_suggestions(of, request.GET), lambda row: suggestions.take_back(row, actor=actor))
+    back = _each(_findings(owner, request.GET), lambda row: extraction.take_back(row, actor=actor))
+    back += _each(_suggestions(owner, request.GET), lambda row: suggestions.take_back(row, actor=actor))
     sentence = ngettext("%(n)d decision was taken back.", "%(n)d decisions were taken back.", len(back))
     messages.success(request, sentence % {"n": len(back)})
-    return redirect("inbox", of.pk)
+    return redirect("inbox", owner.pk)
 
 
 def _each(rows: Iterable[Finding] | Iterable[Suggestion], act: Callable[..., object]) -> list[int]:
@@ -143,11 +143,11 @@ def _numbers(sent: QueryDict, name: str) -> list[int]:
 
 
 @require_safe
-def failures(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
+def failures(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
     context = {
-        "owner": of,
-        "failures": failures_of(of, MOST_FAILURES),
+        "owner": owner,
+        "failures": failures_of(owner, MOST_FAILURES),
         "may_change": operator_of(request).may(Role.CURATOR),
     }
     return render(request, "pages/inbox/failures.html", context)
@@ -159,7 +159,7 @@ def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     number = request.POST.get("keep", "")
     if number.isdecimal() and forgetting(owner).filter(pk=number[:18]).delete()[0]:
         messages.success(request, _("The message is kept."))
-    return redirect("inbox", owner=owner.pk)
+    return redirect("inbox", owner_id=owner.pk)
 
 
 @requires(Role.CURATOR)
@@ -168,4 +168,4 @@ def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     number = request.POST.get("seen", "")
     if number.isdecimal():
         alarms_of(owner).filter(pk=number[:18]).delete()
-    return redirect("inbox", owner=owner.pk)
+    return redirect("inbox", owner_id=owner.pk)

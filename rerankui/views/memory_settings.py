@@ -18,15 +18,15 @@ from rerankui.memory_settings import MemorySettingsForm
 
 @require_http_methods(("GET", "HEAD", "POST"))
 @requires(Role.CURATOR)
-def memory_settings(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    form = MemorySettingsForm(request.POST if request.method == "POST" else None, of)
+def memory_settings(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    form = MemorySettingsForm(request.POST if request.method == "POST" else None, owner)
     if request.method == "POST" and form.is_valid():
-        form.save(of)
-        messages.success(request, _("The memory settings of %(name)s are saved.") % {"name": of})
-        return redirect("memory", of.pk)
+        form.save(owner)
+        messages.success(request, _("The memory settings of %(name)s are saved.") % {"name": owner})
+        return redirect("memory", owner.pk)
     context: dict[str, Any] = {
-        "owner": of,
+        "owner": owner,
         "form": form,
         "model": settings.LLM_BASE_URL and settings.SPLITTER_MODEL,
     }

@@ -35,30 +35,30 @@ Month = tuple[date, int]
 
 
 @require_safe
-def messages(request: Request, owner: int) -> HttpResponseBase:
-    of, moment = owner_or_404(request, owner), moment_of(request)
+def messages(request: Request, owner_id: int) -> HttpResponseBase:
+    owner, moment = owner_or_404(request, owner_id), moment_of(request)
     filters, near = MessageFilter(request.GET), None
-    at = _pointed_at(request, of)
+    at = _pointed_at(request, owner)
     if moment:
-        listed = _filtered_then(of, filters, moment)
+        listed = _filtered_then(owner, filters, moment)
         at = at if at and listed.filter(pk=at.pk).exists() else None
     else:
-        near = None if at else near_list(of, filters, "messages")
-        listed = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn), near=near)
+        near = None if at else near_list(owner, filters, "messages")
+        listed = _filtered(owner, filters, with_withdrawn=bool(at and at.is_withdrawn), near=near)
     facets = () if moment else of_items.message_facets()
     found = narrowed(listed, facets, request.GET).select_related("topic")
     columns = of_items.MESSAGES_THEN if moment else of_items.MESSAGES
-    if file := download(request, found, columns, near.order if near else filters.order, f"messages-{of.pk}"):
+    if file := download(request, found, columns, near.order if near else filters.order, f"messages-{owner.pk}"):
         return file
     page = _page(request, found, filters, at, near)
     rows = list(page.rows) if near else list(page.rows)[::-1]
     if moment:
-        _shelve(of, rows, moment)
-    months = messages_by_month(of) if not moment and _wants_months(request, filters) else []
+        _shelve(owner, rows, moment)
+    months = messages_by_month(owner) if not moment and _wants_months(request, filters) else []
     is_some = filters.is_narrowed or is_narrowed(facets, request.GET)
     total = 0 if at else _total(found, page, filters, () if is_some else months)
     context: dict[str, Any] = {
-        "owner": of,
+        "owner": owner,
         "filters": filters,
         "page": page,
         "talk": talk_of(rows, here=at.pk if at else None),

@@ -163,11 +163,11 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
 
 
 @require_safe
-def memory(request: HttpRequest, owner: int) -> HttpResponse:
-    of = owner_or_404(request, owner)
-    shown = memory_then(of, moment) if (moment := moment_of(request)) else _memory_now(request, of)
+def memory(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    shown = memory_then(owner, moment) if (moment := moment_of(request)) else _memory_now(request, owner)
     context = {
-        "owner": of,
+        "owner": owner,
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_curate": operator_of(request).may(Role.CURATOR),

@@ -39,13 +39,13 @@ _SALT = "mnemoscope.upload"
 _ADDRESS = re.compile(rb"/memory/(\d{1,19})/(?:imports|artifacts)/upload/([\w:-]{1,200}+)/")
 
 
-def ticket(owner: int, user: int) -> str:
+def ticket(owner_id: int, user: int) -> str:
     """Admits a file for this chat user from this person."""
-    return signing.dumps([owner, user], salt=_SALT)
+    return signing.dumps([owner_id, user], salt=_SALT)
 
 
-def admits(given: str, owner: int, user: int) -> bool:
-    return bool(_of(given) == [owner, user])
+def admits(given: str, owner_id: int, user: int) -> bool:
+    return bool(_of(given) == [owner_id, user])
 
 
 def _of(given: str) -> Any:

@@ -49,8 +49,8 @@ class SeveralForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
-def several(request: HttpRequest, owner: int) -> HttpResponse:
-    memory = owner_or_404(request, owner)
+def several(request: HttpRequest, owner_id: int) -> HttpResponse:
+    memory = owner_or_404(request, owner_id)
     may_ask = operator_of(request).may(Role.DEBUGGER)
     initial: dict[str, Any] = {"query": request.GET.get("q", ""), "strategies": ["flash", "vector"]}
     form = SeveralForm(request.POST if request.method == "POST" else None, initial=initial)

@@ -63,9 +63,9 @@ class Overtaken:
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def change(request: HttpRequest, owner: int) -> HttpResponse:
+def change(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The preview, and with ``commit`` posted the change itself."""
-    memory = owner_or_404(request, owner)
+    memory = owner_or_404(request, owner_id)
     form = ChangeForm(request.POST if request.method == "POST" else request.GET)
     if not form.data:
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
@@ -84,9 +84,9 @@ def change(request: HttpRequest, owner: int) -> HttpResponse:
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
+def change_effect(request: HttpRequest, owner_id: int) -> HttpResponse:
     """What the change would do to past runs: a part of the preview for htmx, else the preview with it."""
-    memory = owner_or_404(request, owner)
+    memory = owner_or_404(request, owner_id)
     form = ChangeForm(request.POST if request.method == "POST" else request.GET)
     if not form.is_valid():
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
@@ -102,12 +102,12 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
 
 @require_http_methods(READS)
 @requires(Role.CURATOR)
-def change_summary(request: HttpRequest, owner: int) -> HttpResponse:
+def change_summary(request: HttpRequest, owner_id: int) -> HttpResponse:
     """A proposed summary of the new topic at the ``place`` of the change: the model's, else the most telling sentences.
 
     The page asks for it while a person looks at the change, for each new topic that has no summary yet.
     """
-    memory = owner_or_404(request, owner)
+    memory = owner_or_404(request, owner_id)
     form = ChangeForm(request.POST)
     place = request.POST.get("place", "")
     if not form.is_valid() or not place.isdecimal():

@@ -30,10 +30,10 @@ MOST_UNDONE = 200
 
 
 @require_http_methods(READS)
-def clusters(request: HttpRequest, owner: int) -> HttpResponse:
+def clusters(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The clusters, the best first; posted, the ticked topics of one are decided, or all from a score on."""
-    of = owner_or_404(request, owner)
-    answer: HttpResponse = _decide(request, of) if request.method == "POST" else _page(request, of)
+    owner = owner_or_404(request, owner_id)
+    answer: HttpResponse = _decide(request, owner) if request.method == "POST" else _page(request, owner)
     return answer
 
 
@@ -124,18 +124,18 @@ def _toast(request: HttpRequest, owner: ChatUser, sentence: str, edits: Any) -> 
 
 
 @require_http_methods(READS)
-def clusters_undo(request: HttpRequest, owner: int) -> HttpResponse:
+def clusters_undo(request: HttpRequest, owner_id: int) -> HttpResponse:
     """Takes back every merge that the address names, when posted; opening it leads to the clusters."""
-    of = owner_or_404(request, owner)
-    answer: HttpResponse = _take_back(request, of) if request.method == "POST" else redirect("clusters", of.pk)
+    owner = owner_or_404(request, owner_id)
+    answer: HttpResponse = _take_back(request, owner) if request.method == "POST" else redirect("clusters", owner.pk)
     return answer
 
 
 @requires(Role.CURATOR)
-def _take_back(request: HttpRequest, of: ChatUser) -> HttpResponse:
+def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     asked = [int(text) for text in request.GET.getlist("edit")[:MOST_UNDONE] if text.isdecimal() and len(text) < 19]
-    edits = list(TopicEdit.objects.filter(owner=of, pk__in=asked, kind=TopicEdit.Kind.MERGE))
-    undone = suggestions.take_back_edits(of, edits, actor=request.user.get_username())
+    edits = list(TopicEdit.objects.filter(owner=owner, pk__in=asked, kind=TopicEdit.Kind.MERGE))
+    undone = suggestions.take_back_edits(owner, edits, actor=request.user.get_username())
     sentence = ngettext("%(n)d merge was undone.", "%(n)d merges were undone.", undone) % {"n": undone}
     if left := len(edits) - undone:
         sentence += " " + ngettext(
@@ -144,4 +144,4 @@ def _take_back(request: HttpRequest, of: ChatUser) -> HttpResponse:
             left,
         ) % {"n": left}
     messages.success(request, sentence)
-    return redirect("clusters", of.pk)
+    return redirect("clusters", owner.pk)

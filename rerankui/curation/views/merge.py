@@ -34,25 +34,25 @@ from rerankui.topics.topics import matching_topics
 
 @require_safe
 @requires(Role.CURATOR)
-def merge(request: HttpRequest, owner: int) -> HttpResponse:
+def merge(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The comparison; for htmx only the result of merging the topics that are not left out."""
-    return _comparison_page(request, owner_or_404(request, owner), request.GET)
+    return _comparison_page(request, owner_or_404(request, owner_id), request.GET)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.CURATOR)
-def merge_proposal(request: HttpRequest, owner: int) -> HttpResponse:
+def merge_proposal(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The comparison with the model's summary in the field; without one, with a sentence why, and the field unchanged.
 
     Only a posted form asks the model.
     """
-    of = owner_or_404(request, owner)
+    owner = owner_or_404(request, owner_id)
     if request.method != "POST":
-        return _comparison_page(request, of, request.GET)
+        return _comparison_page(request, owner, request.GET)
     fields = request.POST.copy()
     # The content of the field came with the form, even without the script that marks it as a person's own.
     fields["written"] = "1"
-    return _comparison_page(request, of, fields, *_proposal(of, fields, request.user.get_username()))
+    return _comparison_page(request, owner, fields, *_proposal(owner, fields, request.user.get_username()))
 
 
 def _proposal(owner: ChatUser, fields: QueryDict, asked_by: str) -> tuple[str, str]:

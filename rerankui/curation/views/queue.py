@@ -35,10 +35,12 @@ from rerankui.pages import is_partial, show
 
 
 @require_http_methods(READS)
-def queue(request: HttpRequest, owner: int) -> HttpResponse:
+def queue(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The first suggestion that nobody else holds; posted, new ones are looked for before."""
-    of = owner_or_404(request, owner)
-    answer: HttpResponse = _update(request, of) if request.method == "POST" else _page(request, of, _first(request, of))
+    owner = owner_or_404(request, owner_id)
+    answer: HttpResponse = (
+        _update(request, owner) if request.method == "POST" else _page(request, owner, _first(request, owner))
+    )
     return answer
 
 
@@ -54,7 +56,7 @@ def _update(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     made = suggestions.suggest(owner)
     sentence = ngettext("%(n)d new suggestion.", "%(n)d new suggestions.", made) % {"n": made}
     if not is_partial(request):
-        return redirect("queue", owner=owner.pk)
+        return redirect("queue", owner_id=owner.pk)
     return _page(request, owner, _first(request, owner), sentence=sentence)
 
 

@@ -30,10 +30,10 @@ from rerankui.rows import FORMS, RowForm
 
 
 @require_safe
-def review(request: HttpRequest, owner: int) -> HttpResponse:
+def review(request: HttpRequest, owner_id: int) -> HttpResponse:
     """The first finding that waits."""
-    of = owner_or_404(request, owner)
-    return _page(request, of, extraction.next_waiting(of, wanted=ReviewFilter(request.GET).wanted))
+    owner = owner_or_404(request, owner_id)
+    return _page(request, owner, extraction.next_waiting(owner, wanted=ReviewFilter(request.GET).wanted))
 
 
 def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:

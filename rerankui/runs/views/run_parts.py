@@ -167,11 +167,11 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
     return show(request, "pages/runs/run_item.html", "partials/runs/run_item.html", context)
 
 
-def _found_at(owner: int, item: ItemCandidate) -> str:
+def _found_at(owner_id: int, item: ItemCandidate) -> str:
     """The address of the item in its list."""
     kind, _colon, number = item.id.lower().partition(":")
     names = {"person": "people", "artifact": "artifacts"}
-    return f"{reverse(names[kind], args=[owner])}?{urlencode({'q': item.name})}#{kind}-{number}"
+    return f"{reverse(names[kind], args=[owner_id])}?{urlencode({'q': item.name})}#{kind}-{number}"
 
 
 @require_safe
