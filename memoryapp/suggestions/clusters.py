@@ -75,11 +75,11 @@ def clusters(owner: ChatUser, least: float = 0.0) -> list[TopicCluster]:
 
 def _clusters(owner: ChatUser, rows: Sequence[Suggestion]) -> list[TopicCluster]:
     leader = _joined(tuple(row.topics) for row in rows)
-    of: dict[int, list[Suggestion]] = {}
+    groups: dict[int, list[Suggestion]] = {}
     for row in rows:
-        of.setdefault(leader[row.topics[0]], []).append(row)
+        groups.setdefault(leader[row.topics[0]], []).append(row)
     topics = Topic.objects.of(owner).live().in_bulk({number for row in rows for number in row.topics})
-    found = (_cluster(together, topics) for together in of.values())
+    found = (_cluster(together, topics) for together in groups.values())
     return [cluster for cluster in found if len(cluster.topics) > 1]
 
 

@@ -40,9 +40,9 @@ def survivor(owner: ChatUser, topics: Sequence[Topic], chosen: str, written: str
     wanted = ChangeRequest(MERGE, owner, tuple(topic.pk for topic in topics))
     change = curation.plan(wanted)
     merged = change.put[0]
-    of = {str(topic.pk): topic.summary for topic in topics} | ({MODEL: proposed} if proposed else {})
-    kept = chosen if chosen in of else COMPOSED
+    summaries = {str(topic.pk): topic.summary for topic in topics} | ({MODEL: proposed} if proposed else {})
+    kept = chosen if chosen in summaries else COMPOSED
     is_own = bool(written) and written not in (merged.summary, proposed)
-    summary = written if is_own else of.get(kept) or merged.summary
+    summary = written if is_own else summaries.get(kept) or merged.summary
     changed = replace(change, put=(replace(merged, summary=summary),))
     return Survivor(kept, merged.summary, replace(wanted, summaries=(summary,)), changed)

@@ -43,11 +43,11 @@ def unnamed(request: ChangeRequest, change: Change) -> range:
 def proposed_summary(owner: ChatUser, topics: Sequence[int], draft: TopicDraft) -> ProposedSummary:
     """For the messages of ``draft``, which are in these topics; one question to a connected model."""
     messages = [content(row) for row in Message.objects.of(owner).filter(pk__in=draft.messages).in_order()]
-    of = list(Topic.objects.of(owner).filter(pk__in=topics).order_by("pk"))
+    shown = list(Topic.objects.of(owner).filter(pk__in=topics).order_by("pk"))
     why: str | Promise = _("No chat model is connected.")
     if proposals.is_model_connected():
         try:
-            return ProposedSummary(proposals.part_summary(owner, of, messages), settings.MERGER_MODEL)
+            return ProposedSummary(proposals.part_summary(owner, shown, messages), settings.MERGER_MODEL)
         except ProposalError as error:
             why = failure_words(error)
     return ProposedSummary(proposals.summary_extracted(messages), "", why)

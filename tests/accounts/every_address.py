@@ -218,7 +218,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
     """Returns Anna's value for an argument, so that the stranger asks for exactly what is hers."""
     kind = route.partition("/")[0]
     known: dict[tuple[str, str], Callable[[], object]] = {
-        ("memory", "owner"): lambda: memory["chatuser"].pk,
+        ("memory", "owner_id"): lambda: memory["chatuser"].pk,
         **{("memory", noun): lambda noun=noun: memory[noun].pk for noun in OF_MEMORY},
         ("memory", "noun"): lambda: "fact",
         ("memory", "pk"): lambda: memory["fact"].pk,

@@ -59,7 +59,7 @@ async def test_a_reply_that_was_read_in_another_way_than_it_came_leaves_a_note_a
     assert (replied.error, [note.code for note in replied.notes]) == ("", ["answer_in_call"])
     assert error_words(replied) == ""
     with override("ru"):
-        assert reading_words(replied).startswith("Модель дала ответ в виде вызова инструмента json")
+        assert reading_words(replied).startswith("Модель дала ответ в виде вызова инструмента 'json'")
 
 
 async def test_an_unreadable_answer_is_shown_to_the_model_and_asked_for_once_more() -> None:

@@ -45,33 +45,19 @@ ENGINE_MAY_IMPORT = {"anyio", "httpx", "numpy", "orjson", "json_repair", "pydant
 STOREYS = (
     {"engine"},
     {"documents", "importers"},
-    {"clients", "environment", "models"},
-    {"accounts", "operations", "outgoing"},
-    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "telemetry", "webhooks", "work"},
-    {"backups", "past", "sessions"},
+    {"environment", "models"},
+    {"accounts", "operations"},
+    {"content", "embedded", "llm", "outgoing", "work"},
+    {"past", "sessions"},
     {"celery", "curation", "search", "settings"},
     {"apps", "browsing", "knowledge", "runs"},
-    {
-        "artifacts",
-        "capsules",
-        "delivery",
-        "effect",
-        "evaluation",
-        "extraction",
-        "filter_lab",
-        "ingestion",
-        "items",
-        "invariants",
-        "judgements",
-        "proposals",
-        "traces",
-    },
-    {"transfer"},
-    {"import_files"},
-    {"bulk", "demo", "erasure", "history", "nights", "suggestions"},
-    {"assistant", "consolidation", "explain"},
+    {"artifacts", "capsules", "delivery", "effect", "evaluation", "extraction"},
+    {"ingestion", "invariants", "items", "traces"},
+    {"suggestions", "transfer"},
+    {"bulk", "demo", "erasure", "history"},
+    {"assistant", "explain"},
     {"compare"},
-    {"admin", "api", "inbox", "pipeline"},
+    {"admin", "api", "pipeline"},
     {"tasks"},
     {"management", "mcp_server"},
 )
@@ -87,7 +73,7 @@ BUILDING = {
     "open_chat",
     "open_clients",
 }
-CLIENT_BUILDERS = {"clients", "demo", "management", "pipeline", "proposals", "runs", "tasks"}
+CLIENT_BUILDERS = {"llm", "demo", "management", "pipeline", "suggestions", "runs", "tasks"}
 # Packages whose modules have a subject of their own, beside the packages in them.
 ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20

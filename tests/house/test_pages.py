@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.house.test_architecture import ROOT
+from tests.house.test_architecture import ROOT, imports
 
-VIEWS, PAGES, PARTIALS = ROOT / "rerankui/views", ROOT / "templates/pages", ROOT / "templates/partials"
+SITE, PAGES, PARTIALS = ROOT / "rerankui", ROOT / "templates/pages", ROOT / "templates/partials"
+RENDERED = re.compile(r'"(?:pages|partials)/([a-z_]+)[/.]')
 # Partials that belong to no single noun.
 COMMON = {"candidates", "events", "frame", "past", "shared"}
 MOST_TEMPLATES = 20
 
 
-def nouns_of(folder: str, suffix: str) -> set[str]:
-    children = (ROOT / folder).iterdir()
-    return {path.stem for path in children if path.is_dir() or path.suffix == suffix} - {"__init__", "__pycache__"}
+def nouns_of(folder: Path) -> set[str]:
+    return {path.stem for path in folder.iterdir() if path.is_dir() or path.suffix == ".html"}
+
+
+def nouns_in(path: Path) -> set[str]:
+    """The nouns that a module may speak of: its own name and those of the rooms it is in."""
+    return set(path.relative_to(SITE).with_suffix("").parts)
+
+
+def views() -> set[Path]:
+    """The modules that an address leads to."""
+    named = {name.replace(".", "/") for name in imports(SITE / "urls.py") if name.startswith("rerankui.")}
+    return {path for name in named if (path := ROOT / f"{name}.py").exists()}
 
 
 def test_every_noun_of_the_pages_is_one_of_the_views() -> None:
-    assert nouns_of("templates/pages", ".html") <= nouns_of("rerankui/views", ".py")
-    assert nouns_of("templates/partials", ".html") - COMMON <= nouns_of("rerankui/views", ".py")
+    nouns = set().union(*map(nouns_in, views()))
+    assert nouns_of(PAGES) <= nouns
+    assert nouns_of(PARTIALS) - COMMON <= nouns
 
 
 def test_a_view_renders_pages_and_parts_of_its_noun() -> None:
-    for path in VIEWS.rglob("*.py"):
-        noun = path.relative_to(VIEWS).parts[0].removesuffix(".py")
-        named = re.findall(r'"(?:pages|partials)/([a-z_]+)[/.]', path.read_text())
-        assert set(named) <= {noun}, path
+    for path in views():
+        assert set(RENDERED.findall(path.read_text())) <= nouns_in(path), path
 
 
 @pytest.mark.parametrize("folder", ["templates/pages", "templates/partials"])

@@ -17,7 +17,7 @@ from memoryapp import capsules
 from memoryapp.capsules import Capsule, CapsuleError
 from memoryapp.models import Role
 from rerankui.access import requires, run_or_404
-from rerankui.runs import capsule as rendering
+from rerankui.runs.capsule import page
 
 # What the partials raise for events that no run has: their values were read, but do not fit together.
 UNSHOWABLE = (ArithmeticError, AttributeError, LookupError, NoReverseMatch, TemplateSyntaxError, TypeError, ValueError)
@@ -38,7 +38,7 @@ def run_capsule(request: HttpRequest, pk: UUID) -> HttpResponse:
         response: HttpResponse = JsonResponse(capsules.document(capsule), json_dumps_params={"ensure_ascii": False})
         name = f"run-{run.short_id}.json"
     else:
-        response, name = HttpResponse(rendering.page(capsule)), f"run-{run.short_id}.html"
+        response, name = HttpResponse(page(capsule)), f"run-{run.short_id}.html"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
@@ -68,5 +68,5 @@ def _asked(request: HttpRequest, sentence: str = "") -> HttpResponse:
 
 def _shown(capsule: Capsule) -> HttpResponseBase:
     """The page has a policy of its own, which is stricter than that of the others and forbids theirs."""
-    response = HttpResponse(rendering.page(capsule, is_foreign=True))
+    response = HttpResponse(page(capsule, is_foreign=True))
     return csp_exempt()(lambda _request: response)(HttpRequest())
