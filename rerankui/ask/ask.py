@@ -28,7 +28,7 @@ from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.runner import runner
 from memoryapp.sessions.active import session_with
 from rerankui.access import Request, operator_of, owner_or_404, requires, run_or_404
-from rerankui.ask.question import question_context, usual_strategy
+from rerankui.ask.question import BoxPage, question_box, usual_strategy
 from rerankui.forms import AskForm
 from rerankui.pages import show
 from rerankui.runs import fragments
@@ -75,6 +75,15 @@ class _QuestionRuns:
         return cls(runs[0], runs)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskPage(BoxPage):
+    """The box, and either the answers to one question or the last questions."""
+
+    query: str
+    is_live: bool
+    recent: Sequence[_QuestionRuns]
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
 def ask(request: HttpRequest, owner_id: int) -> HttpResponse:
@@ -89,15 +98,15 @@ def ask(request: HttpRequest, owner_id: int) -> HttpResponse:
             return redirect(_start_runs(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
         except ParameterError as refused:
             form.add_error(None, str(refused))
-    context = {
-        **question_context(request, memory, ask=form),
-        "query": runs[0].query if runs else "",
-        "answers": [(run, _answer_html(request, run)) for run in runs],
-        "is_live": any(not run.is_finished for run in runs),
-        "recent": [] if runs else _recent(memory),
-    }
+    page = AskPage(
+        box=question_box(request, memory, ask=form),
+        query=runs[0].query if runs else "",
+        answers=[(run, _answer_html(request, run)) for run in runs],
+        is_live=any(not run.is_finished for run in runs),
+        recent=[] if runs else _recent(memory),
+    )
     status = 403 if form.is_bound and not may_ask else 422 if form.is_bound and form.errors else 200
-    return render(request, "pages/ask/ask.html", context, status=status)
+    return render(request, "pages/ask/ask.html", page.names(), status=status)
 
 
 def _initial(runs: Sequence[Run], query: str) -> dict[str, Any]:

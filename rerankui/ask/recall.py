@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -11,11 +14,18 @@ from memoryapp.runs import lifecycle
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.runner import runner
 from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.ask.question import question_context
+from rerankui.ask.question import BoxPage, question_box
 from rerankui.forms import RecallForm
 from rerankui.web.moment import moment_of
 
 RECENT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallPage(BoxPage):
+    """The box, and the last runs of this memory."""
+
+    recent: QuerySet[Run]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -43,12 +53,12 @@ def recall(request: HttpRequest, owner_id: int) -> HttpResponse:
         else:
             runner.launch(run.pk)
             return redirect("run", pk=run.pk)
-    context = {
-        **question_context(request, memory, recall=form),
-        "memories_first": True,
-        "recent": Run.objects.of(memory).by_hand().select_related("owner", "operator")[:RECENT],
-    }
+    page = RecallPage(
+        box=question_box(request, memory, recall=form),
+        memories_first=True,
+        recent=Run.objects.of(memory).by_hand().select_related("owner", "operator")[:RECENT],
+    )
     status = 422 if form.is_bound and form.errors else 200
     if form.is_bound and not may_ask:
         status = 403
-    return render(request, "pages/ask/recall.html", context, status=status)
+    return render(request, "pages/ask/recall.html", page.names(), status=status)

@@ -18,6 +18,9 @@ from django.template.base import FilterExpression, Node, NodeList
 from django.template.defaulttags import ForNode, IfNode, WithNode
 from django.template.loader_tags import ExtendsNode, IncludeNode
 
+from rerankui.ask.ask import AskPage
+from rerankui.ask.question import QuestionBox
+from rerankui.ask.recall import RecallPage
 from rerankui.runs.fragments import RunPage
 from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk
 from tests.house.test_architecture import ROOT
@@ -42,6 +45,8 @@ CONTEXTS = {
     "pages/runs/run.html": RUN | {"section", "memory", "language", "may_stop"},
     "partials/runs/run.html": RUN | {"swapped"},
     "partials/runs/run_frame.html": RUN | {"new", "swapped"},
+    "pages/ask/ask.html": names_of(AskPage, QuestionBox),
+    "pages/ask/recall.html": names_of(RecallPage, QuestionBox) | {"filters"},
     "pages/topics/topic.html": names_of(TopicPage, TopicTalk, RowChanges) | {"has_come"},
 }
 
