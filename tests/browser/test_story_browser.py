@@ -1,12 +1,10 @@
 """A debugging story from a question to its cause, as docs/workbench.md tells it, walked on the demo memory.
 
-With ``STORY_PICTURES=docs/pictures`` the test also takes the pictures of that page.
+With ``STORY_PICTURES=docs/pictures`` the tests also take the pictures of that page and of the README (``pictures``).
 """
 
 from __future__ import annotations
 
-import base64
-import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -15,20 +13,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.pictures import filmed, picture
 from tests.support.browsing import settle
 from tests.support.stack import Stack
 from tests.support.watched import patient_context
 
 QUESTION = "When is mum's second eye operation?"
 ANSWER = "Left eye in May"
-# A fifth of the bytes of a PNG.
-AS_WEBP = """async (png) => {
-  const image = Object.assign(new Image(), { src: png });
-  await image.decode();
-  const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
-  canvas.getContext("2d").drawImage(image, 0, 0);
-  return canvas.toDataURL("image/webp", 0.85);
-}"""
+# A recorded run that chose well.
+PLAYED = "How did we get the nightly job back on time?"
 _TALK = re.compile(r"Topic:\d+")
 
 
@@ -60,18 +53,6 @@ def page(browser: Browser, story: Stack) -> Iterator[Page]:
         page.wait_for_url(f"{story.url}/")
         yield page
     assert faults == []
-
-
-def picture(page: Page, name: str) -> None:
-    folder = os.environ.get("STORY_PICTURES")
-    if folder:
-        page.evaluate("document.activeElement?.blur()")
-        page.wait_for_load_state("networkidle")
-        taken = base64.b64encode(page.screenshot()).decode()
-        blank = page.context.new_page()
-        encoded = blank.evaluate(AS_WEBP, f"data:image/png;base64,{taken}")
-        blank.close()
-        (Path(folder) / f"{name}.webp").write_bytes(base64.b64decode(encoded.partition(",")[2]))
 
 
 def open_question(page: Page, url: str) -> str:
@@ -137,3 +118,18 @@ def test_a_wrong_silence_is_traced_to_its_cause_and_becomes_a_golden_question(pa
     page.locator("#grade-strip [role=status] a").click()
     expect(page.locator("main")).to_contain_text(QUESTION)
     picture(page, "10-golden-question")
+
+
+def test_a_recorded_run_is_played_as_it_happened(page: Page, story: Stack) -> None:
+    page.goto(f"{story.url}/runs/?q=nightly")
+    page.locator("a[href^='/runs/']", has_text=PLAYED).first.click()
+    expect(page.locator(".run-chosen")).to_contain_text("chosen")
+    page.keyboard.press("Home")
+    expect(page.locator("[data-event].is-ahead").first).to_be_attached()
+    page.keyboard.press("Space")
+    playing = page.locator("[data-transport].is-playing")
+    expect(playing).to_be_attached()
+    with filmed(page, "0-played") as shoot:
+        while playing.count():
+            shoot()
+    expect(page.locator("[data-event].is-ahead")).to_have_count(0)
