@@ -317,8 +317,8 @@ def _members(archive: zipfile.ZipFile, source: Path) -> dict[str, Path]:
 
 
 def before_upgrade(say: Callable[[str], None]) -> None:
-    """Backs up a database whose tables are about to be changed, into ``backups`` of the data folder. Keeps the last
-    two. Raises BackupError."""
+    """Backs up a database whose tables are about to be changed, into ``backups`` of the data folder. Raises
+    BackupError."""
     if not settings.UPGRADE_BACKUP or not connection.introspection.table_names():
         return
     folder = paths.open_folder(settings.DATA_DIR / "backups", 0o700)
@@ -328,7 +328,12 @@ def before_upgrade(say: Callable[[str], None]) -> None:
         draft.unlink()
     say(f"Backing up into {target} ...")
     back_up(target)
-    for old in sorted(folder.glob("before-*.backup"))[:-2]:
+
+
+def after_upgrade() -> None:
+    """Removes all but the last two backups of upgrades, once an upgrade is done: until then the first one may be the
+    only one to go back to."""
+    for old in sorted((settings.DATA_DIR / "backups").glob("before-*.backup"))[:-2]:
         old.unlink()
 
 

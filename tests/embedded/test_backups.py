@@ -161,9 +161,13 @@ def test_an_upgrade_begins_with_a_backup(stack: Stack, token: str, backup: Path,
     older = {**stack.environment, "DATA_DIR": str(data)}
     back = [sys.executable, "manage.py", "migrate", "memoryapp", "0002"]
     assert subprocess.run(back, cwd=CHECKOUT, env=older, capture_output=True).returncode == 0
+    (data / "backups").mkdir()
+    for day in (1, 2, 3):
+        (data / "backups" / f"before-2026010{day}T000000-0001.backup").touch()
     started = Stack(data, "--no-demo", WEB_CONCURRENCY="1")
     try:
         (made,) = (data / "backups").glob("before-*-0002.backup")
+        assert len(list((data / "backups").glob("before-*.backup"))) == 2
         assert any("Backing up into" in line for line in started.lines)
         assert "database.dump" in zipfile.ZipFile(made).namelist()
     finally:

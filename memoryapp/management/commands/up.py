@@ -94,6 +94,7 @@ class Command(BaseCommand):
             self._back_up()
             self._say("Bringing the database's tables up to date ...")
             call_command("migrate", interactive=False, verbosity=0)
+            backups.after_upgrade()
         statics.collect()
         if with_demo:
             self._load_demo()
