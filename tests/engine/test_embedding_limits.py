@@ -67,6 +67,8 @@ TOO_MANY = {
     "Mistral": (30, 400, "Too many inputs in request, split into more batches."),
     "pydantic": (8, 422, "List should have at most 8 items after validation, not 100"),
     "a proxy": (40, 413, ""),
+    "Databricks": (30, 400, "input embeddings size is too large, exceeding 150 limit for databricks-gte-large-en"),
+    "tokens of all texts": (60, 400, "This model's maximum context length is 8192 tokens, however you requested 9000."),
     "OpenAI's tokens": (60, 400, "Requested 600000 tokens, max 300000 tokens per request"),
 }  # fmt: skip
 

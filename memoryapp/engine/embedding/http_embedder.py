@@ -100,6 +100,8 @@ class HttpEmbedder:
             return await self._batch(inputs)
         except _TooMuch as refused:
             taught = refused.lesson or await self._found_out(inputs, refused.failure)
+            if refused.lesson == "shorter" and not chars:
+                taught = await self._fewer_or_shorter(inputs)
             self._learn(taught, refused.failure, inputs)
         if taught != "fewer":
             return await self._smaller_until_accepted(inputs)
@@ -109,14 +111,16 @@ class HttpEmbedder:
 
     async def _found_out(self, inputs: Sequence[str], failure: _Failure) -> Lesson:
         """What was too much, by single texts. Raises the failure's EmbeddingError when it was something else."""
-        longest = max(inputs, key=len)
         if await self._accepts(self._body([_BLANK])):
-            if len(inputs) > 1 and await self._accepts(self._body([longest])):
-                return "fewer"
-            return "shorter"
+            return await self._fewer_or_shorter(inputs)
         if self._accepted.dimensions and await self._accepts({"model": self.profile.model, "input": [_BLANK]}):
             return "no dimensions"
         raise failure.error
+
+    async def _fewer_or_shorter(self, inputs: Sequence[str]) -> Lesson:
+        """By the longest text alone: words about a length may mean all texts together (Databricks)."""
+        is_alone = len(inputs) == 1
+        return "shorter" if is_alone or not await self._accepts(self._body([max(inputs, key=len)])) else "fewer"
 
     async def _accepts(self, body: Mapping[str, Any]) -> bool:
         return isinstance(await self._try(body, Budget(_SECONDS)), httpx.Response)
