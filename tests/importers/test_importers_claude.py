@@ -65,11 +65,15 @@ class TestClaude:
         file = asked(1, text="read", attachments=[attached], files=[{"file_name": "a.pdf"}, {"file_name": "b.png"}])
         voice = asked(2, text="", content=[{"type": "voice_note", "title": "Note", "text": "spoken"}])
         old = asked(3, text="old words", content=[])
-        records, _rejected = sorted_out(written(tmp_path, claude(file, voice, old)))
+        shown = asked(4, text="", content=[{"type": "image"}, {"type": "document", "title": "lease.pdf"}])
+        text = asked(5, text=None, content="only words")
+        records, _rejected = sorted_out(written(tmp_path, claude(file, voice, old, shown, text)))
         assert [record.text for record in records] == [
             "[file: a.pdf]\n[file: b.png]\nread",
             "Note\nspoken",
             "old words",
+            "[image]\n[file: lease.pdf]",
+            "only words",
         ]
         assert records[0].metadata["attachments"] == [{"name": "a.pdf", "content": "many words"}]
 

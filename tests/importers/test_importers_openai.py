@@ -24,6 +24,12 @@ TALK: list[dict[str, Any]] = [
 
 
 class TestOpenAI:
+    def test_messages_of_the_assistants_api_have_their_words_one_level_below(self, tmp_path: Path) -> None:
+        part = {"type": "text", "text": {"value": "Which tea?", "annotations": []}}
+        thread = {"object": "thread.message", "role": "user", "content": [part], "created_at": 1_700_000_000}
+        [record], rejected = sorted_out(lines(tmp_path, thread))
+        assert (record.text, rejected) == ("Which tea?", [])
+
     @pytest.mark.parametrize("value", [TALK, {"messages": TALK}, [{"messages": TALK}], [TALK]])
     def test_a_conversation_in_any_wrapping(self, tmp_path: Path, value: Any) -> None:
         records, rejected = sorted_out(written(tmp_path, value), start=START)

@@ -89,6 +89,10 @@ class TestTelegram:
                 "[poll: Q? / A]",
             ),
             ({"text": "...", "text_entities": [{"type": "plain", "text": "..."}]}, "..."),
+            (
+                {"text": "", "rich_message": {"blocks": [{"items": ["tent", {"text": "rope"}]}, {"code": "x=1"}]}},
+                "tent\nrope\nx=1",
+            ),
         ],
     )
     def test_every_kind_of_content_becomes_words(self, tmp_path: Path, fields: dict[str, Any], text: str) -> None:
@@ -143,6 +147,7 @@ class TestTelegram:
             ({"action": "edit_group_title", "title": "{0}{x}"}, "renamed the group to “{0}{x}”"),
             ({"action": "topic_edit", "new_title": "Trips"}, "topic edit: Trips"),
             ({"action": "send_star_gift", "gift_text": [{"type": "plain", "text": "for you"}]}, "gift: for you"),
+            ({"action": "todo_append_tasks", "items": [{"id": 3, "text": "buy rope"}]}, "append tasks: buy rope"),
             ({"information_text": "Something custom"}, "Something custom"),
         ],
     )

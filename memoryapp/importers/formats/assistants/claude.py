@@ -114,7 +114,7 @@ def _record(conversation: Fields, key: str, item: object, line: str, clock: Cloc
 
 def _text(item: Fields) -> str:
     blocks = item.get("content")
-    parts = [_block(block) for block in blocks] if isinstance(blocks, list) else []
+    parts = [_block(block) for block in blocks] if isinstance(blocks, list) else [text(blocks)]
     if not any(parts) and isinstance(item.get("text"), str):
         parts = [item["text"].replace(_UNSUPPORTED, "").replace("```\n```", "")]
     return "\n".join(
@@ -130,6 +130,10 @@ def _block(block: object) -> str:
     if not isinstance(block, Mapping):
         return ""
     kind, text = block.get("type"), block.get("text")
+    if kind == "image":
+        return "[image]"
+    if kind == "document":
+        return f"[file: {block['title']}]" if block.get("title") else "[file]"
     if kind == "tool_use":
         name, given = str(block.get("name") or ""), block.get("input")
         return _artifact(given) if name in _WRITING else _shown(given) if name.startswith(_SHOWING) else ""

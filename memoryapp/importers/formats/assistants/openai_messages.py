@@ -210,6 +210,9 @@ def _part(part: object) -> str:
     if not isinstance(part, Mapping):
         return ""
     kind, text = str(part.get("type") or ""), part.get("text")
+    if isinstance(text, Mapping):
+        # Messages of the Assistants API have their words one level below.
+        text = text.get("value")
     if kind in _TEXTS and isinstance(text, str):
         return text
     return _PARTS.get(kind, "")

@@ -27,7 +27,7 @@ def words(message: Fields) -> str:
 _LISTS = ("rich_message", "todo_list", "checklist")
 # Fields of every message, whose texts are not what somebody wrote.
 _PLAIN = {"text", "text_entities", "reactions", "inline_bot_buttons", "forwarded_from", "from", "author", "actor"}
-_TEXTS = ("title", "question", "heading", "caption", "description", "text", "solution")
+_TEXTS = ("title", "question", "heading", "caption", "description", "text", "solution", "body", "content", "code")
 _DONE = ("checked", "completed", "is_completed", "done")
 _MOST_LEVELS = 20
 
@@ -38,7 +38,7 @@ def _lines(value: object, level: int = 0) -> Iterator[str]:
         return
     if isinstance(value, list):
         for item in value:
-            yield from _lines(item, level + 1)
+            yield from [item] if isinstance(item, str) else _lines(item, level + 1)
     if not isinstance(value, Mapping):
         return
     mark = next(("[x] " if value[name] else "[ ] " for name in _DONE if name in value), "")
@@ -191,6 +191,8 @@ def _joined(fields: object, *names: str, between: str = " ") -> str:
     return between.join(str(fields[name]) for name in names if fields.get(name) not in (None, ""))
 
 
+_ACTION_TEXTS = ("title", "new_title", "gift_text")
+_OF_ACTION = _PLAIN.union(_ACTION_TEXTS)
 _SERVICE_TEXTS = {
     "create_group": "created the group “{title}” with {members}",
     "create_channel": "created the channel “{title}”",
@@ -227,8 +229,9 @@ def _action_text(action: str, message: Fields) -> str:
         return _call(message)
     form = _SERVICE_TEXTS.get(action)
     if form is None:
-        words = (plain(message.get(name)) for name in ("title", "new_title", "gift_text"))
-        return _labelled(action.replace("_", " "), " ".join(filter(None, words)))
+        named = (plain(message.get(name)) for name in _ACTION_TEXTS)
+        others = (line for field, value in message.items() if field not in _OF_ACTION for line in _lines(value))
+        return _labelled(action.replace("_", " "), " ".join(filter(None, (*named, *others))))
     return form.format(title=plain(message.get("title")), members=_members(message), period=message.get("period", "?"))
 
 

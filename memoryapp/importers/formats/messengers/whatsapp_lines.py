@@ -203,6 +203,8 @@ def _head(date_parts: _Parts, time_parts: tuple[str, ...], gaps: tuple[str, str]
     hours = _halves().get(half)
     first, separator, second, third = date_parts
     hour, minute, seconds = time_parts
+    # Some phones count the hours of a day from 1 to 24.
+    hour = "0" if hour == "24" else hour
     return Head(
         int(first),
         int(second),
