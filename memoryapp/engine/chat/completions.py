@@ -83,7 +83,7 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
     message = _mapping(choice.get("message"))
     given = list(_given_calls(message))
     calls = _tool_calls(given)
-    reasoning, text = without_reasoning(_content(message.get("content")))
+    reasoning, text = without_reasoning(content_of(message.get("content")))
     return Reply(
         text=text,
         tool_calls=tuple(_understood(call) for call in calls),
@@ -98,7 +98,7 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
     )
 
 
-def _content(content: Any) -> str:
+def content_of(content: Any) -> str:
     """The text of a message; the JSON of an answer that a server decoded."""
     return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else text_of(content)
 

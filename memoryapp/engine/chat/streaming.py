@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memoryapp.engine.chat.call_pieces import LATEST, finished_calls, join_calls
-from memoryapp.engine.chat.completions import as_json, reasoning_of, text_of, without_reasoning
+from memoryapp.engine.chat.completions import as_json, content_of, reasoning_of, text_of, without_reasoning
 from memoryapp.engine.chat.protocol import PartialReply
 from memoryapp.engine.chat.refusals import EndpointError, document_in, error_in
 
@@ -83,6 +83,9 @@ class EventStream:
         elif name == "error":
             # Older llama.cpp servers report an error this way instead of in the data.
             self._data.append(json.dumps({"error": as_json(value.encode()) or value.strip()}))
+        elif line.startswith("{"):
+            # Some gateways send JSON alone, though they call it a stream of events.
+            self._data.append(line)
 
 
 def _payloads(data: list[str]) -> list[str]:
@@ -148,7 +151,7 @@ class Transcript:
 
     def add(self, payload: str) -> None:
         """Adds the next payload. Raises ValueError when it is not a chunk."""
-        if payload == DONE:
+        if payload.strip('"') == DONE:
             self.is_done = True
             return
         chunk = document_in(payload.encode("utf-8", "replace"))
@@ -189,7 +192,7 @@ class Transcript:
             return False
         for key, value in delta.items():
             if key in _JOINED:
-                self._pieces.setdefault(key, []).append(text_of(value))
+                self._pieces.setdefault(key, []).append(content_of(value))
                 self._add_parts(key, value)
             elif key == "reasoning_details":
                 _join_details(self._details, _mappings(value))

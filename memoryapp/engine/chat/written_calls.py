@@ -24,14 +24,18 @@ _MOST_CALLS = 64
 _NEAR = 120
 # What stands before the name of the tool.
 _MARKS = (
-    *("<function=", "<function name=", "<tool name=", "<tool_name>", "invoke name=", "<tool_call>", "<toolcall>"),
+    *("<function=", "<function name=", "<tool name=", "<tool_name>", "invoke name=", "tool_call>", "<toolcall>"),
     *("[tool_calls]", "[tool_call]", "tool▁sep｜>", "tool▁call▁begin｜>", "tool_call_begin|>", "<|tool_call>call:"),
     *("to=", "call:", ">>>", "action:", "<|python_tag|>", "<tool_use>", "<|tool_call|>", "<"),
 )
-# Mistral marks the arguments, and a server may lose the mark before the name.
-_MARK_BEHIND = "[ARGS]"
+# Mistral marks the arguments; servers lose its mark before the name, and Kimi's, and leave name and arguments alone.
+_MARK_BEHIND = re.compile(r'\[ARGS\]|(?::\d{1,3})?\{"')
 # The tags in which Olmo writes its calls.
 _AROUND = re.compile(r"^\s*<[a-z_|]{1,40}>|</[a-z_|]{1,40}>\s*$")
+# Where LFM and Gemma mark their code, words may stand around it.
+_CODE = re.compile(
+    r"(?:<\|tool_call_start\|>|```tool_code|<tool_code>)(.*?)(?:<\|tool_call_end\|>|```|</tool_code>|\Z)", re.DOTALL
+)
 _SPACES = ("functions.", "default_api.", "default_api:", "tools.", "function")
 _NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "action", "recipient_name")
 _ARGUMENT_KEYS = (
@@ -71,7 +75,7 @@ def _parameters_of(tool: Mapping[str, Any]) -> list[str]:
 def _as_json(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
     """JSON that names a tool and its arguments, wherever it stands; broken JSON is repaired."""
     found = [call for value in embedded(text) for call in _named(value, offered)]
-    if not found and '"' in text:
+    if not found and "{" in text:
         found = list(_named(mended(text[max(text.find("{"), 0) :]), offered))
     yield from found
 
@@ -85,7 +89,8 @@ def _named(value: Any, offered: Mapping[str, list[str]], depth: int = 3) -> Iter
         named = [name for key in _NAME_KEYS if (name := _plain(value.get(key))) in offered]
         keys = [key for key in value if _plain(key) in offered and len(value) == 1]
         if named:
-            yield from _called(named[0], next((value[key] for key in _ARGUMENT_KEYS if key in value), {}))
+            beside = {key: value[key] for key in offered[named[0]] if key in value}
+            yield from _called(named[0], next((value[key] for key in _ARGUMENT_KEYS if key in value), beside))
         elif keys:
             yield from _called(_plain(keys[0]), value[keys[0]])
         elif isinstance(inner, list | dict) and depth:
@@ -119,7 +124,7 @@ def _marked(text: str, name: str) -> Iterator[int]:
     while at >= 0:
         before = text[max(at - 40, 0) : at].lower().rstrip("\"' \n\t")
         before = next((before.removesuffix(space) for space in _SPACES if before.endswith(space)), before)
-        if before.rstrip("\"' \n\t").endswith(_MARKS) or text.startswith(_MARK_BEHIND, at + len(name)):
+        if before.rstrip("\"' \n\t").endswith(_MARKS) or _MARK_BEHIND.match(text, at + len(name)):
             yield at
         at = text.find(name, at + len(name))
 
@@ -142,7 +147,7 @@ def _tagged(text: str, name: str) -> Any:
     ways = (
         (f"<parameter={name}>", ""),
         (f'parameter name="{name}"', ">"),
-        (f"<arg_key>{name}</arg_key>", "<arg_value>"),
+        (f"arg_key>{name}</", "arg_value>"),
         (f"<{name}>", ""),
     )
     for opening, then in ways:
@@ -157,7 +162,8 @@ def _tagged(text: str, name: str) -> Any:
 
 def _as_python(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
     """A text that is nothing but calls in Python, as Llama and Gemini write them."""
-    code = _AROUND.sub("", text.strip().strip("`")).strip()
+    marked = _CODE.search(text)
+    code = _AROUND.sub("", (marked[1] if marked else text).strip().strip("`")).strip()
     for word in ("tool_code", "python", "<|python_tag|>", "tool_call"):
         code = code.removeprefix(word).strip()
     try:

@@ -123,11 +123,26 @@ def _shaped(value: Any, schema: Mapping[str, Any]) -> Any:
     kind = schema.get("type")
     if kind in ("array", "object"):
         value = _from_text(value)
+    if kind == "array" and isinstance(value, Mapping):
+        value = _listed(value, schema.get("items", {}))
     if kind == "array" and isinstance(value, list):
         return [_shaped(item, schema.get("items", {})) for item in value]
     if kind == "object" and isinstance(value, Mapping):
         inner = schema.get("properties", {})
         return {key: _shaped(item, inner[key]) if key in inner else item for key, item in value.items()}
+    return value
+
+
+def _listed(value: Mapping[str, Any], item: Mapping[str, Any]) -> Any:
+    """The list that an object stands for: of one item, or of items whose first property is the key of each; the object
+    itself where it is neither."""
+    first, second = [*item.get("properties", {}), "", ""][:2]
+    if first in value:
+        return [value]
+    if second and value and all(isinstance(inner, str) for inner in value.values()):
+        return [{first: key, second: inner} for key, inner in value.items()]
+    if second and value and all(isinstance(inner, Mapping) for inner in value.values()):
+        return [{first: key, **inner} for key, inner in value.items()]
     return value
 
 

@@ -50,6 +50,13 @@ WRITTEN = {
     "Mistral, without its mark": f"{TOOL_NAME}[ARGS]{IDS}",
     "Olmo": f"<function_calls>\n{TOOL_NAME}(ids=[42, 18])\n</function_calls>",
     "ReAct": f"Thought: I need them.\nAction: {TOOL_NAME}\nAction Input: {IDS}",
+    "LFM, before prose": f"<|tool_call_start|>[{TOOL_NAME}(ids=[42, 18])]<|tool_call_end|>I load them.",
+    "Gemma, after prose": f"I load them.\n```tool_code\n{TOOL_NAME}(ids=[42, 18])\n```",
+    "LongCat": f"<longcat_tool_call>{TOOL_NAME}\n<longcat_arg_key>ids</longcat_arg_key>\n"
+    "<longcat_arg_value>[42, 18]</longcat_arg_value>\n</longcat_tool_call>",
+    "Kimi, without its marks": f"functions.{TOOL_NAME}:0{IDS}",
+    "Python's quotation marks": f"<tool_call>\n{NAMED.replace(chr(34), chr(39))}\n</tool_call>",
+    "arguments beside the name": json.dumps({"name": TOOL_NAME, "ids": [42, 18]}),
     "tags": f"<{TOOL_NAME}><ids>[42, 18]</ids></{TOOL_NAME}>",
 }
 
@@ -169,8 +176,23 @@ async def test_a_call_of_an_unknown_tool_without_an_answer_stays_one() -> None:
         json.dumps({key: json.dumps(value) for key, value in ANSWER.items()}),
         json.dumps({**ANSWER, "topics": [json.dumps(ANSWER["topics"][0])]}),
         json.dumps({"type": "object", "properties": ANSWER}),
+        json.dumps({**ANSWER, "topics": {"Topic:42": "because"}}),
+        json.dumps({**ANSWER, "topics": {"Topic:42": {"reason": "because"}}}),
+        json.dumps({**ANSWER, "topics": ANSWER["topics"][0]}),
     ],
-    ids=["a text", "a text in a text", "fenced", "in prose", "wrapped", "lists as texts", "items as texts", "a schema"],
+    ids=[
+        "a text",
+        "a text in a text",
+        "fenced",
+        "in prose",
+        "wrapped",
+        "lists as texts",
+        "items as texts",
+        "a schema",
+        "reasons by ids",
+        "items by ids",
+        "one item alone",
+    ],
 )
 async def test_json_written_into_a_text_of_json_is_unpacked(text: str) -> None:
     got = await reply(Endpoint(says(text)), LAST)

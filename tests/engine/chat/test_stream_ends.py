@@ -240,5 +240,8 @@ async def test_chunks_of_one_line_each_are_a_stream_and_an_error_event_is_quoted
     lines = [chunk.removeprefix(b"data: ").strip() for chunk in chunks]
     body = httpx.Response(200, content=b"\n".join(lines), headers={"Content-Type": "application/x-ndjson"})
     assert (await reply(Endpoint(body), stream=True)).text == WHOLE
+    whole = json.dumps({"choices": [{"message": {"content": WHOLE}, "finish_reason": "stop"}]}).encode()
+    assert (await reply(Endpoint(streams(whole)), stream=True)).text == WHOLE, "JSON that is only called a stream"
+    assert (await reply(Endpoint(streams(delta(content=WHOLE), b'data: "[DONE]"\n\n')), stream=True)).text == WHOLE
     failing = Endpoint(lambda _: streams(b"event: error\ndata: upstream connect error\n\n"))
     assert "upstream connect error" in str(await failure(failing, stream=True))
