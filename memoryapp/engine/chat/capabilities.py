@@ -41,7 +41,8 @@ class Abilities:
     ``tools`` are declared, or described in words. ``owes_reasoning``: each message of the model has to come back with
     its reasoning. ``left_out`` are fields of its messages that must not come back. ``blank`` is the content of messages
     that only call tools. ``schemas`` are sent with or without the words that make them strict. ``must_stream``: whole
-    answers are refused.
+    answers are refused. ``short_ids``: ids of calls have nine letters and digits. ``named_results``: results of tools
+    have the names of their tools.
     """
 
     forced_choice: str = "function"
@@ -59,6 +60,8 @@ class Abilities:
     blank: str = "null"
     schemas: str = "strict"
     must_stream: bool = False
+    short_ids: bool = False
+    named_results: bool = False
 
 
 def forces(request: ChatRequest, can: Abilities) -> bool:

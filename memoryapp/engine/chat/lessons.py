@@ -28,6 +28,8 @@ _STREAM = ("with usage", "without usage", "off")
 
 # Words by which endpoints name what they refuse (OpenRouter, OpenAI, vLLM, llama.cpp, Gemini, Mistral, Groq).
 _NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|function calling config", re.IGNORECASE)
+# llama.cpp does not say which parameter it means; the tool choice is the one that may be a text or an object.
+_WANTS_TEXT = re.compile(r"type must be string, but is object", re.IGNORECASE)
 _LACKS_TOOLS = re.compile(
     r"(?:not|n't|no|un)[ _-]?(?:support|enabl|allow|available|permit).{0,30}\b(?:tools?|function)\b"
     r"|\b(?:tools?|function calling|tool use|tool calling)\b.{0,30}(?:not|n't|un)[ _-]?(?:support|enabl|allow)"
@@ -77,6 +79,13 @@ _NAMES_ORDER = re.compile(
     r"|message[_ ]order",
     re.IGNORECASE,
 )
+# Mistral, Anthropic and OpenAI refuse ids that other models make; Gemini refuses results without a name.
+_NAMES_CALL_ID = re.compile(
+    r"(?<![a-z])(?:call|use|calls\[\d{1,3}\])[_ .]id\b.{0,120}(?:must be|length|too long|pattern)", re.IGNORECASE
+)
+_WANTS_NAME = re.compile(
+    r"function_?response\.name|\btool\b.{0,30}(?:must|needs?|requires?|should) .{0,15}\bname\b", re.IGNORECASE
+)
 _LACKS_SYSTEM = re.compile(
     r"system (?:role|message|prompt|instruction)s?.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|enabl)"
     r"|developer instruction is not|not support.{0,5}\bsystem\b",
@@ -124,6 +133,8 @@ def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson
     if "reasoning_content" in why and _DEMANDS.search(why):
         step = step_down("messages of the model", "with their reasoning", why)
         return None if can.owes_reasoning else Lesson("owes_reasoning", False, True, step)
+    if any(message.get("role") == "tool" for message in messages) and (lesson := _about_results(can, why)):
+        return lesson
     for name in sorted(_fields(messages), key=len, reverse=True):
         if re.search(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", why, re.IGNORECASE) and not _DEMANDS.search(why):
             step = step_down("messages of the model", f"without {name}", why)
@@ -140,6 +151,16 @@ def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson
     if _LACKS_SYSTEM.search(why) and can.system_role and "system" in roles:
         step = step_down("system message", "its text in the user's message", why)
         return Lesson("system_role", True, False, step)
+    return None
+
+
+def _about_results(can: Abilities, why: str) -> Lesson | None:
+    """The lesson of a complaint about the ids of calls, which another model behind a router may have made, or about the
+    names of results."""
+    if _NAMES_CALL_ID.search(why) and not can.short_ids:
+        return Lesson("short_ids", False, True, step_down("ids of calls", "short ids", why))
+    if _WANTS_NAME.search(why) and not can.named_results:
+        return Lesson("named_results", False, True, step_down("results of tools", "results with a name", why))
     return None
 
 
@@ -178,7 +199,8 @@ def _about_tools(body: Mapping[str, Any], request: ChatRequest, can: Abilities, 
     lacks_tools = _LACKS_TOOLS.search(_NAMES_TOOL_CHOICE.sub("", why)) and not _NAMES_FORMAT.search(why)
     if lacks_tools and not (_sends_effort(body) and _NAMES_EFFORT.search(why)):
         return _described(why)
-    if _NAMES_TOOL_CHOICE.search(why):
+    is_object = forces(request, can) and can.forced_choice == "function"
+    if _NAMES_TOOL_CHOICE.search(why) or (is_object and _WANTS_TEXT.search(why)):
         return _without_tool_choice(request, can, why)
     # vLLM and llama.cpp force a call by a grammar that they make of the tool.
     if "response_format" not in body and forces(request, can) and _NAMES_FORMAT.search(why):
@@ -235,7 +257,7 @@ def failed_generation(body: Mapping[str, Any], request: ChatRequest, can: Abilit
         if forces(request, can):
             lesson = _without_tool_choice(request, can, why)
         elif request.tools:
-            lesson = Lesson("free_choice", can.free_choice, "no tools", step_down("free tool choice", "no tools", why))
+            lesson = _described(why)
         else:
             step = step_down("declaring unused tools", "no tools", why)
             lesson = Lesson("declares_unused_tools", True, False, step)

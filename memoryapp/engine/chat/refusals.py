@@ -41,7 +41,9 @@ _FAILED_GENERATION = re.compile(
     r"|parse (?:tool|function|fc)\b)|(?:error|failed) (?:while )?parsing (?:tool|function)"
     r"|output that could not be parsed"
     r"|malformed[_ ]function[_ ]call|model did not call a tool|attempted to call tool"
-    r"|produced (?:an )?invalid (?:sequence|tool|function)",
+    r"|produced (?:an )?invalid (?:sequence|tool|function)"
+    # gpt-oss behind vLLM.
+    r"|unexpected tokens? (?:remaining in|\d{1,7} while expecting)|harmonyerror",
     re.IGNORECASE,
 )
 # What an error is called where it has no status of HTTP. A limit of the account does not pass by waiting.
@@ -76,7 +78,8 @@ _REFUSALS = frozenset({400, 422})
 _NO_PROVIDER = "no endpoints found that"
 _REFUSES_PLAINLY = re.compile(
     r"cannot use .{1,60} with|(?:does|do|is|are) not support|not supported|unsupported|only supports?\b"
-    r"|incompatible with|param(?:eter)? requires|must alternate|after role|role .{1,20} not",
+    r"|incompatible with|(?:param(?:eter)?|choice) requires|must alternate|after role|role .{1,20} not"
+    r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)",
     re.IGNORECASE,
 )
 

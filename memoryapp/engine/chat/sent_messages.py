@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from memoryapp.engine.chat.capabilities import Abilities
@@ -37,10 +38,7 @@ The result is the next message.{forced}
 def sent_messages(request: ChatRequest, can: Abilities) -> list[Mapping[str, Any]]:
     """The messages of ``request`` for an endpoint with these abilities."""
     messages = [_model_message(each, can) if each["role"] == "assistant" else each for each in request.messages]
-    if can.tools == "described":
-        messages = _in_words(messages, request)
-    elif not can.user_after_tool:
-        messages = _with_bridges(messages)
+    messages = _in_words(messages, request) if can.tools == "described" else _as_results_are_taken(messages, can)
     return messages if can.system_role else _without_system(messages)
 
 
@@ -61,6 +59,34 @@ def _model_message(message: Mapping[str, Any], can: Abilities) -> dict[str, Any]
 
 def _function(function: Mapping[str, Any]) -> dict[str, Any]:
     return {key: function[key] for key in _OF_FUNCTION if key in function}
+
+
+def _as_results_are_taken(messages: Sequence[Mapping[str, Any]], can: Abilities) -> list[Mapping[str, Any]]:
+    """The messages with calls and results as this endpoint takes them."""
+    taken = messages if can.user_after_tool else _with_bridges(messages)
+    taken = _with_names(taken) if can.named_results else taken
+    return [_with_short_ids(message) for message in taken] if can.short_ids else list(taken)
+
+
+def _with_names(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages with the name of the tool in each result."""
+    names = {call["id"]: call["function"]["name"] for message in messages for call in message.get("tool_calls", ())}
+    return [
+        {**message, "name": names.get(message["tool_call_id"], "")} if message["role"] == "tool" else message
+        for message in messages
+    ]
+
+
+def _with_short_ids(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with ids of nine letters and digits, equal where the ids were."""
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": _short(message["tool_call_id"])}
+    calls = message.get("tool_calls")
+    return {**message, "tool_calls": [{**call, "id": _short(call["id"])} for call in calls]} if calls else message
+
+
+def _short(id: str) -> str:
+    return sha256(id.encode("utf-8", "replace")).hexdigest()[:9]
 
 
 def _with_bridges(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
