@@ -6,7 +6,6 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
 
 from django import template
 from django.template.defaultfilters import floatformat
@@ -36,6 +35,7 @@ from rerankui.runs.page.score_parts import bounds, days, score_parts, sum_of_par
 from rerankui.templatetags.memory import money
 from rerankui.text.json_text import begins_as_json, indented
 from rerankui.text.pictures import is_shown
+from rerankui.text.tool_words import part_name, part_words, plain_value
 from rerankui.text.trial_words import OUTCOMES, QUESTIONS
 
 register = template.Library()
@@ -285,6 +285,9 @@ def trial_notes(finding: TrialFinding) -> str:
 register.filter(error_words)
 register.filter(reading_words)
 register.filter("item_details", details)
+register.filter(part_name)
+register.filter(part_words)
+register.filter(plain_value)
 
 
 @register.filter
@@ -339,18 +342,6 @@ def asked_ids(call: ToolCall) -> list[str]:
 @register.filter
 def asked_count(call: ToolCall) -> int:
     return len(topics_in(call.arguments))
-
-
-@register.filter
-def plain_value(value: Any) -> str:
-    """A number, a code or a list of them as a tool reports it; shares with two digits."""
-    if isinstance(value, float):
-        return floatformat(value, -2)
-    if isinstance(value, Mapping):
-        return " · ".join(f"{name} {plain_value(part)}" for name, part in value.items())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return " · ".join(map(plain_value, value))
-    return str(value)
 
 
 @register.filter

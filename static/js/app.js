@@ -21,6 +21,17 @@
     for (const menu of $$("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
 
+  // a menu that would open beyond the page, or under the rail, opens beside it
+  document.addEventListener("toggle", ({ target }) => {
+    const sheet = target.matches("details.menu[open]") && $(":scope > .menu-sheet", target);
+    if (!sheet) return;
+    sheet.style.translate = "";
+    const { left, right } = sheet.getBoundingClientRect();
+    const from = (target.closest(".main")?.getBoundingClientRect().left ?? 0) + 8, to = document.documentElement.clientWidth - 8;
+    const shift = left < from ? from - left : Math.min(to - right, 0);
+    if (shift) sheet.style.translate = `${shift}px`;
+  }, true);
+
   // the palette's list: arrows choose, Enter goes
   const palette = $("#palette");
   palette?.addEventListener("keydown", (event) => {
@@ -188,4 +199,6 @@
   // on a phone the sections lie in a row that is wider than the screen
   const section = $(".rail-bar [aria-current]");
   if (section && !isWide()) section.closest("ul").scrollLeft = section.closest("li").offsetLeft - innerWidth / 2;
+  const tab = $(".tabs [aria-current]");
+  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
 })();

@@ -99,11 +99,14 @@
     regions.forEach(({ name }, at) => {
       plane.append(drawn("polygon", { class: `region region-${at}`, points: shapes[at].map((spot) => spot.join(",")).join(" ") }));
       if (!name || !isSeen(shapes[at])) return;
-      const label = best(places(shapes[at], half(name)), { set, seen, others: shapes.filter((shape) => shape !== shapes[at]) });
+      const words = shortened(name);
+      const label = best(places(shapes[at], half(words)), { set, seen, others: shapes.filter((shape) => shape !== shapes[at]) });
       set.push(label);
-      above.append(drawn("text", { class: `region-name region-${at}`, x: label.x, y: label.y, "text-anchor": "middle" }, name));
+      above.append(drawn("text", { class: `region-name region-${at}`, x: label.x, y: label.y, "text-anchor": "middle" }, words));
     });
   };
+  // on a phone a name has room for two words
+  const shortened = (name) => (canvas.clientWidth < 480 ? name.split(", ").slice(0, 2).join(", ") : name);
   const isSeen = (spots) => [canvas.clientWidth, canvas.clientHeight].every((room, way) => spots.some((spot) => spot[way] > 0) && spots.some((spot) => spot[way] < room));
   // where a name may stand: above, below, at the sides or inside its region, within the picture; the best first
   const half = (name) => { pen.font = "600 12px Inter, sans-serif"; return pen.measureText(name).width / 2; };

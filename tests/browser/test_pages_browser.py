@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from memoryapp.models import AgentCall, ChatUser, Operator, Role, Run, Topic
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
-from tests.conftest import operator
+from tests.conftest import operator, talk
 from tests.support.browsing import assert_fits, message_of, press, run_of, settle, topic_of
 
 
@@ -116,6 +116,14 @@ def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: Ch
     assert_fits(page, page.locator("#list"))
     page.get_by_role("link", name="vLLM crash").click()
     expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_messages_open_at_the_last_one_on_a_phone(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    talk(anna, ("Ducks", [f"Duck {n}" for n in range(40)]))
+    page.goto(f"/memory/{anna.pk}/messages/")
+    expect(page.locator(".talk .message").last).to_be_in_viewport(ratio=1)
+    expect(page.locator(".talk .message").nth(-3)).to_be_in_viewport(ratio=1)
 
 
 def test_an_embedding_model_that_is_away_is_named_within_the_width_of_a_phone(

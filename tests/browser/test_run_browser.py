@@ -245,6 +245,20 @@ def test_an_excerpt_is_shown_as_messages_are(page: Page, run: Run, events: list[
     expect(page.locator("#peek mark")).to_have_text("vLLM ")
 
 
+def test_the_menu_to_share_a_run_opens_beside_the_rail(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.goto(f"/runs/{run.pk}/")
+    page.locator(".run-actions").evaluate("actions => actions.style.flexBasis = '100%'")
+    page.locator(".copy-menu > summary").click()
+    page.get_by_role("button", name="The run's id").click()
+    sheet, main = page.locator(".copy-menu .menu-sheet").bounding_box(), page.locator(".main").bounding_box()
+    assert sheet
+    assert main
+    assert main["x"] <= sheet["x"]
+    assert sheet["x"] + sheet["width"] <= main["x"] + main["width"]
+
+
 def test_what_a_run_is_can_be_copied(page: Page, run: Run, events: list[Event]) -> None:
     store(run, events)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

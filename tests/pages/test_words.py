@@ -39,6 +39,7 @@ from rerankui.templatetags.memory import (
     thousands,
 )
 from rerankui.text.counts import grouped
+from rerankui.text.tool_words import part_name, part_words
 
 
 @pytest.mark.parametrize(
@@ -252,3 +253,21 @@ def test_the_picture_of_similarities_has_the_readers_decimals() -> None:
         drawn = similarities_chart(found, 0.3)
     assert "<title>от 0,025: 12,5 %</title>" in drawn
     assert "<span>-0,25</span><span>1,0</span>" in drawn
+
+
+def test_codes_in_the_report_of_a_tool_are_put_in_words_and_texts_are_not() -> None:
+    report = {
+        "by": "nobody",
+        "why": "no_model",
+        "reasons": ["short", "date"],
+        "queries": ["short"],
+        "coverage_est": 0.5,
+    }
+    assert [f"{part_name(name)}: {part_words(value, name)}" for name, value in report.items()] == [
+        "by: no model",
+        "because: none is connected",
+        "because: a short question · names a day",
+        "queries: short",
+        "coverage: 0.50",
+    ]
+    assert (part_name("rain_mm"), part_words(3, "rain_mm")) == ("rain_mm", "3"), "as another program calls it"
