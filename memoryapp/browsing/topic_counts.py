@@ -12,13 +12,14 @@ from django.db import connection
 
 from memoryapp import curation
 from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
-from memoryapp.engine.memory import topic_id
+from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.models import Run
 from memoryapp.models.run import SHOWN_IDS
 
 # Of each run the ids of what it showed, of what it read and of what it chose; the long payloads are not read.
 NAMED = f"""
-SELECT kind, {SHOWN_IDS.format(payload="payload")}, payload -> 'requested',
+SELECT kind, {SHOWN_IDS.format(payload="payload")},
+       COALESCE(payload -> 'requested', '[]') || COALESCE(payload -> 'dropped', '[]'),
        jsonb_path_query_array(payload, '$.selected[*].id'), run_id
 FROM memoryapp_runevent
 WHERE owner_id = %(owner)s AND run_id = ANY(%(runs)s) AND kind IN ('candidates_found', 'run_finished')
@@ -49,11 +50,11 @@ def topic_counts(owner_id: int, topics: Collection[int], until: datetime | None 
     candidate, read, chosen, used = (defaultdict[str, set[object]](set) for _kind in range(4))
     with connection.cursor() as cursor:
         cursor.execute(NAMED, {"owner": owner_id, "runs": list(recent)})
-        for kind, shown, requested, selected, run in cursor.fetchall():
+        for kind, shown, opened, selected, run in cursor.fetchall():
             if kind == "candidates_found":
                 _note(candidate, _ids(shown), run)
             else:
-                _note(read, [*_ids(requested), *_ids(selected)], run)
+                _note(read, [*_ids(opened), *_ids(selected)], run)
                 _note(chosen, _ids(selected), run)
     for run, delivered in recent.items():
         _note(used, [use["id"] for use in (delivered or {}).get("uses", ())], run)
@@ -67,6 +68,18 @@ def topic_counts(owner_id: int, topics: Collection[int], until: datetime | None 
         )
         for number in topics
     }
+
+
+def recalled_topics(owner_id: int) -> set[int]:
+    """The topics of which ``topic_counts`` says something today: recent runs showed, read or chose them, or topics from
+    which they came. Two queries and one for the recent runs."""
+    asked = Run.objects.of(owner_id).by_hand().made_here().order_by("-created_at")
+    recent = list(asked.values_list("pk", flat=True)[:RUNS_LOOKED_AT])
+    with connection.cursor() as cursor:
+        cursor.execute(NAMED, {"owner": owner_id, "runs": recent})
+        named = {id for _kind, *lists, _run in cursor.fetchall() for ids in lists for id in _ids(ids)}
+    topics = {number for id in named if (number := parse_topic_id(id))}
+    return topics | curation.come_from(owner_id, topics)
 
 
 def _ids(value: object) -> list[str]:

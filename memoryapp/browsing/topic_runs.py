@@ -42,7 +42,7 @@ def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6, until: d
     asked = asked.filter(created_at__lte=until) if until else asked
     recent = {run.pk: run for run in asked[:RUNS_LOOKED_AT]}
     chose = Q(*(Q(payload__selected__contains=[{"id": name}]) for name in names), _connector=Q.OR)
-    read = Q(payload__requested__has_any_keys=names)
+    read = Q(payload__requested__has_any_keys=names) | Q(payload__dropped__has_any_keys=names)
     ends = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="run_finished")
     found = dict(ends.filter(chose | read).values_list("run").annotate(n=Count("pk", chose)))
     shown = [(run, bool(found[pk])) for pk, run in recent.items() if pk in found]

@@ -11,6 +11,7 @@ from memoryapp.curation.blame import Blame, SummaryVersion, TopicStep, blame
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
 from memoryapp.curation.lineage import (
     Lineage,
+    come_from,
     former,
     former_of_each,
     heirs,
@@ -69,6 +70,7 @@ __all__ = [
     "opening",
     "first_taken_out",
     "former",
+    "come_from",
     "former_of_each",
     "heirs",
     "in_effect",

@@ -44,6 +44,15 @@ JOIN memoryapp_topic t ON t.id = other.topic_id
 WHERE shown.owner_id = %(owner)s AND shown.id = ANY(%(topics)s) AND (shown.is_live OR t.id < shown.id)
 GROUP BY own.topic_id, t.id, t.message_count HAVING count(*) * %(share)s >= t.message_count
 """
+# The live topics that hold so much of some retired ones.
+COME_FROM = """
+SELECT now.topic_id FROM memoryapp_topic old
+JOIN memoryapp_topicmessage was ON was.topic_id = old.id
+JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
+JOIN memoryapp_topic live ON live.id = now.topic_id AND live.is_live
+WHERE old.owner_id = %(owner)s AND old.id = ANY(%(topics)s) AND NOT old.is_live
+GROUP BY now.topic_id, old.id, old.message_count HAVING count(*) * %(share)s >= old.message_count
+"""
 
 # A topic that gave away or received messages keeps its summary; by the summary it is recognised among the new ones.
 MOVED = """
@@ -120,6 +129,13 @@ def former_of_each(owner_id: int, topics: Iterable[int]) -> dict[int, tuple[int,
         for topic, old in cursor.fetchall():
             found[topic] = (*found.get(topic, ()), old)
     return found
+
+
+def come_from(owner_id: int, topics: Iterable[int]) -> set[int]:
+    """The live topics that have one of these among their ``former`` ones."""
+    with connection.cursor() as cursor:
+        cursor.execute(COME_FROM, {"owner": owner_id, "topics": list(topics), "share": LEAST_SHARE})
+        return {topic for (topic,) in cursor.fetchall()}
 
 
 def moved_counts(owner_id: int, edits: Iterable[int]) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from memoryapp.engine.budget import Usage
@@ -19,6 +19,7 @@ from memoryapp.engine.events import (
     TopicsRead,
     TurnStarted,
 )
+from memoryapp.engine.kinds.react import Answered, ToolUsed
 from memoryapp.engine.kinds.values import Totals
 
 _Kind = TypeVar("_Kind", RunStarted, QueryEnriched, CandidatesFound, TurnStarted)
@@ -73,6 +74,25 @@ def _first(events: Iterable[Event], kind: type[_Kind]) -> _Kind | None:
 def read_in(events: Iterable[Event]) -> set[str]:
     """The ids of the topics that a model read in a run."""
     return {topic.id for event in events if isinstance(event, TopicsRead) for topic in event.read}
+
+
+def answered_from(events: Sequence[Event]) -> frozenset[str]:
+    """The ids of the topics whose passages an answering strategy read, used or not; also of some that no search showed,
+    because passages are found by themselves."""
+    if not any(isinstance(event, Answered) for event in events):
+        return frozenset()
+    read = {id for event in events if isinstance(event, ToolUsed) for id in event.topics}
+    ends = [event for event in events if isinstance(event, RunFinished)]
+    return frozenset(read.union(*((*end.dropped, *(each.id for each in end.selected)) for end in ends)))
+
+
+def with_read(found: CandidatesFound, read: frozenset[str]) -> CandidatesFound:
+    """The same candidates, of which those that were ``read`` count as shown."""
+    if not any(each.id in read and not each.shown for each in found.candidates):
+        return found
+    return replace(
+        found, candidates=tuple(replace(each, shown=each.shown or each.id in read) for each in found.candidates)
+    )
 
 
 def summarise(events: Iterable[Event]) -> Totals:

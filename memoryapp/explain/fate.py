@@ -63,7 +63,8 @@ def fate(story: Story, id: str, *, threshold: float, texts: Callable[[], Sequenc
     candidate = story.candidate(id)
     if candidate is None:
         return None
-    if not candidate.shown and not (story.chooses_nearest and _is_near(story, candidate)):
+    is_read = candidate.shown or id in story.answered_from
+    if not is_read and not (story.chooses_nearest and _is_near(story, candidate)):
         return _unshown(story, found, candidate, threshold)
     if finished.fallback == "no_vectors" and not finished.selected:
         return Fate("no_vector", id, "query", _numbers(candidate), story.seq(CandidatesFound))
@@ -185,7 +186,7 @@ def _unanswered(story: Story, candidate: Candidate | ItemCandidate, texts: Calla
             return _beyond(story, candidate, 0, len(answer.citations), "passages")
         case = "refused" if answer and answer.outcome == "refused" else ""
         return Fate("not_used", id, case, numbers, story.seq(Answered))
-    if id in story.fetched:
+    if id in story.answered_from:
         sizes = {"context_tokens": int(story.parameters.get("context_tokens", 0))}
         return Fate("did_not_fit", id, "context", {**numbers, **sizes}, story.seq(Answered))
     return Fate("not_requested", id, "hits", numbers, story.seq(CandidatesFound))

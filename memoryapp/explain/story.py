@@ -14,7 +14,7 @@ from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.kinds.react import Answered, ToolUsed
 from memoryapp.engine.kinds.values import ReadTopic
 from memoryapp.engine.memory import parse_item_id
-from memoryapp.engine.outline import Outline
+from memoryapp.engine.outline import Outline, answered_from
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.engine.text.answers import parse_answer, parse_ids
@@ -129,16 +129,14 @@ class Story:
         return {id: (event, seq) for event, seq in rows for id in event.removed}
 
     @cached_property
-    def fetched(self) -> frozenset[str]:
-        return self._returned("fetch_docs")
+    def answered_from(self) -> frozenset[str]:
+        """The topics whose passages were read for an answer."""
+        return answered_from(self.events)
 
     @cached_property
     def composed(self) -> frozenset[str]:
         """The topics whose messages were sources of the answer, as far as its tools say so."""
-        return self._returned("compose_context")
-
-    def _returned(self, tool: str) -> frozenset[str]:
-        used = [event for event in self.events if isinstance(event, ToolUsed) and event.tool == tool]
+        used = [event for event in self.events if isinstance(event, ToolUsed) and event.tool == "compose_context"]
         return frozenset(id for event in used for id in event.topics)
 
     @property

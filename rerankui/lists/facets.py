@@ -61,6 +61,10 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True)
 class CountedFacet:
+    """``chosen`` is the value that the address chooses, which may be the empty one; None if it chooses none."""
+
+    name: str
+    chosen: str | None
     label: StrOrPromise
     values: Sequence[FacetValue]
     is_cut: bool
@@ -108,7 +112,7 @@ def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> Counted
     shown = [_value(request, facet, value, n, is_chosen=value == chosen) for value, n in listed[:MOST_VALUES]]
     if chosen is not None and not any(value.is_chosen for value in shown):
         shown.append(_value(request, facet, chosen, 0, is_chosen=True))
-    return CountedFacet(facet.label, shown, len(listed) > MOST_VALUES)
+    return CountedFacet(facet.name, chosen, facet.label, shown, len(listed) > MOST_VALUES)
 
 
 def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> FacetValue:

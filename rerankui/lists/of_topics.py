@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from django.db.models import Case, Count, Exists, F, Func, JSONField, OuterRef, Q, QuerySet, TextField, Value, When
-from django.db.models.functions import Cast, TruncMonth
+from django.db.models import Case, Count, Exists, Func, OuterRef, Q, QuerySet, TextField, Value, When
+from django.db.models.functions import TruncMonth
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -15,12 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.browsing.foreign import topics_with_foreign_summary
-from memoryapp.browsing.topic_counts import topic_counts
-from memoryapp.browsing.topic_runs import RUNS_LOOKED_AT
-from memoryapp.engine.events import CandidatesFound
-from memoryapp.engine.memory import parse_topic_id
-from memoryapp.models import ChatUser, EditedTopic, Fact, Run, RunEvent, Topic, TopicEdit
-from memoryapp.models.run import SHOWN_IDS
+from memoryapp.browsing.topic_counts import recalled_topics, topic_counts
+from memoryapp.models import ChatUser, EditedTopic, Fact, Topic, TopicEdit
 from rerankui.lists import on_map
 from rerankui.lists.downloads import MOST_ROWS, file_of, is_asked
 from rerankui.lists.facets import Facet
@@ -73,7 +69,7 @@ def facets_of(owner: ChatUser, query: QueryDict, *, is_past: bool = False) -> tu
         return lasting
     return (
         *lasting,
-        Facet("recalled", gettext_lazy("Recalled"), _yes_no(_recalled(owner)), _recalled_words),
+        Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _recalled_words),
         Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
         Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
         *_of_language(owner, query),
@@ -148,15 +144,6 @@ def _of_language(owner: ChatUser, query: QueryDict) -> Iterator[Facet]:
 
 def _written(owner: ChatUser) -> Case:
     return Case(When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign")), default=Value("same"))
-
-
-def _recalled(owner: ChatUser) -> Q:
-    """Whether it was shown to a model in one of the last runs."""
-    runs = Run.objects.of(owner).by_hand().made_here().order_by("-created_at").values("pk")[:RUNS_LOOKED_AT]
-    events = RunEvent.objects.filter(owner=owner, run__in=runs, kind=CandidatesFound.kind)
-    ids = Func(F("payload"), template=SHOWN_IDS.format(payload="%(expressions)s"))
-    listed = events.values_list(Cast(ids, JSONField()), flat=True)
-    return Q(pk__in={parse_topic_id(str(id)) or 0 for found in listed for id in found})
 
 
 def _yes_no(condition: Q) -> Case:

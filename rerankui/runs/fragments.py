@@ -26,7 +26,7 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.kinds.values import Totals
-from memoryapp.engine.outline import Outline
+from memoryapp.engine.outline import Outline, answered_from, with_read
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.models import Message, Run, RunEvent, RunProgress
@@ -117,7 +117,7 @@ def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[
     """The run as it was after the event ``step``; without it, as it is now."""
     last = stored[-1].seq if stored else 0
     step = last if step is None else step
-    views, turn = [], 0
+    views, turn, read = [], 0, answered_from([item.event for item in stored])
     for item in stored:
         turn = turn_of(item.event) or turn
         views.append(
@@ -125,7 +125,7 @@ def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[
                 seq=item.seq,
                 at=item.at,
                 offset_ms=milliseconds(stored[0].at, item.at),
-                event=item.event,
+                event=with_read(item.event, read) if isinstance(item.event, CandidatesFound) else item.event,
                 marks=item.event.marks(),
                 activity=activity_after(item.event, turn),
                 is_ahead=item.seq > step,
@@ -212,7 +212,7 @@ def run_page(
     views = event_views(stored, step)
     shown = next((view for view in reversed(views) if view.seq <= step), None)
     events = [item.event for item in stored]
-    outline = Outline.of(events)
+    outline = Outline.of([view.event for view in views])
     found, finished = outline.found, outline.finished
     candidates, totals = _by_id(found), totals_of(events)
     return RunPage(

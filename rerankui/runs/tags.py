@@ -72,7 +72,7 @@ MEDIA: dict[str, Promise] = {
 }
 LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
 ENRICH_NOTES: dict[str, Promise] = {
-    "no_model": _("No model is connected, so the query is searched as typed."),
+    "no_model": _("No model rewrote the query, so it is searched as typed."),
     "not_wanted": _("This strategy searches the query as typed."),
     "by_hand": _("Written by hand for this fork."),
     "disabled": _("The reranker is switched off, so the query is searched as typed."),

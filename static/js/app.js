@@ -146,10 +146,16 @@
     KeyU: () => { if (!$("dialog[open]")) $$("[data-toast] [data-undo]").at(-1)?.click(); },
   });
 
-  // an address without the filters nobody set
+  // an address without the filters nobody set; an empty facet that was chosen is one
   document.addEventListener("htmx:configRequest", (event) => {
-    if (event.detail.verb !== "get") return;
-    for (const [name, value] of Object.entries(event.detail.parameters)) if (value === "") delete event.detail.parameters[name];
+    const { elt, parameters, verb } = event.detail;
+    if (verb !== "get") return;
+    const chosen = $$("input[data-chosen]", elt).map((field) => field.name);
+    for (const [name, value] of Object.entries(parameters)) if (value === "" && !chosen.includes(name)) delete parameters[name];
+    // Enter changes, submits and has typed: once is enough
+    const ordered = (query) => { query.sort(); return query.toString(); };
+    const asked = ordered(new URLSearchParams(event.detail.formData));
+    if (elt.matches("form.toolbar[role=search]") && asked === ordered(new URLSearchParams(location.search))) event.preventDefault();
   });
 
   // the server draws a closed group of the navigation closed

@@ -101,6 +101,20 @@ def test_a_filter_shows_at_once_and_lives_in_the_address(page: Page, anna: ChatU
     expect(page.locator("#list [data-row]")).to_have_count(1)
 
 
+def test_enter_soon_after_typing_asks_once_and_keeps_the_facets(page: Page, anna: ChatUser) -> None:
+    said, asked = list[str](), list[str]()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda sent: asked.append(sent.url) if "hx-request" in sent.headers else None)
+    page.goto(f"/memory/{anna.pk}/topics/?script=latin&month=")
+    page.locator("[data-search]").fill("vllm")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/topics/\?q=vllm&(script=latin&month=|month=&script=latin)$"))
+    page.get_by_label("State").select_option("retired")
+    expect(page).to_have_url(re.compile(r"state=retired"))
+    assert len(asked) == 2, asked
+    assert not said
+
+
 def test_the_palette_goes_where_the_letters_lead(page: Page, anna: ChatUser) -> None:
     page.goto("/")
     page.keyboard.press("Control+k")

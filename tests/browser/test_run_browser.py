@@ -277,7 +277,7 @@ def test_what_a_run_is_can_be_copied(page: Page, run: Run, events: list[Event]) 
     assert (document["run"], document["query"], document["topics"][0]["reason"]) == (str(run.pk), "vllm?", "it says so")
     page.locator(".excerpt .copy-button").first.click()
     expect(page.locator("#copied")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == "vLLM "
+    assert page.evaluate("navigator.clipboard.readText()") == "vLLM"
 
 
 def test_the_keys_of_a_replay_are_listed(page: Page, run: Run, events: list[Event]) -> None:

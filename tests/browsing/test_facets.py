@@ -78,6 +78,30 @@ def test_what_is_merged_as_a_whole_is_what_the_facets_list(
     assert f"Topic:{topics[1].pk}" not in page.split("<main")[1]
 
 
+@pytest.mark.parametrize(
+    ("noun", "name", "value"),
+    [
+        ("topics", "area", "0,0;900,0;0,900"),
+        ("people", "of", "family"),
+        ("facts", "kind", "status"),
+        ("messages", "file", ""),
+        ("artifacts", "month", ""),
+        ("runs", "model", ""),
+    ],
+)
+def test_a_search_and_a_select_keep_the_facet(
+    noun: str, name: str, value: str, anna: ChatUser, topics: list[Topic], as_viewer: Client
+) -> None:
+    address = "/runs/" if noun == "runs" else f"/memory/{anna.pk}/{noun}/"
+    kept = f'<input type="hidden" name="{name}" value="{value}"'
+    search = re.compile(r'<form class="toolbar".*?</form>', re.DOTALL)
+    found, without = search.search(get(as_viewer, f"{address}?{name}={value}")), search.search(get(as_viewer, address))
+    assert found
+    assert without
+    assert kept in found[0]
+    assert name not in re.findall('name="([a-z_]+)"', without[0])
+
+
 @pytest.mark.parametrize("noun", ["topics", "people", "facts", "messages", "artifacts"])
 def test_a_list_comes_as_csv_and_json(noun: str, anna: ChatUser, topics: list[Topic], as_viewer: Client) -> None:
     Person.objects.create(owner=anna, display_name="=SUM(A1)", aliases=["Миша"])

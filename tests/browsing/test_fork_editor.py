@@ -48,6 +48,18 @@ def shown(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
+def test_the_editor_says_that_another_model_chooses_where_none_is_connected(
+    anna: ChatUser, topic: Topic, as_viewer: Client, settings: Any
+) -> None:
+    started = RunStarted("flash", "vllm?", {}, "flash-1", "recorded example", "")
+    run = stored(anna, [started, *(each for each in events_of(topic) if not isinstance(each, RunStarted))])
+    settings.LLM_BASE_URL = ""
+    words = "“recorded example” is not asked: the embedded scorer chooses"
+    assert words in shown(as_viewer.get(editor(run)))
+    settings.LLM_BASE_URL = "http://models.example/v1"
+    assert words not in shown(as_viewer.get(editor(run)))
+
+
 def test_the_editor_shows_what_was_sent_in_the_turn_and_what_it_may_cost(
     anna: ChatUser, topic: Topic, as_viewer: Client
 ) -> None:

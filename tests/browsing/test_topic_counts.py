@@ -12,7 +12,7 @@ from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.browsing.topic_runs import topic_runs
 from memoryapp.curation import former, plan_merge, put_in, swap
 from memoryapp.models import ChatUser, Run, Topic, TopicEdit
-from tests.support.browsing import cost, get, grow, run_of, searched, topic_of
+from tests.support.browsing import cost, get, grow, rows, run_of, searched, topic_of
 
 
 def counted(topic: Topic) -> tuple[int, int, int, int]:
@@ -37,6 +37,8 @@ def test_a_topic_counts_with_those_from_which_it_came(anna: ChatUser, as_viewer:
     assert page.count("topic-counts") == 1
     for words in ("candidate 3×", "read 3×", "chosen 2×", "used 1×"):
         assert words in page
+    assert "topic-counts" not in get(as_viewer, f"/memory/{anna.pk}/topics/?recalled=no")
+    assert rows(get(as_viewer, f"/memory/{anna.pk}/topics/?recalled=yes"), "topic") == [party.pk]
     [first, second] = json.loads(as_viewer.get(f"/memory/{anna.pk}/topics/?format=json").content)
     assert (first["candidate"], second["candidate"], second["used"]) == (0, 3, 1)
     assert topic_counts(anna.pk, [party.pk], timezone.now() - timedelta(days=1))[party.pk].candidate == 0

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from memoryapp import curation
+from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.explain import WhyNotError, why_not
 from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Fact, Person, Run, Topic, TopicEdit
@@ -19,6 +20,7 @@ from memoryapp.runs import followers, forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs import fragments
+from rerankui.runs.page import legend
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded
 
@@ -65,6 +67,29 @@ async def test_rows_and_explanations_tell_one_story(memory: Memory, run: Run) ->
             for topic in (*memory.garden, *memory.other):
                 id = f"Topic:{topic.pk}"
                 assert why_not(each, topic=id).stage in ONE_STORY[states.get(id, "")]
+
+    await sync_to_async(compared)()
+
+
+async def test_what_an_answer_read_counts_as_read_wherever_the_run_is_told(memory: Memory) -> None:
+    """Passages are found by themselves, also those of topics behind the last one that is shown."""
+    run = await executed(memory.owner, strategy="react", parameters={"candidates": 1})
+
+    def compared() -> None:
+        page = fragments.run_page(run, followers.stored(run.pk))
+        assert page.found
+        assert page.finished
+        assert len(page.finished.dropped) > 1
+        counted = {count.name: count.count for count in legend.counts(page.found.candidates, page.states)}
+        assert counted["dropped"] == len(page.finished.dropped)
+        assert counted["chosen"] == len(page.finished.selected)
+        for id in page.finished.dropped:
+            assert why_not(run, topic=id).stage in {"beyond_limit", "did_not_fit"}
+        counts = topic_counts(memory.owner.pk, [topic.pk for topic in memory.garden])
+        read = {*page.finished.dropped, *(each.id for each in page.finished.selected)}
+        assert {f"Topic:{number}" for number, each in counts.items() if each.read} == read & {
+            f"Topic:{topic.pk}" for topic in memory.garden
+        }
 
     await sync_to_async(compared)()
 

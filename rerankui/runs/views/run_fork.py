@@ -15,9 +15,10 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.events import Event, PromptMessage, TurnStarted
+from memoryapp.engine.offline import scorer
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration, declarations
-from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.engine.strategies import ANSWERING, STRATEGIES
 from memoryapp.llm import prompt_versions
 from memoryapp.models import Role, Run
 from memoryapp.runs import forks
@@ -71,6 +72,17 @@ class ForkEditor:
     @property
     def has_changed_parameters(self) -> bool:
         return any(each.is_changed for each in self.parameters)
+
+    @property
+    def is_without_its_model(self) -> bool:
+        """Whether a chat model was asked from here on, and none can be asked now."""
+        asks = bool(self.messages or self.forecast.turns)
+        return asks and not self.has_models and self.model not in ("", scorer.MODEL)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the strategy ends with words."""
+        return self.run.strategy in ANSWERING
 
     @property
     def prompt_name(self) -> str:

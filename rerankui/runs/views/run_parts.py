@@ -51,7 +51,7 @@ def _seen(request: HttpRequest, pk: UUID) -> _Seen:
     step = fragments.step_of(request.GET.get("step", ""))
     until = [item for item in stored if step is None or item.seq <= step]
     return _Seen(
-        Outline.of([item.event for item in stored]),
+        Outline.of([view.event for view in fragments.event_views(stored)]),
         Outline.of([item.event for item in until]),
         fragments.states(fragments.event_views(until)),
         "" if step is None else f"?step={step}",

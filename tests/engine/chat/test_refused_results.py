@@ -62,7 +62,7 @@ REFUSALS: dict[str, tuple[ChatRequest, int, str, Callable[[Sent], Any], tuple[st
 async def test_a_refusal_under_the_status_of_a_failure_is_one(
     request_: ChatRequest, status: int, words: str, refuses: Callable[[Sent], Any], step: tuple[str, str]
 ) -> None:
-    """Open-Historia/open-historia#333 (llama.cpp), ikawrakow/ik_llama.cpp#778; one request shows what is accepted."""
+    """ikawrakow/ik_llama.cpp#778; one request shows what is accepted."""
     answer = calls_tool if request_ is FORCED else lambda: says("{}")
     endpoint = Endpoint(lambda sent: error(status, words) if refuses(sent) else answer())
     chat = endpoint.chat()
