@@ -64,12 +64,30 @@ def _text(label: Any, most: int = LONGEST_TEXT, *, required: bool = False) -> fo
     return forms.CharField(label=label, max_length=most, required=required, widget=forms.Textarea)
 
 
+class SeenField(forms.JSONField):
+    """JSON that the page sent itself. What somebody else nested too deeply to be read is as invalid as no JSON."""
+
+    widget = forms.HiddenInput
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            return super().to_python(value)
+        except RecursionError:
+            raise forms.ValidationError(self.error_messages["invalid"], "invalid") from None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        try:
+            return super().bound_data(data, initial)
+        except RecursionError:
+            return ""
+
+
 class RowForm(forms.Form):
     """``seen`` is what the page showed when it was drawn, as JSON; nothing for a row that is to be."""
 
     noun = ""
 
-    seen = forms.JSONField(required=False, widget=forms.HiddenInput)
+    seen = SeenField(required=False)
     reason = forms.CharField(label=_("Reason"), required=False, max_length=MOST_REASON_CHARS)
 
     def __init__(self, *args: Any, row: Row | None = None, **kwargs: Any) -> None:

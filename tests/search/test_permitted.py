@@ -84,7 +84,7 @@ def handed_over(run: Run) -> Any:
     document = recall_api.answer_of(run, ["messages"])
     assert [topic["message_count"] for topic in document["topics"]] == [len(document["topics"][0]["messages"])]
     answered = next((event.event for event in followers.stored(run.pk) if isinstance(event.event, Answered)), None)
-    return document, answered and [each.messages for each in passages_view.passages(run, answered)]
+    return document, answered and [each.messages for each in passages_view.passages(run, answered.citations)]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

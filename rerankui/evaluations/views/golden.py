@@ -55,7 +55,7 @@ def _listed(request: HttpRequest, name: str) -> HttpResponse:
         else:
             return redirect("golden_set", made.collection) if made else HttpResponse(status=403)
     rows = _visible(request).filter(collection=name) if name else GoldenQuestion.objects.none()
-    page = page_of(request, rows.select_related("owner"), ("pk", "pk"), PAGE_SIZE)
+    page = page_of(request, rows.select_related("owner"), ("id", "id"), PAGE_SIZE)
     context: dict[str, Any] = {
         "name": name,
         "sets": golden.collections(visible_owners(request)),
