@@ -23,7 +23,7 @@
 
   // a menu that would open beyond the page, or under the rail, opens beside it
   document.addEventListener("toggle", ({ target }) => {
-    const sheet = target.matches("details.menu[open]") && $(":scope > .menu-sheet", target);
+    const sheet = target.matches("details.menu[open]") && target.querySelector(":scope > .menu-sheet");
     if (!sheet) return;
     sheet.style.translate = "";
     const { left, right } = sheet.getBoundingClientRect();
@@ -154,7 +154,7 @@
     for (const [name, value] of Object.entries(parameters)) if (value === "" && !chosen.includes(name)) delete parameters[name];
     // Enter changes, submits and has typed: once is enough
     const ordered = (query) => { query.sort(); return query.toString(); };
-    const asked = ordered(new URLSearchParams(event.detail.formData));
+    const asked = ordered(new URLSearchParams([...event.detail.formData]));
     if (elt.matches("form.toolbar[role=search]") && asked === ordered(new URLSearchParams(location.search))) event.preventDefault();
   });
 

@@ -47,7 +47,13 @@ interface Shown {
 interface DocumentEventMap {
   "htmx:responseError": CustomEvent<{ xhr: XMLHttpRequest }>;
   "htmx:afterOnLoad": CustomEvent<{ failed?: boolean }>;
-  "htmx:configRequest": CustomEvent<{ path: string; verb: string; parameters: Record<string, string> }>;
+  "htmx:configRequest": CustomEvent<{
+    elt: PageElement;
+    path: string;
+    verb: string;
+    parameters: Record<string, string>;
+    formData: Iterable<[string, string]>;
+  }>;
   "htmx:afterSettle": Event;
   "run:shown": CustomEvent<Shown>;
   "run:spoken": CustomEvent<{ event: PageElement; share: number }>;
