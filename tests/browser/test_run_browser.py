@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished
@@ -264,20 +264,22 @@ def test_what_a_run_is_can_be_copied(page: Page, run: Run, events: list[Event]) 
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"/runs/{run.pk}/")
 
-    def copied(name: str) -> str:
-        page.locator(".copy-menu > summary").click()
-        page.get_by_role("button", name=name, exact=True).click()
+    def taken(button: Locator) -> str:
+        page.locator("#copied").evaluate("said => { said.textContent = ''; }")
+        button.click()
         expect(page.locator("#copied")).to_have_text("Copied")
         return str(page.evaluate("navigator.clipboard.readText()"))
+
+    def copied(name: str) -> str:
+        page.locator(".copy-menu > summary").click()
+        return taken(page.get_by_role("button", name=name, exact=True))
 
     assert copied("The run's id") == str(run.pk)
     assert copied("The query") == "vllm?"
     assert copied("The ids of the chosen candidates").startswith("Topic:")
     document = json.loads(copied("The run as JSON"))
     assert (document["run"], document["query"], document["topics"][0]["reason"]) == (str(run.pk), "vllm?", "it says so")
-    page.locator(".excerpt .copy-button").first.click()
-    expect(page.locator("#copied")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == "vLLM"
+    assert taken(page.locator(".excerpt .copy-button").first) == "vLLM"
 
 
 def test_the_keys_of_a_replay_are_listed(page: Page, run: Run, events: list[Event]) -> None:
