@@ -16,14 +16,17 @@ from memoryapp.embedded.paths import CHECKOUT
 
 OPTION = "--gate"
 _PROGRAM = ("manage.py", "pyproject.toml", "requirements", "memoryapp/environment.py", "memoryapp/settings.py")
-_STARTED = (*_PROGRAM, "memoryapp/embedded", "memoryapp/management", "memoryapp/operations", "memoryapp/celery.py")
+_SWEPT = ("memoryapp/celery.py", "memoryapp/pipeline", "memoryapp/tasks.py", "memoryapp/work.py")
+_STARTED = (*_PROGRAM, "memoryapp/embedded", "memoryapp/management", "memoryapp/operations", *_SWEPT)
 _SHARED = ("tests/conftest.py", "tests/database.py", "tests/examples.py", "tests/support")
 # What the tests of a folder cover, as beginnings of paths.
 SUBJECTS = {
     "embedded": (*_STARTED, "memoryapp/migrations", "memoryapp/models", "deploy", "Dockerfile", "compose.yaml"),
     "processes": (
-        *(*_STARTED, "memoryapp/tasks.py", "memoryapp/runs", "memoryapp/ingestion", "memoryapp/curation"),
+        *(*_STARTED, "memoryapp/runs", "memoryapp/sessions", "memoryapp/ingestion", "memoryapp/curation"),
         *(
+            "memoryapp/artifacts",
+            "memoryapp/erasure",
             "memoryapp/extraction",
             "memoryapp/suggestions",
             "memoryapp/transfer",
@@ -37,7 +40,7 @@ SUBJECTS = {
         *(
             *_PROGRAM,
             "memoryapp/engine",
-            "memoryapp/llm/clients.py",
+            "memoryapp/llm",
             "memoryapp/api",
             "memoryapp/mcp_server",
             "memoryapp/items",

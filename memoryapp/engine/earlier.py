@@ -20,13 +20,16 @@ _COLUMNS = tuple(each.name for each in fields(Candidate) if each.name not in _BY
 def upgraded(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """The payload with every candidate in one list, best first; one without columns is returned as it is.
 
-    Raises ValueError for columns of unequal length.
+    Raises ValueError for anything that no version stored, such as columns of unequal length: it may come from a file.
     """
     if "below" not in payload:
         return payload
     rest = {name: value for name, value in payload.items() if name != "below"}
-    every = [*payload.get("candidates", ()), *_one_by_one(payload["below"])]
-    return {**rest, "candidates": sorted(every, key=itemgetter("rank"))}
+    try:
+        every = sorted([*payload.get("candidates", ()), *_one_by_one(payload["below"])], key=itemgetter("rank"))
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"The candidates that were not shown cannot be read: {error!r}") from error
+    return {**rest, "candidates": every}
 
 
 def _one_by_one(below: Mapping[str, Any]) -> list[dict[str, Any]]:

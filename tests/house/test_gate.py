@@ -17,6 +17,7 @@ EVERY = set(SUBJECTS)
     [
         (["docs/http.md", "templates/base.html", "memoryapp/search/retrieval.py"], EVERY),
         (["memoryapp/runs/claims.py"], {"embedded"}),
+        (["memoryapp/pipeline/archive.py"], {"peers"}),
         (["client/mnemoscope_client/calls.py"], {"embedded", "processes"}),
         (["tests/embedded/test_up.py"], {"processes", "peers"}),
         (["requirements.lock"], set()),
