@@ -68,8 +68,9 @@ def test_the_file_shows_the_run_and_asks_no_server(run: Run) -> None:
 def test_masked_it_contains_no_name_number_or_address(anna: ChatUser, run: Run) -> None:
     masked = capsules.masked(capsules.capsule_of(run), anna)
     written = json.dumps(capsules.document(masked), ensure_ascii=False)
-    for private in ("Olga", "Petrova", "Ольг", "912", "4111", "mail.example"):
+    for private in ("Olga", "Petrova", "Ольг", "912 345", "4111 1111", "mail.example"):
         assert private not in written
+    assert not [m.text for talk in masked.talks.values() for m in talk if any(map(str.isdigit, m.text))]
     assert min(masked.masked.values()) > 0
     shown = html.document_fromstring(capsule.page(masked)).text_content()
     assert "Olga" not in shown

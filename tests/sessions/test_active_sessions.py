@@ -198,8 +198,8 @@ async def test_an_erased_message_leaves_the_run_that_found_it(clients: Clients) 
 
     await sync_to_async(erased)()
     document = await sync_to_async(recall_document.document)(run)
-    assert "4711" not in str(document)
-    assert "4711" not in str(await events_of(run))
+    assert "the one with" not in str(document)
+    assert "the one with" not in str(await events_of(run))
     _run, events = await asked(anna, clients)
     assert f"Session:{first.pk}" not in ids(events)
     assert await sync_to_async(lambda: list(violations(anna)))() == []
