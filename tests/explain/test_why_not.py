@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from django.test import Client
 
 from memoryapp import curation
 from memoryapp.browsing.topic_counts import topic_counts
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.explain import WhyNotError, why_not
 from memoryapp.explain.fate import fate
 from memoryapp.explain.story import Story
@@ -235,6 +237,30 @@ async def test_a_question_that_cannot_be_answered_is_a_sentence(memory: Memory, 
         assert why_not(run, text="?!").stage == "unknown"
 
     await sync_to_async(refused)()
+
+
+class Aloud(ByPlace):
+    """Says why, in each turn."""
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        said = "Three of them look alike." if not self.shown else "Only two of the three tell of it."
+        async for reply in super().converse(request):
+            yield replace(reply, reasoning=said)
+
+
+async def test_the_page_quotes_what_the_model_said_when_it_lost_it(memory: Memory, as_admin: Client) -> None:
+    """That a model did not choose something is no reason; what it said is the nearest to one."""
+    chat = Aloud((0, 1, 2), (0, 1))
+    run = await executed(memory.owner, chat=chat, parameters={"candidates": 5})
+
+    def said(number: int) -> str:
+        address = f"/runs/{run.pk}/why-not/?topic=Topic:{number}"
+        found = re.search(r'<q class="why-said"[^>]*>([^<]*)</q>', as_admin.get(address).content.decode())
+        return found[1] if found else ""
+
+    assert await sync_to_async(said)(chat.shown[4]) == "Three of them look alike."
+    assert await sync_to_async(said)(chat.shown[2]) == "Only two of the three tell of it."
+    assert await sync_to_async(said)(memory.other[0].pk) == ""
 
 
 async def test_a_run_without_a_search_says_so(memory: Memory) -> None:
