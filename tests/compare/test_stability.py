@@ -157,7 +157,9 @@ def test_the_lab_shows_its_cost_first_starts_and_stops(
     cost = as_viewer.get(address, sent, headers={"HX-Request": "true"}).content.decode()
     assert "2 runs" in cost
     opened = as_viewer.get(address).content.decode()
-    assert re.findall(r'value="(\w+)" checked', opened) == ["same"], "a button that is there to be pressed does something"
+    assert re.findall(r'value="(\w+)" checked', opened) == ["same"], (
+        "a button that is there to be pressed does something"
+    )
     assert "5 runs" in opened
     assert as_stranger.get(address).status_code == 404
     assert as_viewer.post(address, sent).status_code == 403
