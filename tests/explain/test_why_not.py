@@ -105,13 +105,15 @@ async def test_what_an_answer_read_beyond_the_ranked_topics_is_explained_as_read
 
     def compared() -> None:
         story = story_of(run)
-        assert story.found and story.finished
+        assert story.found
+        assert story.finished
         unused = story.finished.dropped[-1]
         told = fate(story, unused, threshold=0.0, texts=tuple)
         few = replace(story.found, candidates=[each for each in story.found.candidates if each.id != unused])
         stored = [replace(each, event=few) if each.event is story.found else each for each in story.stored]
         unranked = fate(Story(run, stored, story.parameters), unused, threshold=0.0, texts=tuple)
-        assert told and unranked
+        assert told
+        assert unranked
         assert (unranked.stage, unranked.case) == (told.stage, told.case)
         assert "rank" not in unranked.numbers
 
