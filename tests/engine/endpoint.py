@@ -13,6 +13,7 @@ from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.chat.request_body import ChatOptions
+from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from tests.engine.scripted import collect
 
@@ -95,3 +96,33 @@ async def failure(endpoint: Endpoint, request: ChatRequest = PLAIN, **options: A
     with pytest.raises(LLMError) as caught:
         await collect(endpoint.chat(**options).converse(request))
     return caught.value
+
+
+def steps_of(steps: list[Any]) -> list[tuple[str, str]]:
+    return [(step.capability, step.instead) for step in steps if isinstance(step, SteppedDown)]
+
+
+def answered(**message: Any) -> dict[str, Any]:
+    call = {"id": "c1", "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
+    return {"role": "assistant", "content": None, "tool_calls": [call], **message}
+
+
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "=== Topic 1 ==="}
+
+
+def talk(*more: dict[str, Any], **message: Any) -> ChatRequest:
+    system = {"role": "system", "content": "You choose."}
+    messages = (system, *QUESTION, answered(**message), RESULT, *more)
+    return ChatRequest(messages, tools=(TOOL,), answer_schema=ANSWER_SCHEMA)
+
+
+def refuses(status: int, body: Any, when: Callable[[dict[str, Any]], Any]) -> Endpoint:
+    return Endpoint(lambda sent: httpx.Response(status, json=body) if when(sent) else says("{}"))
+
+
+def is_forced(sent: dict[str, Any]) -> bool:
+    return sent.get("tool_choice") not in (None, "auto", "none")
+
+
+def has_schema(sent: dict[str, Any]) -> bool:
+    return bool(sent.get("response_format", {}).get("type") == "json_schema")

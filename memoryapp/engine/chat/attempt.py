@@ -142,8 +142,9 @@ def _read(response: httpx.Response) -> AttemptEnd:
     if response.status_code != 200:
         failed = Problem(response.status_code, words_in(content) or response.reason_phrase, usage_of(completion), wait)
         if error:
-            status = status_by_words(failed.status, error.code, error.message)
-            failed = replace(failed, status=status, wait=error.wait if wait is None else wait, code=error.code)
+            wait = error.wait if wait is None else wait
+            status = status_by_words(failed.status, error.code, error.message, wait)
+            failed = replace(failed, status=status, wait=wait, code=error.code)
         return AttemptEnd(failed)
     if completion is None:
         return AttemptEnd(Problem(502, "the answer is not JSON"))

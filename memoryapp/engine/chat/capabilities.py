@@ -165,7 +165,7 @@ class Learnt:
 
     def helped(self, guess: Lesson) -> None:
         """The endpoint answered after this guess, so that the ones before it were wrong."""
-        self._keep(replace(guess, above=getattr(self.can, guess.ability)))
+        self.learn(replace(guess, above=getattr(self.can, guess.ability), is_guess=False))
 
     def honoured(self, request: ChatRequest, can: Abilities) -> None:
         """The model called a tool. If one was forced, the calls that were ignored before count as chance."""

@@ -20,7 +20,7 @@ from memoryapp.engine.budget import Budget, Usage
 from memoryapp.engine.chat.attempt import AttemptEnd, Problem, attempt
 from memoryapp.engine.chat.capabilities import Abilities, Learnt, Lesson
 from memoryapp.engine.chat.envelopes import opened
-from memoryapp.engine.chat.lessons import failed_generation, ignored, refused, unstreamed
+from memoryapp.engine.chat.lessons import failed_generation, ignored, refused, silent_failure, unstreamed
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, PartialReply, Reply
 from memoryapp.engine.chat.redaction import growing, holds, redacted
 from memoryapp.engine.chat.refusals import teaches
@@ -29,6 +29,8 @@ from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.notes import ENGLISH, Note, english
 from memoryapp.engine.threads import in_thread_if_long
+
+_SERVER_ERROR = 500
 
 
 class HttpChat:
@@ -92,6 +94,8 @@ class HttpChat:
             else:
                 spent += outcome.usage
                 failures += 1
+                # Guesses that did not help are taken back.
+                can, guess = (self._learnt.can, None) if guess else (can, None)
                 if self._learnt.media_refused(request, outcome.status, outcome.words):
                     raise LLMRefused(self._note(outcome), spent=spent, status=outcome.status)
                 wait = self._wait(outcome, failures, budget, spent)
@@ -188,6 +192,12 @@ def _lesson(
         if outcome.is_failed_generation:
             # The model may succeed the next time.
             return failed_generation(body, request, can, outcome.words) if failures else None
+        if (
+            outcome.status == _SERVER_ERROR
+            and failures == 1
+            and (guess := silent_failure(body, request, can, outcome.words))
+        ):
+            return guess
         return refused(body, request, can, outcome.words) if teaches(outcome.status, outcome.words) else None
     rather_answered = outcome.text and not outcome.tool_calls and not outcome.declined
     return ignored(request, can) if rather_answered else None

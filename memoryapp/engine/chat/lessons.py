@@ -4,13 +4,13 @@ Only words about a parameter of the request teach that the parameter is not unde
 message teaches to leave that field out, one about the order of roles to send another order; words about the length or
 the content of the conversation teach nothing. Where two parameters are refused together, the one that matters less is
 given up. A refusal that names nothing ("Bad Request", "invalid argument") is met by giving up one thing after the
-other; only what helped in the end is remembered.
+other; only what helped in the end is remembered. So is a failure of the server (500) that says nothing and comes again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +32,18 @@ _NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|func
 _WANTS_TEXT = re.compile(r"type must be string, but is object", re.IGNORECASE)
 _LACKS_TOOLS = re.compile(
     r"(?:not|n't|no|un)[ _-]?(?:support|enabl|allow|available|permit).{0,30}\b(?:tools?|function)\b"
-    r"|\b(?:tools?|function calling|tool use|tool calling)\b.{0,30}(?:not|n't|un)[ _-]?(?:support|enabl|allow)"
+    r"|\b(?:tools?|function calling|tool use|tool calling)\b.{0,30}(?:not|n't|un)[ _-]?"
+    r"(?:support|enabl|allow|implement)"
     r"|tools param requires|endpoints found that support tool",
     re.IGNORECASE,
 )
 _NAMES_FORMAT = re.compile(
     r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar|\bschema\b",
     re.IGNORECASE,
+)
+# A template of the model cannot render the conversation (llama.cpp, LM Studio, SGLang).
+_NAMES_TEMPLATE = re.compile(
+    r"jinja\S{0,12} ?(?:exception|template)|raise_exception|chat template|unexpected message role", re.IGNORECASE
 )
 # Words of JSON Schema that Cohere and Google do not know in some places.
 _NAMES_SCHEMA_WORD = re.compile(r"\b(?:additional_?properties|strict)\b", re.IGNORECASE)
@@ -47,7 +52,8 @@ _NAMES_EFFORT = re.compile(r"reasoning(?![ _](?:details|content))|thinking|\bthi
 _NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
 # "Stream" also describes a broken connection; it names the ability only together with one of these words.
 _REFUSES = re.compile(
-    r"support|permit|allow|recogni[sz]ed|unknown|unexpected|invalid|extra|argument|parameter|must be|disabled",
+    r"support|implement|permit|allow|recogni[sz]ed|unknown|unexpected|invalid|extra|argument|parameter|must be"
+    r"|disabled",
     re.IGNORECASE,
 )
 _REFUSES_STREAMED = re.compile(
@@ -62,11 +68,11 @@ _DEMANDS_STREAM = re.compile(
 )
 # A message of the model that only calls tools has no content.
 _REFUSES_BLANK = re.compile(
-    r"content\b.{0,80}\b(?:null|none|empty|blank|required|missing|string|variant|type)"
-    r"|(?:must not be|is|non-?) ?empty",
+    r"content\b.{0,80}\b(?:null|none|empty|blank|required|missing|string|variant|type|length|at least)"
+    r"|(?:must not be|is|non-?) ?empty|messages?\[\d{1,3}\]: invalid type: null",
     re.IGNORECASE,
 )
-_SAYS_EMPTY = re.compile(r"\b(?:non-?)?(?:empty|blank)\b", re.IGNORECASE)
+_SAYS_EMPTY = re.compile(r"\b(?:non-?)?(?:empty|blank)\b|minimum length|at least (?:1|one)\b", re.IGNORECASE)
 _NAMES_A_MESSAGE = re.compile(r"\bmessages?[\[.' ]{1,3}\d", re.IGNORECASE)
 _DEMANDS = re.compile(r"missing|must be (?:passed|provided|included|sent|preserved)|preserved|required", re.IGNORECASE)
 _DEMANDS_REASONING = re.compile(
@@ -74,6 +80,8 @@ _DEMANDS_REASONING = re.compile(
     r"|missing .{0,20}(?:reasoning|thought_signature)",
     re.IGNORECASE,
 )
+# Claude thinks only where its thoughts come back signed, which gateways between lose.
+_DEMANDS_THOUGHTS = re.compile(r"expected .?thinking\b|start with a thinking block", re.IGNORECASE)
 _NAMES_ORDER = re.compile(
     r"(?:must|should) alternate|alternating|unexpected role|role.{0,20}(?:after|order)|after (?:a )?tool"
     r"|message[_ ]order",
@@ -84,28 +92,48 @@ _NAMES_CALL_ID = re.compile(
     r"(?<![a-z])(?:call|use|calls\[\d{1,3}\])[_ .]id\b.{0,120}(?:must be|length|too long|pattern)", re.IGNORECASE
 )
 _WANTS_NAME = re.compile(
-    r"function_?response\.name|\btool\b.{0,30}(?:must|needs?|requires?|should) .{0,15}\bname\b", re.IGNORECASE
+    r"function_?response\.name|\btool\b.{0,30}(?:must|needs?|requires?|should) .{0,15}\bname\b"
+    r"|missing field .?name\b",
+    re.IGNORECASE,
 )
 _LACKS_SYSTEM = re.compile(
     r"system (?:role|message|prompt|instruction)s?.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|enabl)"
-    r"|developer instruction is not|not support.{0,5}\bsystem\b",
+    r"|developer instruction is not|not support.{0,5}\bsystem\b"
+    r"|(?:invalid|unknown|unexpected|unsupported|unrecogni[sz]ed) (?:message )?role\W{0,3}system\b",
     re.IGNORECASE,
 )
 _LACKS_TOOL_ROLE = re.compile(
     r"(?:invalid|unknown|unexpected|unsupported|unrecogni[sz]ed) (?:message )?role\W{0,3}tool\b"
-    r"|(?:role\W{0,3}tool|\btool\W? (?:role|messages?))\b.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|valid|enabl)"
-    r"|role\b.{0,20}must be one of\b(?!.{0,80}\btool\b)",
+    r"|(?:role\W{0,3}tool|\btool\W? (?:role|messages?))\b.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|valid|enabl)",
     re.IGNORECASE,
 )
+# "Only user, system and assistant roles are supported", "Input should be 'user' or 'assistant'": the others are not.
+_LISTS_ROLES = re.compile(
+    r"(?:only|one of(?: the following)?|should be|supported values are|expected|allowed)\b\W{0,4}"
+    r"((?:\W{0,4}(?:and |or )?\W{0,2}\b(?:system|developer|user|assistant|tool|function)\b){2,6})",
+    re.IGNORECASE,
+)
+_ROLE = re.compile(r"[a-z]+")
 # What endpoints say when they do not say what is wrong; 参数 are the parameters.
 _NAMES_NOTHING = re.compile(
-    r"^\W*+(?:bad request|unprocessable (?:entity|content))?\W*+$|invalid[_ ](?:argument|request|param|input)|schema"
-    r"|requested parameters|unknown (?:field|name|param)|not a valid field|unrecogni[sz]ed|extra inputs|validation"
-    r"|参数",
+    r"^\W*+(?:bad request|unprocessable (?:entity|content)|not implemented)?\W*+$|schema|requested parameters"
+    r"|invalid[_ ](?:argument|request|param|input)"
+    r"|(?:param(?:eter)?s?|request|input|body) (?:is|are) (?:not valid|invalid)"
+    r"|malformed|provider returned error\W*+$|something went wrong|unknown error|unexpected error"
+    r"|(?:not|unable to|failed to) (?:process|parse|understand|handle|validate) .{0,12}(?:request|input|body)"
+    r"|unknown (?:field|name|param)|not a valid field|unrecogni[sz]ed|extra inputs|validation|参数",
     re.IGNORECASE,
 )
+_NAMES_FAILURE_ALONE = re.compile(
+    r"^\W*+(?:5\d\d\W++)?(?:an? )?(?:(?:internal|unexpected|unknown|inference|server) ?)*+(?:error|failure)?+"
+    r"(?: has)?(?: occurred)?\W*+(?:(?:please )?try again(?: later)?)?\W*+(?:nginx|openresty)?[\d./]*+\W*+$",
+    re.IGNORECASE,
+)
+# What no other request to the same address and model would change.
 _NAMES_MODEL = re.compile(
-    r"\bmodels?\b.{0,60}\b(?:not|exist|found|unknown|invalid)|invalid model|api[_ ]?key", re.IGNORECASE
+    r"\bmodels?\b.{0,60}\b(?:not|exist|found|unknown|invalid)|invalid model|api[_ ]?key|credits?\b|\bbalance"
+    r"|\b(?:region|location|country|account|organi[sz]ation|project|deployment|permission|expired|unauthori[sz]ed)\b",
+    re.IGNORECASE,
 )
 # The conversation itself is refused, whatever else the words name.
 _NAMES_CONTENT = re.compile(
@@ -119,6 +147,8 @@ def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
     """The lesson of a refusal of a request's ``body``; None when ``why`` names nothing that could be left out."""
     if _NAMES_CONTENT.search(why):
         return None
+    if _sends_effort(body) and _DEMANDS_THOUGHTS.search(why):
+        return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
     about_messages = _about_messages(body, can, why)
     if about_messages or _NAMES_A_MESSAGE.search(why) or _DEMANDS_REASONING.search(why):
         return about_messages
@@ -146,12 +176,18 @@ def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson
     if _NAMES_ORDER.search(why) and can.user_after_tool and ("tool", "user") in zip(roles, roles[1:], strict=False):
         step = step_down("a user's message after a tool's", "a message of the model between them", why)
         return Lesson("user_after_tool", True, False, step)
-    if (_NAMES_ORDER.search(why) or _LACKS_TOOL_ROLE.search(why)) and "tool" in roles:
+    return _about_roles(body, can, why, roles)
+
+
+def _about_roles(body: Mapping[str, Any], can: Abilities, why: str, roles: Collection[Any]) -> Lesson | None:
+    """The lesson where a role is unknown, or where the model's template cannot render the messages."""
+    known = {role for listed in _LISTS_ROLES.findall(why) for role in _ROLE.findall(listed.lower())}
+    is_template, lacks_tool = _NAMES_TEMPLATE.search(why), _LACKS_TOOL_ROLE.search(why) or _NAMES_ORDER.search(why)
+    if "tool" in roles and (lacks_tool or is_template or (known and "tool" not in known)):
         return _described(why)
-    if _LACKS_SYSTEM.search(why) and can.system_role and "system" in roles:
-        step = step_down("system message", "its text in the user's message", why)
-        return Lesson("system_role", True, False, step)
-    return None
+    if "system" in roles and (_LACKS_SYSTEM.search(why) or is_template or (known and "system" not in known)):
+        return _without_system(why)
+    return _described(why) if is_template and "tools" in body else None
 
 
 def _about_results(can: Abilities, why: str) -> Lesson | None:
@@ -174,7 +210,7 @@ def _fields(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if message.get("role") == "assistant":
             yield from message.keys() - BELONGING
             for call in message.get("tool_calls", ()):
-                yield from call.keys() - BELONGING
+                yield from (call.keys() | call["function"].keys()) - BELONGING - {"name", "arguments"}
 
 
 def _about_stream(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
@@ -212,6 +248,10 @@ def _described(why: str) -> Lesson:
     return Lesson("tools", "declared", "described", step_down("tools", "described in the prompt", why))
 
 
+def _without_system(why: str) -> Lesson:
+    return Lesson("system_role", True, False, step_down("system message", "its text in the user's message", why))
+
+
 def _with_plain_schemas(why: str) -> Lesson:
     return Lesson("schemas", "strict", "plain", step_down("strict schemas", "plain schemas", why))
 
@@ -237,6 +277,19 @@ def _about_nothing(body: Mapping[str, Any], request: ChatRequest, can: Abilities
     """What is given up next where a refusal does not say what it refuses; None when that would be no use."""
     if not _NAMES_NOTHING.search(why) or _NAMES_MODEL.search(why):
         return None
+    return _guess(body, request, can, why)
+
+
+def silent_failure(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """What is given up next where a server fails again without a word about it. Servers that meet a parameter or a
+    message that they cannot read often do so; but it may also be chance."""
+    guess = _guess(body, request, can, why) if _NAMES_FAILURE_ALONE.search(why) else None
+    return replace(guess, may_be_chance=True) if guess else None
+
+
+def _guess(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """The next thing to give up, the least important first."""
+    roles = [message.get("role") for message in body.get("messages", ())]
     if _sends_effort(body):
         guess = _down("effort", _EFFORT, can.effort, "reasoning effort", why)
     elif "response_format" in body:
@@ -245,6 +298,10 @@ def _about_nothing(body: Mapping[str, Any], request: ChatRequest, can: Abilities
         guess = _without_tool_choice(request, can, why)
     elif "stream_options" in body:
         guess = _down("stream", _STREAM, can.stream, "streaming", why)
+    elif "tools" in body or "tool" in roles:
+        guess = _described(why)
+    elif "system" in roles:
+        guess = _without_system(why)
     else:
         return None
     return replace(guess, is_guess=True)

@@ -66,6 +66,13 @@ _STATUS_NAMED = (
     (400, re.compile(r"invalid[_ ]?(?:request|argument|param)|bad[_ ]?request|unsupported_", re.IGNORECASE)),
 )
 _OF_ACCOUNT = frozenset({200, 429})
+# Gateways pass the trouble of others on as a bad request.
+_PASSES = re.compile(
+    r"upstream (?:connect|request timeout)|connection (?:reset|termination|refused|timeout)|overloaded"
+    r"|temporarily unavailable|(?:try|retry) again (?:later|in a)",
+    re.IGNORECASE,
+)
+_BAD_REQUEST, _UNAVAILABLE = 400, 503
 # The wait that words ask for: "try again in 7.66s", "retry in 1m2.5s", and Google's "retryDelay": "42s".
 _WAIT_NAMED = re.compile(
     r"(?:retry|again) (?:in|after) (?:(?P<minutes>\d{1,3})m)?(?P<number>\d{1,6}(?:\.\d{1,9})?) ?(?P<unit>ms|s\b|sec)",
@@ -74,12 +81,14 @@ _WAIT_NAMED = re.compile(
 _DELAY = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 # Statuses of a refused request. OpenRouter answers 404 when no provider accepts one of its parameters. llama.cpp and
 # gateways refuse with 500; the words of a server that fails describe the failure, so only these say that it refuses.
-_REFUSALS = frozenset({400, 422})
+_REFUSALS = frozenset({400, 422, 501})
 _NO_PROVIDER = "no endpoints found that"
 _REFUSES_PLAINLY = re.compile(
     r"cannot use .{1,60} with|(?:does|do|is|are) not support|not supported|unsupported|only supports?\b"
     r"|incompatible with|(?:param(?:eter)?|choice) requires|must alternate|after role|role .{1,20} not"
-    r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)",
+    r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)"
+    r"|roles are supported|jinja\S{0,12} ?(?:exception|template)|raise_exception"
+    r"|(?:field|parameter|argument)s? (?:is|are) invalid",
     re.IGNORECASE,
 )
 
@@ -142,7 +151,7 @@ def words_in(content: bytes) -> str:
 def teaches(status: int, why: str) -> bool:
     """Whether an answer with that status refuses what the request asks for, so that its words name a missing
     ability."""
-    if status >= 500:
+    if status >= 500 and status not in _REFUSALS:
         return _REFUSES_PLAINLY.search(why) is not None
     return status in _REFUSALS or (status == 404 and _NO_PROVIDER in why.lower())
 
@@ -153,9 +162,12 @@ def is_failed_generation(code: str, words: str) -> bool:
     return code in _FAILED_CODES or _FAILED_GENERATION.search(words) is not None
 
 
-def status_by_words(status: int, code: str, words: str) -> int:
-    """``status``, or 402 where the words of a busy endpoint say that the account is used up."""
-    named = _status_named(code, words) if status in _OF_ACCOUNT else status
+def status_by_words(status: int, code: str, words: str, wait: float | None = None) -> int:
+    """``status``; 402 where the words of a busy endpoint say that the account is used up, and it does not say after how
+    many seconds to ``wait`` more is free; 503 where a refusal speaks of what passes."""
+    if status == _BAD_REQUEST and _PASSES.search(words):
+        return _UNAVAILABLE
+    named = _status_named(code, words) if status in _OF_ACCOUNT and wait is None else status
     return named if named == _PAYMENT else status
 
 
@@ -170,8 +182,10 @@ def _endpoint_error(error: Any) -> EndpointError:
         words.append(f"parameter {parameter}"[:100])
     sentence, code = ": ".join(word for word in words if word), _code(error)
     status = next((found for key in _STATUS_KEYS if (found := _status(error.get(key)))), 0)
-    status = status_by_words(status, code, sentence) if status else _status_named(f"{code} {_named(error)}", sentence)
-    return EndpointError(status, sentence, _wait(error, sentence), code)
+    wait = _wait(error, sentence)
+    if not status:
+        status = _status_named(f"{code} {_named(error)}", sentence)
+    return EndpointError(status_by_words(status, code, sentence, wait), sentence, wait, code)
 
 
 def _status_named(code: str, words: str) -> int:

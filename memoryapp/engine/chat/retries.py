@@ -1,8 +1,8 @@
 """When a request to a provider is repeated: one policy for chat models and embeddings.
 
-A request is repeated after a failure that may pass: 408, 429, 5xx, or a broken connection. A refusal (400, 401, 402,
-403, 404 …) would be the same the next time. The wait is the one that the endpoint asks for, otherwise half a second,
-doubled each time. No attempt begins after the time of the request has ended.
+A request is repeated after a failure that may pass: 5xx except 501, a broken connection, and those of 4xx that are no
+refusals. A refusal (400, 401, 402, 403, 404 …) would be the same the next time. The wait is the one that the endpoint
+asks for, otherwise half a second, doubled each time. No attempt begins after the time of the request has ended.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from email.utils import parsedate_to_datetime
 
 TRIES = 5
 _FIRST_WAIT = 0.5
-_PASSING = frozenset({408, 429})
+# Timeouts, a conflict (OpenAI's own clients repeat it), a generation that failed (text-generation-inference), too
+# early, too many, Groq's tier without capacity, and a gateway that was left.
+_PASSING = frozenset({408, 409, 424, 425, 429, 498, 499})
+_NOT_IMPLEMENTED = 501
 NO_ANSWER = 0
 
 
 def is_passing(status: int) -> bool:
     """Whether another attempt may succeed. ``status`` is the HTTP status, or ``NO_ANSWER``."""
-    return status in _PASSING or status >= 500 or status == NO_ANSWER
+    return status in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED) or status == NO_ANSWER
 
 
 def wait_before_retry(failures: int, asked: float | None, left: float) -> float | None:

@@ -51,14 +51,18 @@ def _model_message(message: Mapping[str, Any], can: Abilities) -> dict[str, Any]
         sent["reasoning_content"] = message.get("reasoning_content") or message.get("reasoning") or ""
     if "tool_calls" in sent:
         sent["tool_calls"] = [
-            {key: _function(value) if key == "function" else value for key, value in call.items() if key in allowed}
+            {
+                key: _function(value, can) if key == "function" else value
+                for key, value in call.items()
+                if key in allowed
+            }
             for call in sent["tool_calls"]
         ]
     return sent
 
 
-def _function(function: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: function[key] for key in _OF_FUNCTION if key in function}
+def _function(function: Mapping[str, Any], can: Abilities) -> dict[str, Any]:
+    return {key: function[key] for key in _OF_FUNCTION if key in function and key not in can.left_out}
 
 
 def _as_results_are_taken(messages: Sequence[Mapping[str, Any]], can: Abilities) -> list[Mapping[str, Any]]:

@@ -46,10 +46,10 @@ question's script alone, in the search (.698, .436 and .561), and half of that (
 In a small memory these constants refuse what is answered: a deviation among n passages is below the square root of n,
 and a question of two words, of which the talk has one, counts as half unknown. So two more things are signs of an
 answer. The best topic shares a word with the question, and is far before the next, as seldom happens by chance. Or the
-whole memory is a few messages, of which a topic has half of the question's words. Of 360 questions in 17 languages, each
-about one of 20 short talks of a language, 101 were refused and 65 are; of 110 unanswerable ones there 102 and 99. In a
-memory of one to three such talks two thirds were refused, and a third is. None of the development set and of the demo's
-questions is chosen otherwise.
+whole memory is a few messages, of which a topic has half of the question's words. Of 360 questions in 17 languages,
+each about one of 20 short talks of a language, 101 were refused and 65 are; of 110 unanswerable ones there 102 and 99.
+In a memory of one to three such talks two thirds were refused, and a third is. None of the development set and of the
+demo's questions is chosen otherwise.
 
 If anything is relevant, the first k topics with the highest expected F1 are kept. Tried, and not better: chances fitted
 also on questions about something else, with an F1 of 1 for an empty choice when nothing contains an answer (8.6 % of

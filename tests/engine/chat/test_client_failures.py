@@ -27,7 +27,7 @@ from tests.engine.endpoint import (
 from tests.engine.scripted import collect
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+@pytest.mark.parametrize("status", [408, 409, 424, 425, 429, 498, 499, 500, 502, 503, 504, 529])
 async def test_passing_trouble_is_tried_again_after_the_time_asked_for(status: int, waits: list[float]) -> None:
     endpoint = Endpoint(error(status, "busy", **{"Retry-After": "2"}), says("hi"))
     retried, got = await collect(endpoint.chat().converse(PLAIN))
@@ -35,6 +35,16 @@ async def test_passing_trouble_is_tried_again_after_the_time_asked_for(status: i
     assert (retried.attempt, retried.wait) == (1, 2.0)
     assert isinstance(got, Reply)
     assert waits == [2.0]
+
+
+async def test_trouble_that_a_gateway_passes_on_as_a_bad_request_is_tried_again(waits: list[float]) -> None:
+    """OpenRouter's ``Provider returned error`` with the words of Envoy, or of a busy provider, in ``raw``."""
+    for words in ("upstream connect error or disconnect/reset before headers", "The model is overloaded."):
+        body = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": words}}}
+        endpoint = Endpoint(httpx.Response(400, json=body), says("hi"))
+        retried, _ = await collect(endpoint.chat().converse(PLAIN))
+        assert isinstance(retried, Retried)
+        assert endpoint.bodies[0] == endpoint.bodies[1]
 
 
 async def test_waits_grow_when_nobody_says_how_long(waits: list[float]) -> None:

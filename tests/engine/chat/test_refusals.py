@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from memoryapp.engine.chat.capabilities import Abilities, Learnt
-from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMUnavailable, Reply
+from memoryapp.engine.chat.protocol import LLMRefused, Reply
 from memoryapp.engine.chat.refusals import error_in, words_in
-from memoryapp.engine.events import Retried, SteppedDown
-from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from memoryapp.engine.events import Retried
 from tests.engine.endpoint import (
     END,
-    FORCED,
     FREE,
-    LAST,
     PLAIN,
-    QUESTION,
     Endpoint,
-    calls_tool,
     error,
     failure,
     reply,
@@ -96,39 +89,6 @@ async def test_an_answer_that_says_more_than_it_must_is_no_error(body: Any) -> N
     assert isinstance(await reply(Endpoint(httpx.Response(200, json=body))), Reply)
 
 
-def steps_of(steps: list[Any]) -> list[tuple[str, str]]:
-    return [(step.capability, step.instead) for step in steps if isinstance(step, SteppedDown)]
-
-
-LLAMA = "Cannot use custom grammar constraints with tools."
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (500, LLAMA),
-        (400, "Function calling with a response mime type: 'application/json' is unsupported"),
-        (500, "litellm.UnsupportedParamsError: groq does not support parameters: ['response_format']"),
-        (400, "json mode cannot be combined with tool/function calling"),
-        (400, "'response_format.type' must be 'json_schema' or 'text'"),
-    ],
-)
-async def test_a_format_that_is_refused_with_tools_is_left_out_and_remembered(status: int, words: str) -> None:
-    """llama.cpp refuses with 500 (``tools/server``), Gemini with a list (googleapis/python-genai#867), LiteLLM with
-    500 (BerriAI/litellm#11940), Groq with 400, LM Studio only ``json_object`` (lmstudio-bug-tracker#189)."""
-
-    def strict(sent: dict[str, Any]) -> httpx.Response:
-        refuses = "tools" in sent and "response_format" in sent
-        return httpx.Response(status, json=[{"error": {"message": words}}]) if refuses else says("{}")
-
-    endpoint = Endpoint(strict)
-    chat = endpoint.chat()
-    assert steps_of(await collect(chat.converse(FREE)))[-1] == ("answer format with tools", "none")
-    asked = len(endpoint.bodies)
-    await collect(chat.converse(FREE))
-    assert len(endpoint.bodies) == asked + 1
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -148,379 +108,12 @@ async def test_words_about_the_conversation_teach_nothing_about_the_request(word
     assert len(endpoint.bodies) == 1
 
 
-FAILED_CALL = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
-FAILED_JSON = "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details."
-
-
-def failed(words: str, code: str) -> httpx.Response:
-    return httpx.Response(400, json={"error": {"message": words, "type": "invalid_request_error", "code": code}})
-
-
-def failed_in_stream(words: str, code: str) -> httpx.Response:
-    document = {"error": {"message": words, "code": code, "failed_generation": "x", "status_code": 400}}
-    return streams(b"event: error\ndata: " + json.dumps(document).encode() + b"\n\n")
-
-
-@pytest.mark.parametrize("answer", [failed, failed_in_stream], ids=["whole", "in a stream"])
-async def test_a_generation_that_failed_once_is_tried_once_more(
-    answer: Callable[[str, str], httpx.Response], waits: list[float]
-) -> None:
-    """Groq's documentation of errors: ``tool_use_failed`` with 400, or as an event of the stream."""
-    endpoint = Endpoint(answer(FAILED_CALL, "tool_use_failed"), calls_tool())
-    retried, *_, got = await collect(endpoint.chat(stream=True).converse(FORCED))
-    assert isinstance(retried, Retried)
-    assert isinstance(got, Reply)
-    assert endpoint.bodies[0] == endpoint.bodies[1]
-
-
-async def test_a_generation_that_always_fails_steps_down_and_is_not_remembered_at_once(waits: list[float]) -> None:
-    """Groq: ``json_validate_failed`` while a format is asked for, ``tool_use_failed`` while a tool is forced."""
-
-    def picky(sent: dict[str, Any]) -> httpx.Response:
-        if sent.get("tool_choice") not in (None, "auto", "none"):
-            return failed(FAILED_CALL, "tool_use_failed")
-        return failed(FAILED_JSON, "json_validate_failed") if "response_format" in sent else says("{}")
-
-    learnt = Learnt()
-    chat = Endpoint(picky).chat(learnt=learnt)
-    assert steps_of(await collect(chat.converse(FORCED))) == [
-        ("forced tool choice", "required"),
-        ("forced tool choice", "free"),
-    ]
-    assert steps_of(await collect(chat.converse(LAST)))[-1] == ("answer format", "none")
-    assert learnt.can == Abilities()
-
-
-async def test_a_generation_that_fails_without_any_wish_is_given_up(waits: list[float]) -> None:
-    endpoint = Endpoint(failed("The model produced invalid content: failed_generation", ""))
-    assert isinstance(await failure(endpoint), LLMUnavailable | LLMRefused)
-    assert len(endpoint.bodies) <= 5
-
-
-def answered(**message: Any) -> dict[str, Any]:
-    call = {"id": "c1", "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
-    return {"role": "assistant", "content": None, "tool_calls": [call], **message}
-
-
-RESULT = {"role": "tool", "tool_call_id": "c1", "content": "=== Topic 1 ==="}
-
-
-def talk(*more: dict[str, Any], **message: Any) -> ChatRequest:
-    system = {"role": "system", "content": "You choose."}
-    messages = (system, *QUESTION, answered(**message), RESULT, *more)
-    return ChatRequest(messages, tools=(TOOL,), answer_schema=ANSWER_SCHEMA)
-
-
-async def test_only_what_belongs_there_goes_back() -> None:
-    """Groq refuses ``reasoning`` (karthink/gptel#774, vercel/ai#8056); DeepSeek and Kimi demand
-    ``reasoning_content`` (continuedev/continue#10193); Gemini demands its signatures (open-webui/computer#224)."""
-    call = {**answered()["tool_calls"][0], "index": 0, "extra_content": {"google": {"thought_signature": "s"}}}
-    kept = {"reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}
-    endpoint = Endpoint(says("{}"))
-    await reply(endpoint, talk(**kept, reasoning="hm", annotations=[], refusal="", audio={}, tool_calls=[call]))
-    sent = endpoint.bodies[0]["messages"][2]
-    assert set(sent) == {"role", "content", "tool_calls", "reasoning_content", "reasoning_details"}
-    assert set(sent["tool_calls"][0]) == {"id", "type", "function", "extra_content"}
-
-
-REFUSED_FIELDS = {
-    "Groq": "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : "
-    "property 'reasoning_content' is unsupported, did you mean 'role'?)]",
-    "Groq, newer": "`messages[2].reasoning_content`: reasoning is not supported with this model",
-    "OpenAI": "Unknown parameter: 'messages[2].reasoning_content'.",
-    "Azure": "Additional properties are not allowed ('reasoning_content' was unexpected) - 'messages.2'",
-    "Gemini": "Invalid JSON payload received. Unknown name \"reasoning_content\" at 'messages[2]': Cannot find field.",
-    "Fireworks": "Extra inputs are not permitted, field: 'messages[2].reasoning_content', value: 'hm'",
-    "a gateway": "property 'reasoning_content' is unsupported",
-}
-
-
-@pytest.mark.parametrize("words", [*REFUSED_FIELDS.values(), None], ids=[*REFUSED_FIELDS, "Mistral"])
-async def test_a_refused_field_of_a_message_is_left_out_and_nothing_else(words: str | None) -> None:
-    """janhq/jan#8136, tashfeenahmed/freellmapi#1070, vercel/ai#8056; Mistral names the place in a list."""
-    place = ["body", "messages", 2, "assistant", "reasoning_content"]
-    detail = {"detail": [{"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"}]}
-    refusal = error(400, words) if words else httpx.Response(422, json=detail)
-    learnt = Learnt()
-
-    def strict(sent: dict[str, Any]) -> httpx.Response:
-        return refusal if "reasoning_content" in sent["messages"][2] else says("{}")
-
-    endpoint = Endpoint(strict)
-    chat = endpoint.chat(learnt=learnt)
-    steps = await collect(chat.converse(talk(reasoning_content="hm")))
-    assert steps_of(steps) == [("messages of the model", "without reasoning_content")]
-    await collect(chat.converse(talk(reasoning_content="hm")))
-    assert len(endpoint.bodies) == 3
-    assert learnt.can == Abilities(left_out=frozenset({"reasoning_content"}))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Missing `reasoning_content` field in the assistant message at message index 2.",
-        "The reasoning_content in the thinking mode must be passed back to the API.",
-        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
-    ],
-)
-async def test_reasoning_that_must_come_back_comes_back_under_the_name_asked_for(words: str) -> None:
-    """DeepSeek (abhigyanpatwari/GitNexus#43, earendil-works/pi#3636) and Kimi; vLLM gives ``reasoning`` instead."""
-
-    def demanding(sent: dict[str, Any]) -> httpx.Response:
-        return says("{}") if "reasoning_content" in sent["messages"][2] else error(400, words)
-
-    endpoint = Endpoint(demanding)
-    steps = await collect(endpoint.chat().converse(talk(reasoning="hm")))
-    assert steps_of(steps) == [("messages of the model", "with their reasoning")]
-    assert endpoint.bodies[1]["messages"][2]["reasoning_content"] == "hm"
-    assert "reasoning" in endpoint.bodies[1]
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (400, "Unexpected role 'user' after role 'tool'"),
-        (500, "Conversation roles must alternate user/assistant/user/assistant/..."),
-        (400, "After the optional system message, conversation roles must alternate user and assistant roles"),
-    ],
-)
-async def test_no_user_speaks_after_a_tool_where_that_is_forbidden(status: int, words: str) -> None:
-    """Mistral, also behind vLLM, Azure and LiteLLM (BerriAI/litellm#17761, avante-corp/avante.nvim#2695,
-    zed-industries/zed#37021, aliou/pi-neuralwatt#12)."""
-
-    def ordered(sent: dict[str, Any]) -> httpx.Response:
-        roles = [message["role"] for message in sent["messages"]]
-        return error(status, words) if ("tool", "user") in zip(roles, roles[1:], strict=False) else says("{}")
-
-    endpoint = Endpoint(ordered)
-    chat = endpoint.chat()
-    now = talk({"role": "user", "content": "Answer now."})
-    assert steps_of(await collect(chat.converse(now)))[0][0] == "a user's message after a tool's"
-    assert [message["role"] for message in endpoint.bodies[-1]["messages"][-3:]] == ["tool", "assistant", "user"]
-    assert "tools" in endpoint.bodies[-1]
-    await collect(chat.converse(now))
-    assert len(endpoint.bodies) == 3
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (500, "System role not supported"),
-        (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
-        (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
-    ],
-)
-async def test_the_systems_text_moves_into_the_users_where_there_is_no_such_role(status: int, words: str) -> None:
-    """Gemma's chat template in llama.cpp and vLLM, Gemma at Google, and OpenAI's first o-models."""
-
-    def without(sent: dict[str, Any]) -> httpx.Response:
-        return error(status, words) if sent["messages"][0]["role"] == "system" else says("hi")
-
-    endpoint = Endpoint(without)
-    steps = await collect(endpoint.chat().converse(talk()))
-    assert steps_of(steps) == [("system message", "its text in the user's message")]
-    assert endpoint.bodies[1]["messages"][0] == {"role": "user", "content": "You choose.\n\nhello"}
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
-        (404, 'No endpoints found that support tool use. Try disabling "get_topics_content".'),
-        (400, "`tool calling` is not supported with this model"),
-        (400, "Function calling is not enabled for models/gemma-3-27b-it"),
-        (500, "tools param requires --jinja flag"),
-    ],
-    ids=["Ollama", "OpenRouter", "Groq", "Google", "llama.cpp"],
-)
-async def test_tools_that_an_endpoint_lacks_are_described_in_words(status: int, words: str) -> None:
-    """Ollama, OpenRouter, Groq and Google refuse tools for whole models; a described tool is called in the text."""
-
-    def toolless(sent: dict[str, Any]) -> httpx.Response:
-        if "tools" in sent:
-            return error(status, words)
-        return says(f'<tool_call>\n{{"name": "{TOOL_NAME}", "arguments": {{"ids": [1]}}}}\n</tool_call>')
-
-    endpoint = Endpoint(toolless)
-    chat = endpoint.chat()
-    forced = ChatRequest(({"role": "system", "content": "You choose."}, *QUESTION), tools=(TOOL,), force_tool=TOOL_NAME)
-    *steps, got = await collect(chat.converse(forced))
-    assert steps_of(steps) == [("tools", "described in the prompt")]
-    assert isinstance(got, Reply)
-    assert [call.arguments for call in got.tool_calls] == ['{"ids":[1]}']
-    assert TOOL_NAME in endpoint.bodies[-1]["messages"][0]["content"]
-    await collect(chat.converse(talk({"role": "user", "content": "Answer now."})))
-    roles = [message["role"] for message in endpoint.bodies[-1]["messages"]]
-    assert roles == ["system", "user", "assistant", "user"]
-    assert "=== Topic 1 ===" in endpoint.bodies[-1]["messages"][-1]["content"]
-    assert all("tool_calls" not in message for message in endpoint.bodies[-1]["messages"])
-
-
 async def test_an_error_in_a_list_ends_a_stream_too(waits: list[float]) -> None:
     broken = streams(b'data: [{"error": {"code": 503, "message": "overloaded"}}]\n\n', END)
     retried, *_, got = await collect(Endpoint(broken, says("hi")).chat(stream=True).converse(PLAIN))
     assert isinstance(retried, Retried)
     assert "overloaded" in retried.why
     assert isinstance(got, Reply)
-
-
-def refuses(status: int, body: Any, when: Callable[[dict[str, Any]], Any]) -> Endpoint:
-    return Endpoint(lambda sent: httpx.Response(status, json=body) if when(sent) else says("{}"))
-
-
-def is_forced(sent: dict[str, Any]) -> bool:
-    return sent.get("tool_choice") not in (None, "auto", "none")
-
-
-def has_schema(sent: dict[str, Any]) -> bool:
-    return bool(sent.get("response_format", {}).get("type") == "json_schema")
-
-
-GLM = {"error": {"code": "1210", "message": "API 调用参数有误，请检查文档。"}}
-GOOGLE = [{"error": {"code": 400, "message": "Request contains an invalid argument.", "status": "INVALID_ARGUMENT"}}]
-ROUTED = {"error": {"code": 404, "message": "No endpoints found that can handle the requested parameters."}}
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "when", "helped"),
-    [
-        (400, GLM, has_schema, ("answer format with tools", "json_object")),
-        (400, GOOGLE, lambda sent: "response_format" in sent, ("answer format with tools", "none")),
-        (404, ROUTED, is_forced, ("forced tool choice", "free")),
-        (400, {}, lambda sent: "reasoning" in sent, ("reasoning effort", "reasoning_effort")),
-    ],
-    ids=["GLM", "Google", "OpenRouter", "without words"],
-)
-async def test_a_refusal_that_names_nothing_is_met_by_guesses_of_which_the_right_one_is_remembered(
-    status: int, body: Any, when: Callable[[dict[str, Any]], Any], helped: tuple[str, str]
-) -> None:
-    """Zhipu's error 1210, Google's INVALID_ARGUMENT, OpenRouter's ``require_parameters``."""
-    learnt = Learnt()
-    endpoint = refuses(status, body, when)
-    chat = endpoint.chat(learnt=learnt)
-    wanted = FORCED if helped[0] == "forced tool choice" else FREE
-    steps = steps_of(await collect(chat.converse(wanted)))
-    assert steps[-1] == helped or helped in steps
-    assert len(endpoint.bodies) <= 6
-    assert [(each.step.capability, each.step.instead) for each in learnt.remembered()] == [steps[-1]]
-    asked = len(endpoint.bodies)
-    await collect(chat.converse(wanted))
-    assert len(endpoint.bodies) == asked + 1
-
-
-@pytest.mark.parametrize("words", ["Invalid request: model 'x' does not exist", "invalid_request: bad api key"])
-async def test_nothing_is_guessed_where_the_model_or_the_key_is_wrong(words: str) -> None:
-    endpoint = Endpoint(error(400, words))
-    assert isinstance(await failure(endpoint, FREE), LLMRefused)
-    assert len(endpoint.bodies) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "when", "step"),
-    [
-        (
-            "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions.",
-            lambda sent: "tools" in sent and ("reasoning" in sent or "reasoning_effort" in sent),
-            ("reasoning effort", "none"),
-        ),
-        (
-            "This model doesn't support tool use in streaming mode.",
-            lambda sent: "tools" in sent and "stream" in sent,
-            ("streaming", "off"),
-        ),
-        (
-            "`response_format` does not support streaming",
-            lambda sent: "response_format" in sent and "stream" in sent,
-            ("streaming", "off"),
-        ),
-        (
-            "does not support parameters: ['tools', 'tool_choice'], for model=x. To drop these, set `drop_params`",
-            lambda sent: "tools" in sent,
-            ("tools", "described in the prompt"),
-        ),
-        (
-            "The specified schema produces a constraint that has too many states for serving.",
-            has_schema,
-            ("answer format with tools", "json_object"),
-        ),
-        (
-            "unknown field: parameter 'strict' is not a valid field.",
-            lambda sent: "strict" in json.dumps(sent.get("response_format", {})),
-            ("strict schemas", "plain schemas"),
-        ),
-        (
-            "Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0]': Cannot find field.",
-            lambda sent: "additionalProperties" in json.dumps(sent.get("tools", [])),
-            ("strict schemas", "plain schemas"),
-        ),
-        (
-            "Invalid role 'tool'. Must be one of: system, user, assistant",
-            lambda sent: any(message["role"] == "tool" for message in sent["messages"]),
-            ("tools", "described in the prompt"),
-        ),
-    ],
-    ids=["OpenAI", "Bedrock", "Groq", "LiteLLM", "Gemini", "Cohere", "Gemini's tools", "a role"],
-)
-async def test_of_two_things_refused_together_the_one_goes_that_matters_less(
-    words: str, when: Callable[[dict[str, Any]], Any], step: tuple[str, str]
-) -> None:
-    """OpenAI's gpt-5, Bedrock's Llama, Groq (docs), BerriAI/litellm#35382, OpenRouterTeam/openrouter-examples#71."""
-    endpoint = refuses(400, {"error": {"message": words}}, when)
-    chat = endpoint.chat(stream=True)
-    first = [each for each in await collect(chat.converse(talk())) if isinstance(each, SteppedDown)]
-    assert step in steps_of(first)
-    assert {each.capability for each in first if each.why == words} == {step[0]}
-    asked = len(endpoint.bodies)
-    await collect(chat.converse(talk()))
-    assert len(endpoint.bodies) == asked + 1
-
-
-@pytest.mark.parametrize(
-    ("status", "words", "content"),
-    [
-        (400, "Type mismatch of '/messages/2/content', 'string' not in 'null'", ""),
-        (422, "messages.2.content: Input should be a valid string", ""),
-        (400, "messages.2.content: Field required", ""),
-        (400, "the message at position 2 with role 'assistant' must not be empty", "I call the tools."),
-        (400, "The content field in the Message object at messages.2 is empty.", "I call the tools."),
-    ],
-    ids=["Cloudflare", "NIM", "Fireworks", "Moonshot", "Bedrock"],
-)
-async def test_a_call_without_content_gets_one_where_that_is_demanded(status: int, words: str, content: str) -> None:
-    """cloudflare/ai, Moonshot's platform, BerriAI/litellm behind Bedrock."""
-
-    def full(sent: dict[str, Any]) -> httpx.Response:
-        given = sent["messages"][2]["content"]
-        return error(status, words) if given is None or (content and not given) else says("{}")
-
-    endpoint = Endpoint(full)
-    chat = endpoint.chat()
-    assert steps_of(await collect(chat.converse(talk())))[0][0] == "calls without content"
-    assert endpoint.bodies[-1]["messages"][2]["content"] == content
-    await collect(chat.converse(talk()))
-    assert len(endpoint.bodies) == 3
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "This model only support stream mode, please enable the stream parameter to access the model.",
-        "parameter.enable_thinking must be set to false for non-streaming calls",
-        "Stream must be set to true",
-    ],
-)
-async def test_a_model_that_only_streams_is_asked_for_a_stream(words: str) -> None:
-    """DashScope's QwQ and Qwen 3, proxies of Codex."""
-    answer = b'data: {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
-
-    def live(sent: dict[str, Any]) -> httpx.Response:
-        return streams(answer, END) if sent.get("stream") else error(400, words)
-
-    endpoint = Endpoint(live)
-    chat = endpoint.chat()
-    assert steps_of(await collect(chat.converse(PLAIN))) == [("whole answers", "streaming")]
-    await collect(chat.converse(PLAIN))
-    assert len(endpoint.bodies) == 3
 
 
 def test_what_is_known_of_an_error_inside_an_answer_is_its_name() -> None:
@@ -538,6 +131,9 @@ def test_what_is_known_of_an_error_inside_an_answer_is_its_name() -> None:
         assert found.status == status
 
 
+FREE_TIER = "You exceeded your current quota, please check your plan and billing details."
+
+
 async def test_an_account_that_is_used_up_is_not_asked_again(waits: list[float]) -> None:
     used_up = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
     endpoint = Endpoint(httpx.Response(429, json=used_up))
@@ -549,29 +145,17 @@ async def test_an_account_that_is_used_up_is_not_asked_again(waits: list[float])
     ("body", "seconds"),
     [
         ([{"error": {"code": 429, "message": "Quota.", "details": [{}, {"retryDelay": "3s"}]}}], 3.0),
+        (
+            [{"error": {"code": 429, "message": f"{FREE_TIER} Please retry in 2.5s.", "status": "RESOURCE_EXHAUSTED"}}],
+            2.5,
+        ),
         ({"error": {"code": 429, "message": "Rate limit reached. Please try again in 1.5s."}}, 1.5),
         ({"error": {"code": 429, "message": "Please retry after 250ms"}}, 0.25),
     ],
-    ids=["Google", "OpenAI, Groq", "milliseconds"],
+    ids=["Google", "Google's free tier", "OpenAI, Groq", "milliseconds"],
 )
 async def test_a_wait_in_the_words_or_details_of_an_error_is_kept(
     body: Any, seconds: float, waits: list[float]
 ) -> None:
     await reply(Endpoint(httpx.Response(429, json=body), says("hi")))
     assert waits == [seconds]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Failed to parse fc related info to json format!",
-        "Model produced invalid sequence as part of ToolUse.",
-        "error parsing tool call: raw='{', err=unexpected end of JSON input",
-        "Parsing failed. The model generated output that could not be parsed.",
-    ],
-    ids=["SGLang", "Bedrock", "Ollama", "Groq"],
-)
-async def test_what_the_model_wrote_wrongly_may_be_right_the_next_time(words: str, waits: list[float]) -> None:
-    endpoint = Endpoint(error(400, words), calls_tool())
-    await collect(endpoint.chat().converse(FORCED))
-    assert endpoint.bodies[0] == endpoint.bodies[1]

@@ -62,7 +62,7 @@ async def test_a_refused_forced_choice_steps_down_to_required(refusal: str, stat
         "tool choice is not implemented",
     ],
 )
-@pytest.mark.parametrize("status", [404, 500, 501, 503])
+@pytest.mark.parametrize("status", [404, 500, 503])
 async def test_the_words_of_a_failing_server_teach_nothing(words: str, status: int, waits: list[float]) -> None:
     endpoint = Endpoint(error(status, words), error(status, words), says("{}"))
     learnt = Learnt()

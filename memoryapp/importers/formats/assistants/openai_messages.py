@@ -29,7 +29,7 @@ from memoryapp.importers.source import SourceFile
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 # A tuple, because a caller may send anything as a role, and not everything can be looked up in a set.
 TOOLS = ("tool", "function")
-_TIMES = ("timestamp", "created_at", "created", "ts", "time")
+_TIMES = ("timestamp", "created_at", "createdAt", "create_time", "created", "ts", "time")
 _PARTS = {
     **{"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]"},
     **{"file": "[file]", "input_file": "[file]"},
@@ -72,8 +72,9 @@ def recognises_line(value: object) -> bool:
 
 def _turn(item: object) -> object:
     """A message as OpenAI has them; any other value as it is."""
-    if not isinstance(item, Mapping) or "role" in item or not isinstance(speaker := item.get("from"), str):
+    if not isinstance(item, Mapping) or "role" in item or not {"from", "value"} <= item.keys():
         return item
+    speaker = str(item["from"])
     return {**item, "role": _SPEAKERS.get(speaker.lower(), speaker.lower()), "content": item.get("value")}
 
 
