@@ -39,8 +39,8 @@ FROM unnest(%(owners)s::bigint[]) AS listed (owner), unnest(%(months)s::date[]) 
 
 
 def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """Messages of each of the last twelve months, the oldest first, for each owner."""
-    today = timezone.now().date()
+    """Messages of each of the last twelve months of the reader's clock, the oldest first, for each owner."""
+    today = timezone.localdate()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
     zone = timezone.get_current_timezone_name()
     with connection.cursor() as cursor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.utils import timezone
@@ -39,8 +40,18 @@ def test_months_are_counted_only_where_they_are_asked_for(
 
 
 def test_a_message_belongs_to_the_month_of_the_readers_clock(anna: ChatUser) -> None:
-    first = timezone.now().replace(day=1, hour=0, minute=30, second=0, microsecond=0)
+    first = datetime(2027, 5, 1, 0, 30, tzinfo=UTC)
     Message.objects.filter(pk=message_of(anna, "At night.").pk).update(sent_at=first)
-    assert last_year([anna.pk])[anna.pk][-2:] == (0, 1)
-    with timezone.override("America/New_York"):
-        assert last_year([anna.pk])[anna.pk][-2:] == (1, 0)
+    with patch("django.utils.timezone.now", return_value=first + timedelta(days=9)):
+        assert last_year([anna.pk])[anna.pk][-2:] == (0, 1)
+        with timezone.override("America/New_York"):
+            assert last_year([anna.pk])[anna.pk][-2:] == (1, 0)
+
+
+def test_the_last_month_is_that_of_the_readers_clock(anna: ChatUser) -> None:
+    """In Tokyo the first of May begins in the evening of UTC's April, in New York it is still April in UTC's May."""
+    at = datetime(2027, 4, 30, 18, 30, tzinfo=UTC)
+    Message.objects.filter(pk=message_of(anna, "At night.").pk).update(sent_at=at)
+    for zone, now in (("Asia/Tokyo", at), ("America/New_York", at + timedelta(hours=8))):
+        with patch("django.utils.timezone.now", return_value=now), timezone.override(zone):
+            assert last_year([anna.pk])[anna.pk][-2:] == (0, 1), zone

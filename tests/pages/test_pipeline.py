@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -35,9 +35,15 @@ from memoryapp.work import ARCHIVE
 from tests.conftest import operator, record, signed_in, talk
 
 
-def stage(name: str, owner: ChatUser | None = None, **more: Any) -> PipelineStage:
-    found = stages(ChatUser.objects.all(), clients.profile(), now=timezone.now(), owner=owner, **more)
+def stage(name: str, owner: ChatUser | None = None, now: datetime | None = None, **more: Any) -> PipelineStage:
+    found = stages(ChatUser.objects.all(), clients.profile(), now=now or timezone.now(), owner=owner, **more)
     return next(each for each in found if each.name == name)
+
+
+def done_in_hour(name: str, moment: datetime) -> int:
+    """What the stage shows of the hour of ``moment``, also when the next hour has begun since."""
+    hour, now = (at.replace(minute=0, second=0, microsecond=0) for at in (moment, timezone.now()))
+    return stage(name, now=now).hours[-1 - round((now - hour) / timedelta(hours=1))]
 
 
 def section(page: str, name: str) -> str:
@@ -86,11 +92,13 @@ class TestStages:
         ImportBatch.objects.create(owner=anna, source="chat.json", format="jsonl", added=40)
         AgentCall.objects.create(owner=anna, agent="merger")
         AgentCall.objects.create(owner=anna, agent="archivist")
+        made = timezone.now()
         for name, count in (("import", 40), ("archive", 2), ("consolidate", 1), ("extract", 1)):
-            assert (stage(name).hours[-1], stage(name).done) == (count, count), name
+            assert (done_in_hour(name, made), stage(name).done) == (count, count), name
             assert len(stage(name).hours) == 24
-        AgentCall.objects.filter(agent="merger").update(at=timezone.now() - timedelta(hours=3))
-        assert stage("consolidate").hours[-4] == 1
+        earlier = made - timedelta(hours=3)
+        AgentCall.objects.filter(agent="merger").update(at=earlier)
+        assert done_in_hour("consolidate", earlier) == 1
         AgentCall.objects.filter(agent="merger").update(at=timezone.now() - timedelta(days=2))
         assert stage("consolidate").done == 0
 
@@ -103,13 +111,17 @@ class TestStages:
         arrival.put(anna, "bread.txt", "text/plain", b"Rye bread.")
         tasks.embed_pending()
         tasks.read_artifacts()
-        assert (stage("embed").hours[-1], stage("embed", boris).done) == (PassageVector.objects.count(), 0)
-        assert (stage("artifacts").hours[-1], stage("artifacts", boris).done) == (1, 0)
+        made = PassageVector.objects.latest("made_at").made_at
+        read = Artifact.objects.get().read_at
+        assert made
+        assert read
+        assert (done_in_hour("embed", made), stage("embed", boris).done) == (PassageVector.objects.count(), 0)
+        assert (done_in_hour("artifacts", read), stage("artifacts", boris).done) == (1, 0)
         page = as_viewer.get("/pipeline/").content.decode()
         assert "passages embedded by hour" in section(page, "embed")
         assert "files read by hour" in section(page, "artifacts")
-        PassageVector.objects.update(made_at=timezone.now() - timedelta(hours=2))
-        assert stage("embed").hours[-3] == PassageVector.objects.count()
+        PassageVector.objects.update(made_at=made - timedelta(hours=2))
+        assert done_in_hour("embed", made - timedelta(hours=2)) == PassageVector.objects.count()
         PassageVector.objects.update(made_at=None)
         assert stage("embed").done == 0
 

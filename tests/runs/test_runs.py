@@ -228,7 +228,7 @@ async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(
 
 async def test_a_run_nobody_began_waits_for_the_worker(memory: ChatUser) -> None:
     run = await start(memory)
-    assert await sync_to_async(lifecycle.unclaimed)() == []
+    assert await sync_to_async(lifecycle.unclaimed)(timedelta(seconds=PATIENCE)) == []
     await Run.objects.filter(pk=run.pk).aupdate(created_at=timezone.now() - timedelta(minutes=1))
     assert await sync_to_async(lifecycle.unclaimed)() == [run.pk]
 

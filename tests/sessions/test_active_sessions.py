@@ -159,9 +159,10 @@ async def test_the_current_talk_can_be_left_out(clients: Clients) -> None:
 async def test_filters_hold_for_the_current_talk(clients: Clients) -> None:
     anna = await memory_of_three()
     (first,) = await speak_now(anna, FACT)
-    _run, events = await asked(anna, clients, parameters={"author": "Anna", "since": f"{timezone.now():%Y-%m-%d}"})
+    since = f"{first.sent_at:%Y-%m-%d}"
+    _run, events = await asked(anna, clients, parameters={"author": "Anna", "since": since})
     assert ids(events) == [f"Session:{first.pk}"]
-    _run, events = await asked(anna, clients, parameters={"author": "bot", "since": f"{timezone.now():%Y-%m-%d}"})
+    _run, events = await asked(anna, clients, parameters={"author": "bot", "since": since})
     assert ids(events) == []
 
 

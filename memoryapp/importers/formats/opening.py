@@ -50,6 +50,9 @@ MOST_LINES = 100
 MOST_TEXT_LINES = 40
 MOST_LINE_BYTES = 10_000
 
+# Signs without width, and blanks between them.
+_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff \n\t"
+
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
 FileLayout = DatabaseLayout | LinesLayout | TextLayout
 
@@ -102,10 +105,12 @@ class ChatFile:
         return sorted(found, key=lambda chat: chat.last, reverse=True)
 
     def _wanted(self, items: Records) -> Records:
-        """Yields the items; a message outside of the chosen period is left out."""
+        """Yields the items; a message outside of the chosen period, or one without a visible sign, is left out."""
         for item in items:
             if isinstance(item, MessageRecord) and not self.hints.wants_time(item.sent_at):
                 yield LeftOut(item.line, str(reasons.OTHER_TIME), item.user)
+            elif isinstance(item, MessageRecord) and not item.text.strip().strip(_INVISIBLE):
+                yield LeftOut(item.line, str(reasons.EMPTY), item.user)
             else:
                 yield item
 
@@ -194,6 +199,7 @@ def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]
     try:
         whole = document.read(source)
     except UnreadableFile:
+        foreign.refuse(source.name, foreign.text(_beginning(source)))
         for format, layout in _other_layouts(source):
             if asked in (AUTO, format.name):
                 return format, layout.open(source, hints)
@@ -278,14 +284,13 @@ def _beginning(source: SourceFile) -> str:
     """Returns the first lines of a text; bytes that are not UTF-8 are replaced."""
     with source.opened() as file:
         first = islice(iter(lambda: file.readline(MOST_LINE_BYTES), b""), MOST_TEXT_LINES)
-        return "\n".join(line.decode("utf-8", "replace") for line in first)
+        return "".join(line.decode("utf-8", "replace") for line in first)
 
 
 def _refuse_other_text(source: SourceFile) -> None:
     """Raises UnreadableFile when the text is of a known other program, or is not JSON."""
     with source.opened() as file:
         beginning = file.read(20_000).decode("utf-8", "replace")
-    foreign.refuse(source.name, foreign.text(beginning))
     values = list(_first_values(source, 2))
     if len(values) == 2 and isinstance(values[0], dict):
         foreign.refuse_lines(source.name, values[0])
