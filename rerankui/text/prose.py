@@ -31,7 +31,7 @@ def says_more(summary: str, title: str) -> bool:
 
 
 def beyond(summary: str, title: str) -> str:
-    """What a summary says after its headline; all of it where the headline is cut, and nothing where it says no more."""
+    """What a summary says after its headline: all of it where the headline is cut, nothing where it says no more."""
     whole = summary.strip()
     if not says_more(whole, title):
         return ""
