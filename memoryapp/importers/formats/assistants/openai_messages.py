@@ -30,7 +30,10 @@ ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develope
 # A tuple, because a caller may send anything as a role, and not everything can be looked up in a set.
 TOOLS = ("tool", "function")
 _TIMES = ("timestamp", "created_at", "createdAt", "create_time", "created", "ts", "time")
-_PARTS = {"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]", "file": "[file]"}
+_PARTS = {
+    **{"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]"},
+    **{"file": "[file]", "input_file": "[file]"},
+}
 _TEXTS = ("text", "input_text", "output_text")
 # A message of such a list has a role and one of these; messages of our own format have an id and a text.
 _CONTENTS = ("content", "tool_calls", "function_call", "refusal")
@@ -178,7 +181,7 @@ def _record(item: object, key: str, index: int, line: str, clock: Clock) -> Mess
     if not isinstance(item, Mapping):
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     role = str(item.get("role") or "")
-    text = text_of(item.get("content")) or text_of(item.get("refusal"))
+    text = said(item)
     if role in TOOLS or (not text and role in ROLES):
         return None
     sent_at = clock.read(next((item[name] for name in _TIMES if item.get(name) is not None), None))
@@ -194,6 +197,11 @@ def _record(item: object, key: str, index: int, line: str, clock: Clock) -> Mess
         metadata={**({"model": item["model"]} if item.get("model") else {}), **clock.mark()},
         line=line,
     )
+
+
+def said(fields: Fields) -> str:
+    """Returns the words of a message: its content, or that an assistant refused, which has a field of its own."""
+    return text_of(fields.get("content")) or text_of(fields.get("refusal"))
 
 
 def text_of(content: object) -> str:
@@ -216,6 +224,8 @@ def _part(part: object) -> str:
         text = text.get("value")
     if kind in _TEXTS and isinstance(text, str):
         return text
+    if kind == "refusal":
+        return str(part.get("refusal") or "")
     return _PARTS.get(kind, "")
 
 
