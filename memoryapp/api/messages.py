@@ -51,7 +51,8 @@ async def add(request: HttpRequest, body: MessagesBody) -> JsonResponse:
 
 
 def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
-    spoken = [SentMessage(index, sent) for index, sent in enumerate(body.messages) if not _is_of_a_tool(sent)]
+    labelled = [_labelled(sent, body.session) for sent in body.messages]
+    spoken = [SentMessage(index, sent) for index, sent in enumerate(labelled) if not _is_of_a_tool(sent)]
     read = _read(body, _with_ids_and_times(spoken, _times_of(grant, body.user, spoken)))
     records = [item for item in read if isinstance(item, MessageRecord)]
     rejected = [item for item in read if isinstance(item, Rejected)]
@@ -89,12 +90,19 @@ class SentMessage:
     sent: Any
 
 
+def _labelled(sent: Any, session: str | None) -> Any:
+    """A message with the ``session`` of the whole call, unless it has one of its own."""
+    if not session or not isinstance(sent, Mapping) or sent.get("session") is not None:
+        return sent
+    return {**sent, "session": session}
+
+
 def _is_of_a_tool(sent: Any) -> bool:
     """Whether a message is the result of a tool, or calls tools without saying anything."""
     if not isinstance(sent, Mapping):
         return False
     has_calls = bool(sent.get("tool_calls") or sent.get("function_call"))
-    is_silent = not sent.get("text") and not openai_messages.text_of(sent.get("content"))
+    is_silent = not sent.get("text") and not openai_messages.said(sent)
     return sent.get("role") in openai_messages.TOOLS or (has_calls and is_silent)
 
 
@@ -116,9 +124,9 @@ def _with_ids_and_times(spoken: Sequence[SentMessage], times: Mapping[str, str])
 def _own_fields(sent: Any, times: Mapping[str, str], now: str) -> Any:
     if not isinstance(sent, Mapping):
         return sent
-    fields = {key: value for key, value in sent.items() if key not in ("content", "name")}
-    if fields.get("text") is None and "content" in sent:
-        fields["text"] = openai_messages.text_of(sent["content"]) or None
+    fields = {key: value for key, value in sent.items() if key not in ("content", "name", "refusal")}
+    if fields.get("text") is None:
+        fields["text"] = openai_messages.said(sent) or None
     if isinstance(sent.get("name"), str):
         fields.setdefault("author", sent["name"])
     role = sent.get("role")

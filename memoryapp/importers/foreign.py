@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -16,6 +17,8 @@ from memoryapp.importers.shapes import fields, items
 
 _LINES_LOOKED_AT = 20
 _PAGE_NAME = re.compile(r"(?:.*/)?messages\d*\.html")
+_PACKAGE_NAME = re.compile(r"(?:.*/)?messages/c?\d+/messages\.(?:json|csv)", re.IGNORECASE)
+_SLACK_NAMES = {"channels.json", "dms.json", "groups.json", "mpims.json"}
 
 Kind = str | Promise
 
@@ -40,7 +43,28 @@ ACTIVITY = gettext_lazy("an export of Copilot's activity")
 INSTRUCTIONS = gettext_lazy("a data set of instructions, which has no chats")
 CLAUDE_BESIDE = gettext_lazy("a part of Claude's export without chats (they are in conversations.json)")
 LINE = gettext_lazy("a chat of LINE")
-KAKAO = gettext_lazy("a chat of KakaoTalk")
+DISCORD_TEXT = gettext_lazy("a Discord export as text or CSV (export it again as JSON)")
+TELEGRAM_PAGE = gettext_lazy("a Telegram export as a web page (export it again as machine-readable JSON)")
+
+
+def _export_of(program: str) -> Promise:
+    """Returns the kind of a program whose name is the same in all languages."""
+    return format_lazy(gettext_lazy("an export of {program}"), program=program)
+
+
+VK = _export_of("VK")
+WECHAT = _export_of("WeChat")
+VIBER = _export_of("Viber")
+CLINE = _export_of("Cline")
+QWEN = _export_of("Qwen")
+OPENCODE = _export_of("OpenCode")
+CURSOR = _export_of("Cursor")
+LANGCHAIN = _export_of("LangChain")
+MCP_MEMORY = _export_of("MCP Memory")
+NEXTCHAT = _export_of("NextChat")
+IMESSAGE = _export_of("imessage-exporter")
+SMS_BACKUP = _export_of("SMS Backup & Restore")
+IRC = _export_of("IRC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +82,26 @@ def _shape(kind: Kind, path: str, keys: str) -> ForeignShape:
 
 # Paths and keys from the programs' own exporters, or from what others wrote to read them.
 _SHAPES = (
+    _shape(CLINE, "0", "ts type say"),
+    _shape(CLINE, "0", "ts type ask"),
     _shape(SLACK, "0", "type ts user text"),
+    _shape(SLACK, "0", "id team_id profile"),
+    _shape(SLACK, "0", "id creator members"),
     _shape(TAKEOUT, "0", "header title time"),
     _shape(TAKEOUT, "messages 0", "creator created_date"),
+    _shape(TAKEOUT, "conversations 0 events 0", "conversation_id sender_id timestamp"),
     _shape(META, "messages 0", "sender_name timestamp_ms"),
+    _shape(META, "messages 0", "senderName timestamp"),
     _shape(ZEP, "messages 0", "role_type content"),
     _shape(ZEP, "0", "role_type content"),
     _shape(ZEP, "facts 0", "uuid fact"),
     _shape(ZEP, "edges 0", "uuid fact"),
     _shape(ZEP, "0", "uuid fact"),
-    _shape(GEMINI, "", "sessionId projectHash messages"),
+    _shape(ZEP, "sessions 0", "session_id user_id"),
+    _shape(ZEP, "episodes 0", "uuid content source"),
+    _shape(QWEN, "message", "role parts"),
+    _shape(QWEN, "data 0 chat history", "messages currentId"),
+    _shape(GEMINI, "", "sessionId projectHash"),
     _shape(GEMINI, "0", "sessionId messageId message type"),
     _shape(GEMINI, "0", "role parts"),
     _shape(GEMINI, "history 0", "role parts"),
@@ -81,14 +115,30 @@ _SHAPES = (
     _shape(LIBRECHAT, "", "conversationId messages"),
     _shape(LIBRECHAT, "0", "messageId parentMessageId isCreatedByUser"),
     _shape(LOBECHAT, "", "exportType state"),
+    _shape(LOBECHAT, "", "data mode schemaHash"),
     _shape(GROK, "conversations 0", "conversation responses"),
     _shape(DEEPSEEK, "0 mapping * message", "fragments"),
     _shape(DEEPSEEK, "mapping * message", "fragments"),
+    _shape(DEEPSEEK, "0 mapping * message", "inserted_at"),
+    _shape(DEEPSEEK, "mapping * message", "inserted_at"),
     _shape(MATRIX, "", "room_name exported_by messages"),
-    _shape(MATRIX, "messages 0", "event_id sender origin_server_ts"),
+    *(_shape(MATRIX, path, "event_id sender origin_server_ts") for path in ("messages 0", "chunk 0", "0", "")),
+    *(_shape(SKYPE, path, "messageType body createdDateTime") for path in ("value 0", "messages 0", "0", "")),
+    *(_shape(VK, path, "peer_id from_id text") for path in ("response items 0", "items 0", "0")),
+    *(_shape(WECHAT, path, "type_name is_sender talker") for path in ("0", "")),
+    _shape(WECHAT, "messages 0", "localId createTime isSend"),
     _shape(DISCORD_PACKAGE, "0", "ID Timestamp Contents"),
     _shape(SILLY_TAVERN, "", "user_name character_name"),
     _shape(COPILOT, "", "requesterUsername requests"),
+    _shape(COPILOT, "v", "requests"),
+    _shape(COPILOT, "", "type data id timestamp parentId"),
+    _shape(CURSOR, "", "composerId conversation"),
+    _shape(OPENCODE, "messages 0", "info parts"),
+    _shape(LANGCHAIN, "0", "lc kwargs"),
+    _shape(LANGCHAIN, "0 data", "content additional_kwargs"),
+    _shape(MCP_MEMORY, "", "entityType observations"),
+    _shape(MCP_MEMORY, "entities 0", "entityType observations"),
+    _shape(NEXTCHAT, "chat-next-web-store", "sessions"),
     _shape(SLACK, "0", "type ts text"),
     _shape(GEMINI, "contents 0", "role parts"),
     _shape(CHARACTER, "histories 0", "msgs"),
@@ -119,8 +169,7 @@ def document(value: object) -> Kind:
 def _fits(value: object, path: Sequence[str], keys: frozenset[str]) -> bool:
     """Whether a value at the path has the keys; ``0`` is one of the first items of a list, ``*`` any of an object."""
     if not path:
-        # A message with an id and a text is in our own format; those of other programs lack one of them.
-        return keys <= fields(value).keys() and not {"id", "text"} <= fields(value).keys()
+        return keys <= fields(value).keys() and not _is_ours(fields(value))
     here, rest = path[0], path[1:]
     if here == "0":
         return any(_fits(item, rest, keys) for item in items(value)[:_LINES_LOOKED_AT])
@@ -129,26 +178,56 @@ def _fits(value: object, path: Sequence[str], keys: frozenset[str]) -> bool:
     return here in fields(value) and _fits(fields(value)[here], rest, keys)
 
 
+def _is_ours(value: Mapping[str, Any]) -> bool:
+    """Whether a message has what our own format needs; those of other programs lack a part of it."""
+    return {"id", "text"} <= value.keys() and not {"role", "ts"}.isdisjoint(value.keys())
+
+
+# How the first line of a text begins, or the head of a table; as the programs or their exporters write it.
+_BEGINNINGS: tuple[tuple[str, Kind], ...] = (
+    ("[LINE]", LINE),
+    ("Conversation,Time,Author,Message", ACTIVITY),
+    ("AuthorID,Author,Date,Content", DISCORD_TEXT),
+    ("ID,Timestamp,Contents,Attachments", DISCORD_PACKAGE),
+    ("MsgSvrID,type_name,is_sender", WECHAT),
+    ("--- Log opened ", IRC),
+)
+# Lines by which a text is known; those of WhatsApp have another order.
+_LINES = (
+    (re.compile(r"^=+\nGuild: .*\nChannel: ", re.MULTILINE), DISCORD_TEXT),
+    (re.compile(r"^(?:[^\W\d]{1,4} ?)?\d{1,2}:\d\d\t[^\t\n]{1,60}\t", re.MULTILINE), LINE),
+    (re.compile(r"^\d\d/\d\d/\d{4},\d\d:\d\d:\d\d,[^,\n]{1,60},", re.MULTILINE), VIBER),
+    (
+        re.compile(
+            r"^[A-Z][a-z]{2} \d\d, \d{4} {1,2}\d{1,2}:\d\d:\d\d [AP]M(?: \(Read by [^)\n]{1,80}\))?$", re.MULTILINE
+        ),
+        IMESSAGE,
+    ),
+)
+
+
 def text(beginning: str) -> Kind:
     """Returns the kind of a text that is not JSON, or empty."""
-    beginning = beginning.lstrip("\ufeff \r\n")[:200]
+    beginning = beginning.lstrip("\ufeff \r\n")[:2_000].replace("\r\n", "\n")
     if beginning.lower().startswith(("<!doctype html", "<html")):
-        return PAGE
-    # The first line names the program and the chat.
-    first = beginning.partition("\n")[0]
-    if first.startswith("[LINE]"):
-        return LINE
-    if first.replace('"', "").strip() == "Conversation,Time,Author,Message":
-        return ACTIVITY
-    return KAKAO if "카카오톡" in first or "KakaoTalk" in first else ""
+        return TELEGRAM_PAGE if "<title>Exported Data</title>" in beginning else PAGE
+    if beginning.startswith("<?xml") and "<smses" in beginning:
+        return SMS_BACKUP
+    first = beginning.partition("\n")[0].replace('"', "")
+    by_line = (kind for expression, kind in _LINES if expression.search(beginning))
+    return next((kind for start, kind in _BEGINNINGS if first.startswith(start)), "") or next(by_line, "")
 
 
 def archive(names: Sequence[str]) -> Kind:
     """Returns the kind of an archive with these files, or empty."""
     if any(name.startswith("Takeout/") for name in names):
         return TAKEOUT
-    if {"channels.json", "users.json"} <= set(names):
+    # An export that was unpacked and packed again has a folder around it.
+    top = {name.rpartition("/")[2] for name in names if name.count("/") < 2}
+    if "users.json" in top and _SLACK_NAMES & top:
         return SLACK
+    if any(_PACKAGE_NAME.fullmatch(name) for name in names):
+        return DISCORD_PACKAGE
     return PAGE if any(_PAGE_NAME.fullmatch(name) for name in names) else ""
 
 

@@ -238,7 +238,7 @@ def _members(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[
         return chosen
     foreign.refuse(str(path), foreign.archive(names))
     raise UnreadableFile(
-        _("%(path)s holds no chat: no JSON of a chat, no text of WhatsApp, no agent file, no JSON Lines.")
+        _("%(path)s holds no chat: no JSON of a chat, no text of WhatsApp or KakaoTalk, no agent file, no JSON Lines.")
         % {"path": path}
     )
 

@@ -75,6 +75,27 @@ def test_each_message_that_cannot_be_taken_is_named_and_the_others_are_kept(anna
     AddedAnswer.model_validate(answer)
 
 
+def test_what_an_assistant_refused_to_say_is_stored_as_its_words(anna: ChatUser, program: Program) -> None:
+    """``refusal`` in place of ``content``, or as one of its parts: ChatCompletionMessage and
+    ChatCompletionContentPartRefusal of https://platform.openai.com/docs/api-reference/chat/create."""
+    messages = [
+        {"role": "assistant", "content": None, "refusal": "I cannot help with that."},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "Nor with this."}]},
+        {"role": "user", "content": [{"type": "input_file", "file_id": "f1"}]},
+    ]
+    assert program.post("/v1/messages", {"user": "anna", "messages": messages}).json()["added"] == 3
+    kept = Message.objects.of(anna).order_by("pk").values_list("text", flat=True)
+    assert list(kept) == ["I cannot help with that.", "Nor with this.", "[file]"]
+
+
+def test_the_session_of_a_call_is_that_of_its_messages_without_one(anna: ChatUser, program: Program) -> None:
+    """``POST /v1/sessions/close`` takes ``session`` beside ``user``, so programs name it there in this call, too."""
+    messages = [message_body(1), message_body(2, session="of its own")]
+    assert program.post("/v1/messages", {"user": "anna", "session": "tuesday", "messages": messages}).status_code == 200
+    kept = Message.objects.of(anna).order_by("pk").values_list("session", flat=True)
+    assert list(kept) == ["tuesday", "of its own"]
+
+
 def test_messages_as_openai_has_them_are_stored_in_order_with_the_time_of_the_call(
     anna: ChatUser, program: Program
 ) -> None:

@@ -144,9 +144,17 @@ SOURCES = {
         ),
         whatsapp,
     ),
+    "kakaotalk": Source(
+        (
+            lambda n: f"2026. 1. 7. 13:{n:02}, 보라 : 안녕",
+            lambda n: f"2026. 1. 7. 13:{n:02}, 보라 : ",
+            lambda n: f"2026. 1. 7. 13:{n:02}: 정원님이 들어왔습니다.",
+        ),
+        whatsapp,
+    ),
 }
 # Records of a file beside the messages that are made: a first message, a head of the log, a line without a date.
-BESIDE = {"claude-code": 1, "codex": 1, "openai": 1, "open-webui": 1, "letta": 1, "whatsapp": 1}
+BESIDE = {"claude-code": 1, "codex": 1, "openai": 1, "open-webui": 1, "letta": 1, "whatsapp": 1, "kakaotalk": 1}
 PARTS = {
     name: st.lists(st.integers(0, len(source.kinds) - 1), min_size=1, max_size=12) for name, source in SOURCES.items()
 }
@@ -157,7 +165,7 @@ def made(folder: Path, name: str, kinds: Sequence[int]) -> tuple[Path, int]:
     source = SOURCES[name]
     values = [source.kinds[kind](number) for number, kind in enumerate((0, *kinds), start=1)]
     content = source.file(values)
-    path = folder / f"chat.{'txt' if name == 'whatsapp' else 'json'}"
+    path = folder / f"chat.{'txt' if name in ('whatsapp', 'kakaotalk') else 'json'}"
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return path, len(values) + BESIDE.get(name, 0)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memoryapp.importers import open_chat
+from memoryapp.importers import Rejected, open_chat
 from tests.support.chats import asked, claude, code_line, lines, sorted_out, written
 
 UNSUPPORTED = "```\nThis block is not supported on your current device yet.\n```"
@@ -77,6 +77,34 @@ class TestClaude:
         ]
         assert records[0].metadata["attachments"] == [{"name": "a.pdf", "content": "many words"}]
 
+    def test_a_block_of_an_unknown_kind_keeps_its_words_or_is_named(self, tmp_path: Path) -> None:
+        """The kinds of blocks grow with the program; words must not go with those that nobody knows yet."""
+        path = written(
+            tmp_path,
+            [
+                claude(
+                    asked(1, "assistant", "", content=[{"type": "recipe", "title": "Tea", "body": "Boil it"}]),
+                    asked(2, "assistant", "", content=[{"type": "hologram", "shape": {"x": 1}}]),
+                    asked(3, "assistant", "", content=[{"type": "thinking", "thinking": "SECRET"}]),
+                    asked(4, "human", "", content=[]),
+                )
+            ],
+        )
+        records, [rejected] = sorted_out(path)
+        assert [(each.role, each.text) for each in records] == [("assistant", "Tea\nBoil it")]
+        assert rejected.line == "[0].chat_messages[1]"
+        assert [item.reason for item in open_chat(path).records() if isinstance(item, Rejected)] == [
+            "there is nothing to read in content of the type 'hologram'",
+            "it is of a tool, reasoning or hidden",
+            "it is empty",
+        ]
+
+    def test_a_text_pasted_beside_words_is_kept_with_them(self, tmp_path: Path) -> None:
+        pasted = {"file_name": "", "file_type": "txt", "extracted_content": "a long recipe"}
+        [record], _rejected = sorted_out(written(tmp_path, [claude(asked(1, attachments=[pasted]))]))
+        assert record.text == "[file]\nhi"
+        assert record.metadata["attachments"] == [{"name": "", "content": "a long recipe"}]
+
     def test_of_versions_the_one_that_was_shown_is_read(self, tmp_path: Path) -> None:
         root = "00000000-0000-4000-8000-000000000000"
         conversation = claude(
@@ -112,7 +140,8 @@ class TestClaude:
     def test_the_zip_as_it_was_downloaded(self, tmp_path: Path) -> None:
         path = tmp_path / "data-2025-05-01-batch-0000.zip"
         with zipfile.ZipFile(path, "w") as archive:
-            for name, value in {"users": [], "projects": [], "conversations": [claude(asked())]}.items():
+            beside = {"users": [], "projects": [], "memories": [{"conversations_memory": "x", "account_uuid": "a"}]}
+            for name, value in {**beside, "conversations": [claude(asked())]}.items():
                 archive.writestr(f"{name}.json", json.dumps(value))
         assert open_chat(path).format == "claude"
         assert texts(path) == [("user", "hi")]
@@ -174,6 +203,68 @@ class TestClaudeCode:
             {**kept, "type": "attachment", "attachment": other},
         )
         assert texts(path) == [("user", "Boil it"), ("user", "And milk")]
+
+    def test_what_was_typed_stands_in_the_queue_alone(self, tmp_path: Path) -> None:
+        """Some versions write no line for it (anthropics/claude-code#30623, simonw/claude-code-transcripts#98)."""
+
+        def queued(operation: str, content: str = "", **fields: Any) -> dict[str, Any]:
+            known = {"type": "queue-operation", "operation": operation, "timestamp": "2025-05-01T10:02:00.000Z"}
+            return {**known, "sessionId": "s1", **({"content": content} if content else {}), **fields}
+
+        path = lines(
+            tmp_path,
+            code_line(1, "user", "Boil it"),
+            queued("enqueue", "And milk"),
+            queued("enqueue", "With sugar"),
+            queued("remove", "And milk", reason="absorbed_mid_turn"),
+            queued("enqueue", "<task-notification>SECRET</task-notification>"),
+            queued("enqueue", "Pour it away"),
+            queued("popAll", "Pour it away"),
+            queued("dequeue"),
+            code_line(2, "user", "With sugar"),
+        )
+        assert texts(path) == [("user", "Boil it"), ("user", "And milk"), ("user", "With sugar")]
+        ids = [record.external_id for record in sorted_out(path)[0]]
+        assert ids == [record.external_id for record in sorted_out(path)[0]]
+
+    def test_what_a_person_answered_to_a_tool_is_read(self, tmp_path: Path) -> None:
+        """Reasons of refusals, answers to questions, plans and words behind a command stand in calls and results.
+
+        The sentences are those of Open-ClaudeCode, src/utils/messages.ts.
+        """
+        asks = {"questions": [{"question": "Which pot?", "options": [{"label": "clay"}, {"label": "tin"}]}]}
+        refused = (
+            "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
+            "edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nUse tin"
+        )
+        answered = 'User has answered your questions: "Which pot?"="clay". You can now continue.'
+        command = "<command-message>brew</command-message>\n<command-name>/brew</command-name>"
+
+        def result(content: str) -> list[dict[str, Any]]:
+            return [{"type": "tool_result", "tool_use_id": "t", "content": content}]
+
+        path = lines(
+            tmp_path,
+            code_line(1, "user", f"{command}\n<command-args>green tea</command-args>"),
+            code_line(2, "user", f"{command}\n<command-args></command-args>"),
+            code_line(3, "assistant", [{"type": "tool_use", "id": "t", "name": "AskUserQuestion", "input": asks}]),
+            code_line(4, "user", result(answered), toolUseResult={"answers": {"Which pot?": "clay"}}),
+            code_line(5, "user", result(answered.replace("clay", "none of them"))),
+            code_line(
+                6, "assistant", [{"type": "tool_use", "id": "t", "name": "ExitPlanMode", "input": {"plan": "Boil"}}]
+            ),
+            code_line(7, "user", result(refused), toolUseResult="Error"),
+            code_line(8, "user", result("SECRET: the user said: nothing")),
+            code_line(9, "user", "<command-name>/model</command-name><command-args>SECRET</command-args>"),
+        )
+        assert texts(path) == [
+            ("user", "/brew green tea"),
+            ("assistant", "Which pot?\n- clay\n- tin"),
+            ("user", "clay"),
+            ("user", "none of them"),
+            ("assistant", "Boil"),
+            ("user", "Use tin"),
+        ]
 
     def test_a_log_whose_end_was_not_written_is_read_to_there(self, tmp_path: Path) -> None:
         path = lines(tmp_path, code_line(1, "user", "one"), '{"type": "user", "uu')
@@ -248,6 +339,19 @@ class TestCodex:
             ("Boiled.", "2025-06-01T10:00:00+00:00"),
         ]
         assert records[0].metadata == {"time_source": "neighbour"}
+
+    def test_a_document_of_the_first_versions(self, tmp_path: Path) -> None:
+        """One document with the session and its items: openai/codex, codex-cli/src/utils/storage/save-rollout.ts."""
+        session = {"id": "s0", "timestamp": "2025-04-20T10:00:00.000Z", "instructions": "SECRET"}
+        old = [codex("user", "Boil it"), {"type": "reasoning"}, codex("assistant", "Boiled.", "output_text"), 7]
+        path = written(tmp_path, {"session": session, "items": old}, "rollout-2025-04-20-s0.json")
+        records, [rejected] = sorted_out(path)
+        assert [(each.role, each.text, each.session) for each in records] == [
+            ("user", "Boil it", "codex:s0"),
+            ("assistant", "Boiled.", "codex:s0"),
+        ]
+        assert rejected.line == "items[3]"
+        assert len(list(open_chat(path).records())) == 1 + len(old)
 
     def test_a_log_without_its_beginning_says_so(self, tmp_path: Path) -> None:
         records, [rejected] = sorted_out(lines(tmp_path, now(codex("user", "Boil it"))))

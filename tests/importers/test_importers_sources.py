@@ -20,7 +20,7 @@ from django.conf import settings
 from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, document, open_chat, source
 from memoryapp.importers.document import mended
 from memoryapp.importers.formats.memories.jsonl import conversation
-from tests.support.chats import chat_line, chatgpt, lines, node, sent, sorted_out, telegram, written
+from tests.support.chats import chat_line, chatgpt, code_line, lines, node, sent, sorted_out, telegram, written
 
 
 def zipped(path: Path, **members: str | bytes) -> Path:
@@ -51,6 +51,10 @@ class TestPacked:
             archive.writestr("two/result.json", second)
         assert [record.external_id for record in sorted_out(path)[0]] == ["telegram:7:1", "telegram:8:2"]
 
+    def test_a_text_that_a_person_named_is_read_from_an_archive(self, tmp_path: Path) -> None:
+        path = zipped(tmp_path / "a.zip", chat_TXT="13.05.2024, 14:30 - Anna: hi\n", **{"photo.jpg": "x"})
+        assert [record.text for record in sorted_out(path, me="Anna")[0]] == ["hi"]
+
     def test_an_archive_of_two_programs_is_refused(self, tmp_path: Path) -> None:
         members = {
             "result_JSON": json.dumps(telegram(sent())),
@@ -58,6 +62,27 @@ class TestPacked:
         }
         with pytest.raises(UnreadableFile, match="several programs"):
             open_chat(zipped(tmp_path / "both.zip", **members))
+
+
+class TestAmongOthers:
+    def test_a_file_without_a_chat_among_others_is_one_rejection(self, tmp_path: Path) -> None:
+        """A folder of sessions has empty logs, and logs with notes alone, beside the others."""
+        folder = tmp_path / "projects"
+        folder.mkdir()
+        (folder / "a.jsonl").write_text("")
+        (folder / "b.jsonl").write_text('{"display": "hi", "project": "/tea"}\n')
+        (folder / "c.jsonl").write_text(json.dumps(code_line(1, "user", "Boil it")))
+        (folder / "d.jsonl").write_text('{"type": "ai-title", "aiTitle": "Tea", "sessionId": "s1"}\n')
+        found = list(open_chat(folder).records())
+        assert [getattr(item, "text", "") for item in found] == ["", "", "Boil it", ""]
+        assert [str(item.line) for item in found if isinstance(item, Rejected)] == ["a.jsonl", "b.jsonl", "1"]
+        with pytest.raises(UnreadableFile, match="is empty"):
+            open_chat(folder / "a.jsonl")
+
+    def test_a_file_of_a_known_other_program_among_others_is_refused(self, tmp_path: Path) -> None:
+        slack = json.dumps([{"type": "message", "user": "U1", "text": "hi", "ts": "1512085950.000216"}])
+        with pytest.raises(UnreadableFile, match="is a Slack export"):
+            open_chat(zipped(tmp_path / "a.zip", one_JSON=json.dumps({"messages": [chat_line()]}), two_JSON=slack))
 
 
 class TestCutOff:
@@ -138,7 +163,6 @@ OTHERS: list[tuple[Any, str]] = [
     ("<!DOCTYPE html><html></html>", "a web page"),
     ([{"subtype": "bot_message", "type": "message", "text": "hi", "ts": "1512085950.000216"}], "a Slack export"),
     ("[LINE] Chat history with Boris\nSaved on: 25/7/2024 15:30\n", "a chat of LINE"),
-    ("KakaoTalk Chats with Boris\nDate Saved : 2024-07-25 15:24:10\n", "a chat of KakaoTalk"),
     ("Conversation,Time,Author,Message\nTea,2024-07-25T15:24:10,Human,hi\n", "an export of Copilot's activity"),
     ({"contents": [{"role": "user", "parts": [{"text": "q"}]}]}, "a chat of Gemini CLI"),
     ({"histories": [{"msgs": [{"txt": "hi"}]}]}, "an export of Character.AI"),
@@ -187,6 +211,57 @@ OTHERS: list[tuple[Any, str]] = [
     ('{"user_name": "A", "character_name": "B"}\n{"name": "A", "is_user": true, "mes": "hi"}', "a SillyTavern chat"),
     # The file messages.json of a channel in the package that Discord itself sends.
     ([{"ID": 1, "Timestamp": "2025-01-01 10:00:00", "Contents": "hi", "Attachments": ""}], "a data package of Discord"),
+    ("ID,Timestamp,Contents,Attachments\n1,2025-01-01 10:00:00.000000+00:00,hi,\n", "a data package of Discord"),
+    # Tyrrrz/DiscordChatExporter, PlainTextMessageWriter.cs and CsvMessageWriter.cs; their heads look like WhatsApp's.
+    (
+        "=====\nGuild: Tea\nChannel: Pots / general\n=====\n\n[13/03/2025 10:00] anna\nhi\n",
+        r"a Discord export as text or CSV \(export it again as JSON\)",
+    ),
+    ('AuthorID,Author,Date,Content,Attachments,Reactions\n"9","anna","2025-03-01","hi","",""\n', "a Discord export as"),
+    ("<!DOCTYPE html>\n<html><head><title>Exported Data</title></head></html>", "a Telegram export as a web page"),
+    # LINE's lists without a head; those of computers are not told apart from other texts.
+    ("2025/03/01(Sat)\n10:00\tAnna\thi\n10:01\tBoris\tyes\n", "a chat of LINE"),
+    ("01/03/2025,10:00:00,Anna,+491,hi\n", "an export of Viber"),
+    # ReagentX/imessage-exporter, exporters/txt.rs.
+    ("Mar 01, 2025 10:00:00 AM (Read by you after 1 minute)\nMe\nhi\n", "an export of imessage-exporter"),
+    ('<?xml version="1.0"?>\n<smses count="1"><sms date="1" body="hi" /></smses>', "an export of SMS Backup & Restore"),
+    ("--- Log opened Sat Mar 01 10:00:00 2025\n10:00 < anna> hi\n", "an export of IRC"),
+    # Facebook's download of encrypted chats names its fields in another way than that of the others.
+    (
+        {
+            "participants": ["Anna"],
+            "messages": [{"isUnsent": False, "senderName": "Anna", "text": "hi", "timestamp": 1}],
+        },
+        "a Facebook or Instagram export",
+    ),
+    ({"conversations": [{"events": [{"conversation_id": {}, "sender_id": {}, "timestamp": "1"}]}]}, "a Google Takeout"),
+    ([{"id": "U1", "team_id": "T", "name": "anna", "profile": {}}], "a Slack export"),
+    # QwenLM/qwen-code, chatRecordingService.ts: lines like those of Claude Code, with the words of Gemini.
+    (
+        '{"uuid": "1", "sessionId": "s", "timestamp": "x", "type": "user", "message": {"role": "user", "parts": []}}\n'
+        "{}\n",
+        "an export of Qwen",
+    ),
+    ('{"sessionId": "s", "projectHash": "h", "kind": "main"}\n{"id": "1", "type": "user"}\n', "a chat of Gemini CLI"),
+    # An older export of DeepSeek has the words in content, as no export of ChatGPT has.
+    (
+        [{"id": "1", "mapping": {"1": {"message": {"model": "m", "content": "hi", "inserted_at": "x"}}}}],
+        "a DeepSeek export",
+    ),
+    # cline/cline, ui_messages.json; its api_conversation_history.json is a list of OpenAI messages.
+    ([{"ts": 1741000000000, "type": "say", "say": "text", "text": "hi"}], "an export of Cline"),
+    # modelcontextprotocol/servers, src/memory: from and to are no speakers.
+    (
+        '{"type": "entity", "name": "Anna", "entityType": "person", "observations": ["tea"]}\n'
+        '{"type": "relation", "from": "Anna", "to": "Boris", "relationType": "knows"}\n',
+        "an export of MCP Memory",
+    ),
+    ([{"type": "m.room.message", "event_id": "$1", "sender": "@a:b", "origin_server_ts": 1}], "a Matrix export"),
+    ({"value": [{"id": "1", "messageType": "message", "createdDateTime": "x", "body": {}}]}, "a Skype or Teams export"),
+    ([{"id": 1, "date": 1, "peer_id": 2, "from_id": 2, "text": "hi"}], "an export of VK"),
+    ([{"id": 1, "type_name": "x", "is_sender": 0, "talker": "w", "msg": "hi"}], "an export of WeChat"),
+    ([{"type": "human", "data": {"content": "hi", "additional_kwargs": {}}}], "an export of LangChain"),
+    ({"info": {"id": "s"}, "messages": [{"info": {"role": "user"}, "parts": []}]}, "an export of OpenCode"),
 ]
 
 
@@ -201,16 +276,38 @@ class TestOthers:
         [
             ({"channels_JSON": "[]", "users_JSON": "[]"}, "Slack"),
             ({"Takeout/Chat/messages_JSON": "{}"}, "Takeout"),
+            ({"Tea/dms_JSON": "[]", "Tea/users_JSON": "[]"}, "Slack"),
         ],
     )
     def test_an_archive_of_another_program_is_named(self, tmp_path: Path, members: dict[str, str], name: str) -> None:
         with pytest.raises(UnreadableFile, match=rf"is a .*{name} export"):
             open_chat(zipped(tmp_path / "a.zip", **members))
 
+    def test_the_package_that_discord_sends_is_named_whatever_else_it_holds(self, tmp_path: Path) -> None:
+        path = zipped(tmp_path / "a.zip", **{"account/user_JSON": "{}", "Messages/c1/messages_JSON": "[]"})
+        with pytest.raises(UnreadableFile, match="is a data package of Discord"):
+            open_chat(path)
+
+    def test_a_relation_between_names_is_no_message(self, tmp_path: Path) -> None:
+        path = lines(tmp_path, {"type": "relation", "from": "Anna", "to": "Boris"}, {"from": "Anna", "to": "Clara"})
+        with pytest.raises(UnreadableFile, match="first line holds type, from, to"):
+            open_chat(path)
+
     def test_json_lines_of_another_kind_are_recognised_by_their_fields(self, tmp_path: Path) -> None:
         path = lines(tmp_path, {"prompt": "a", "completion": "b"}, {"prompt": "c", "completion": "d"})
         with pytest.raises(UnreadableFile, match="first line holds prompt, completion.*message id, role, ts and text"):
             open_chat(path)
+
+
+class TestEmpty:
+    @pytest.mark.parametrize("text", ["", "  ", "\u200e", "\u200b \ufeff"])
+    def test_a_message_without_a_visible_sign_is_left_out_and_counted(self, tmp_path: Path, text: str) -> None:
+        found = list(open_chat(lines(tmp_path, chat_line(text=text), chat_line(id="m2"))).records())
+        assert [getattr(item, "reason", "") for item in found] == ["it is empty", ""]
+
+    def test_a_message_with_a_file_and_no_words_is_its_file(self, tmp_path: Path) -> None:
+        records, _rejected = sorted_out(lines(tmp_path, chat_line(text="", attachments=[{"name": "a.pdf"}])))
+        assert [record.text for record in records] == ["[file: a.pdf]"]
 
 
 class TestTimes:

@@ -73,6 +73,14 @@ class TestPhones:
             "[media]",
         ]
 
+    @pytest.mark.parametrize(
+        "mark", ["This message was edited", "Diese Nachricht wurde bearbeitet.", "تم تعديل هذه الرسالة"]
+    )
+    def test_an_android_phone_marks_what_was_edited_without_a_sign(self, tmp_path: Path, mark: str) -> None:
+        """The mark stands behind the words, in the language of the phone (whatsapp-chat-analyzer's list of them)."""
+        lines = f"25/07/24, 09:05 - Anna: seven <pots> <{mark}>\n25/07/24, 09:06 - Anna: a <b> <c d>"
+        assert [text for _at, _role, text in read(tmp_path, lines)] == ["seven <pots>", "a <b> <c d>"]
+
     def test_times_are_of_the_zone_that_is_given_and_ids_are_not(self, tmp_path: Path) -> None:
         text = "[25.07.24, 09:05:12] Anna: summer\n[25.01.25, 09:05:12] Anna: winter"
         berlin, _rejected = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna", zone=ZoneInfo("Europe/Berlin"))
@@ -80,6 +88,30 @@ class TestPhones:
         assert [record.sent_at.hour for record in berlin] == [7, 8]
         assert [record.sent_at.hour for record in utc] == [9, 9]
         assert [record.external_id for record in berlin] == [record.external_id for record in utc]
+
+    def test_a_file_behind_the_words_that_were_sent_with_it_is_named(self, tmp_path: Path) -> None:
+        """An iPhone writes both in one line, and before a document its title and pages."""
+        lines = (
+            f"[25.07.24, 09:06:00] Anna: Look {LRM}<attached: 00000013-PHOTO-2024-07-25.jpg>",
+            f"[25.07.24, 09:07:00] Anna: plan.pdf • {LRM}2 pages {LRM}<angehängt: 00000014-plan.pdf>",
+        )
+        assert [text for _at, _role, text in read(tmp_path, "\n".join(lines))] == [
+            "[file: 00000013-PHOTO-2024-07-25.jpg]\nLook",
+            f"[file: 00000014-plan.pdf]\nplan.pdf • {LRM}2 pages",
+        ]
+
+    def test_files_of_old_iphones_and_names_with_spaces(self, tmp_path: Path) -> None:
+        """``3.jpg <attached>`` is an iPhone's mark of 2016 (thevelop.nl, "WhatsBook")."""
+        lines = (
+            "28-09-16 11:20:19: Anna: 3.jpg <attached>",
+            f"28-09-16 11:21:19: Anna: {LRM}plan of May.pdf (file attached)",
+            "28-09-16 11:22:19: Anna: plan of May.pdf (the second)",
+        )
+        assert [text for _at, _role, text in read(tmp_path, "\n".join(lines))] == [
+            "[file: 3.jpg]",
+            "[file: plan of May.pdf]",
+            "plan of May.pdf (the second)",
+        ]
 
     def test_edited_messages_are_marked(self, tmp_path: Path) -> None:
         records, _rejected = sorted_out(written(tmp_path, IOS, "chat.txt"), me="Anna")
@@ -101,7 +133,6 @@ class TestPhones:
             ("13-05-2024 14:30 - Anna: ja", "2024-05-13 14:30:00"),
             (f"{LRM}[5/13/24, 2:30:05 PM] Anna: yes", "2024-05-13 14:30:05"),
             ("5/13/24, 12:05 AM - Anna: yes", "2024-05-13 00:05:00"),
-            ("2024년 5월 13일 오후 2:30, Anna : 네: 좋아", "2024-05-13 14:30:00"),
             ("13 de may. de 2016 14:30 - Anna: sí", "2016-05-13 14:30:00"),
             ("13 mai 2016 à 14:30 - Anna: oui", "2016-05-13 14:30:00"),
             ("[13. Mai 2024, 14:30:05] Anna: ja", "2024-05-13 14:30:05"),
@@ -221,6 +252,14 @@ class TestHalvesOfTheDay:
             ("14.9.2023 u 15:24 - Iva: x", "15:24"),
             ("[14.09.23, 3:24:10 nachm.] Uwe: x", "15:24"),
             ("9/14/23, 3:24:10 PM: Sam: x", "15:24"),
+            ("14/9/2023، 12:05 صباحًا - سامي: x", "00:05"),
+            ("14/9/2023، 12:05 مساءً - سامي: x", "12:05"),
+            ("14/9/23, பிற்பகல் 9:05 - ராஜ்: x", "21:05"),
+            ("14/9/23, 9:05 വൈകുന്നേരം - രാജ്: x", "21:05"),
+            ("14/9/23، 12:05 شام - علی: x", "12:05"),
+            ("14/9/23, রাত 11:05 - রাজ: x", "23:05"),
+            ("2023年9月14日 半夜1:05 - 小林: x", "01:05"),
+            ("14/9/23, 12:05 de la mañana - Ana: x", "00:05"),
         ],
     )
     def test_every_language_and_place(self, tmp_path: Path, line: str, time: str) -> None:

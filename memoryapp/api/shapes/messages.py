@@ -8,18 +8,21 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from memoryapp.api.shapes.errors import ErrorAnswer, Fault
 from memoryapp.api.shapes.fields import EXAMPLE_MESSAGE, MESSAGE_OR_REJECTED, LeftOutMessages, Name
+from memoryapp.importers.record import LONGEST
 
 MOST_A_CALL = 1_000
 
 
 class MessagesBody(BaseModel):
-    """Up to 1,000 messages of one chat user. Further fields of the body are stored with the first message."""
+    """Up to 1,000 messages of one chat user; ``session`` is the label of those that have none of their own. Further
+    fields of the body are stored with the first message."""
 
     model_config = ConfigDict(
         extra="allow", json_schema_extra={"example": {"user": "anna", "messages": [EXAMPLE_MESSAGE]}}
     )
 
     user: Name
+    session: Annotated[str | None, Field(max_length=LONGEST["session"])] = None
     messages: Annotated[
         list[Annotated[Any, WithJsonSchema(MESSAGE_OR_REJECTED)]], Field(json_schema_extra={"maxItems": MOST_A_CALL})
     ]

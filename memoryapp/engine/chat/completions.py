@@ -77,10 +77,16 @@ def usage_of(completion: Mapping[str, Any] | None) -> Usage:
     )
 
 
+def unwrapped(document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The completion in a document, if a gateway put it into an envelope of its own (``data``, ``result``)."""
+    inner = [value for value in (document or {}).values() if isinstance(value, dict) and "choices" in value]
+    return inner[0] if document and "choices" not in document and inner else document
+
+
 def parse_reply(completion: Mapping[str, Any]) -> Reply:
     """The first choice; an empty reply when there is none."""
     choice = _choice(completion)
-    message = _mapping(choice.get("message"))
+    message = _mapping(choice.get("message") or choice.get("delta"))
     given = list(_given_calls(message))
     calls = _tool_calls(given)
     reasoning, text = without_reasoning(content_of(message.get("content")))
@@ -168,13 +174,26 @@ def _tool_calls(given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _given_calls(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The calls of a message as they came: in OpenAI's list, as its older single call, or as Anthropic's parts."""
-    for key in ("tool_calls", "content"):
-        values = message.get(key)
-        for value in values if isinstance(values, list) else ():
-            if isinstance(value, dict) and (key == "tool_calls" or value.get("type") == "tool_use"):
-                yield _tool_call(value)
+    yield from map(_tool_call, calls_in(message.get("tool_calls")))
+    content = message.get("content")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "tool_use":
+            yield _tool_call(part)
     if not message.get("tool_calls") and isinstance(message.get("function_call"), dict):
         yield _tool_call({"function": message["function_call"]})
+
+
+def calls_in(value: Any) -> list[dict[str, Any]]:
+    """The calls in a field ``tool_calls``: a list; or an object that is one call, or has calls by their numbers; or
+    either of them as JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    if isinstance(value, dict):
+        value = [value] if value.keys() & {"function", "name"} else list(value.values())
+    return [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
 
 
 def _tool_call(call: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ _FAILED_GENERATION = re.compile(
     r"failed_generation|failed to (?:call a function|generate (?:json|a? ?(?:valid )?(?:tool|function))"
     r"|parse (?:tool|function|fc)\b)|(?:error|failed) (?:while )?parsing (?:tool|function)"
     r"|output that could not be parsed"
-    r"|malformed[_ ]function[_ ]call|model did not call a tool|attempted to call tool"
+    r"|malformed[_ ]function[_ ]call|unexpected_tool_call|model did not call a tool|attempted to call tool"
     r"|produced (?:an )?invalid (?:sequence|tool|function)"
     # gpt-oss behind vLLM.
     r"|unexpected tokens? (?:remaining in|\d{1,7} while expecting)|harmonyerror",

@@ -37,6 +37,7 @@ from memoryapp.importers.record import (
     Distilled,
     LeftOut,
     MessageRecord,
+    NoChat,
     Rejected,
     UnknownSpeaker,
     UnreadableFile,
@@ -49,6 +50,9 @@ MOST_LINES = 100
 # How many lines of a text are examined, and how many bytes of each.
 MOST_TEXT_LINES = 40
 MOST_LINE_BYTES = 10_000
+
+# Signs without width, and blanks between them.
+_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff \n\t"
 
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
 FileLayout = DatabaseLayout | LinesLayout | TextLayout
@@ -83,9 +87,11 @@ class ChatFile:
     def distilled(self) -> Iterator[Distilled | Rejected]:
         """Yields what the program that wrote the file had made of the messages."""
         self.meter.patience.begin()
+        hints = self.hints
         for reader in self.readers:
             if reader.distilled:
-                yield from self.meter.patience.for_each(reader.distilled(self._own_times()))
+                clock = Clock(hints.start, hints.any_dates, hints.advises, zone=hints.zone)
+                yield from self.meter.patience.for_each(reader.distilled(clock))
 
     def users(self) -> set[str]:
         """Returns the users that the file names, and perhaps some whose messages will be rejected.
@@ -102,10 +108,12 @@ class ChatFile:
         return sorted(found, key=lambda chat: chat.last, reverse=True)
 
     def _wanted(self, items: Records) -> Records:
-        """Yields the items; a message outside of the chosen period is left out."""
+        """Yields the items; a message outside of the chosen period, or one without a visible sign, is left out."""
         for item in items:
             if isinstance(item, MessageRecord) and not self.hints.wants_time(item.sent_at):
                 yield LeftOut(item.line, str(reasons.OTHER_TIME), item.user)
+            elif isinstance(item, MessageRecord) and not item.text.strip().strip(_INVISIBLE):
+                yield LeftOut(item.line, str(reasons.EMPTY), item.user)
             else:
                 yield item
 
@@ -158,21 +166,41 @@ def open_chat(
 def _open_all(parts: Sequence[SourceFile], format: str, hints: Hints) -> list[tuple[Format, Reader]]:
     """Returns the format and reader of each part. Raises UnknownSpeaker with the speakers of all parts.
 
-    A person who was named need not speak in every one of them.
+    A person who was named need not speak in every one of them. A part that holds no chat is one rejection.
     """
     opened: list[tuple[Format, Reader] | None] = []
     asking: list[UnknownSpeaker] = []
+    strange: dict[int, NoChat] = {}
     for part in parts:
         try:
             opened.append(_open(part, format, hints))
+        except NoChat as error:
+            strange[len(opened)] = error
+            opened.append(None)
         except UnknownSpeaker as error:
             opened.append(None)
             asking.append(error)
+    if len(strange) == len(parts):
+        raise strange[0]
     if asking and not (hints.me and any(opened)):
         speakers = [name for names in zip_longest(*(each.speakers for each in asking)) for name in names if name]
         raise UnknownSpeaker(asking[0].sentence, list(dict.fromkeys(speakers)))
     silent = replace(hints, me=NOBODY)
-    return [found or _open(part, format, silent) for part, found in zip(parts, opened, strict=True)]
+    chats = {
+        number: found or _open(parts[number], format, silent)
+        for number, found in enumerate(opened)
+        if number not in strange
+    }
+    named = next(iter(chats.values()))[0]
+    return [
+        (named, _rejecting(parts[number], strange[number])) if number in strange else chats[number]
+        for number in range(len(parts))
+    ]
+
+
+def _rejecting(part: SourceFile, error: NoChat) -> Reader:
+    rejected = Rejected(part.member or part.path.name, str(error))
+    return Reader(lambda _clock: iter([rejected]))
 
 
 def _check_chosen(chat: ChatFile) -> None:
@@ -194,6 +222,7 @@ def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]
     try:
         whole = document.read(source)
     except UnreadableFile:
+        foreign.refuse(source.name, foreign.text(_beginning(source)))
         for format, layout in _other_layouts(source):
             if asked in (AUTO, format.name):
                 return format, layout.open(source, hints)
@@ -278,14 +307,13 @@ def _beginning(source: SourceFile) -> str:
     """Returns the first lines of a text; bytes that are not UTF-8 are replaced."""
     with source.opened() as file:
         first = islice(iter(lambda: file.readline(MOST_LINE_BYTES), b""), MOST_TEXT_LINES)
-        return "\n".join(line.decode("utf-8", "replace") for line in first)
+        return "".join(line.decode("utf-8", "replace") for line in first)
 
 
 def _refuse_other_text(source: SourceFile) -> None:
     """Raises UnreadableFile when the text is of a known other program, or is not JSON."""
     with source.opened() as file:
         beginning = file.read(20_000).decode("utf-8", "replace")
-    foreign.refuse(source.name, foreign.text(beginning))
     values = list(_first_values(source, 2))
     if len(values) == 2 and isinstance(values[0], dict):
         foreign.refuse_lines(source.name, values[0])
@@ -293,8 +321,8 @@ def _refuse_other_text(source: SourceFile) -> None:
         raise _unknown(source.name)
 
 
-def _unknown(name: str) -> UnreadableFile:
-    return UnreadableFile(
+def _unknown(name: str) -> NoChat:
+    return NoChat(
         _("%(path)s is in none of the formats that can be read: %(formats)s.")
         % {"path": name, "formats": ", ".join(format.label for format in FORMATS.values())}
     )

@@ -41,8 +41,8 @@ ACTOR = "import_chat"
 class Command(BaseCommand):
     help = (
         "Imports a chat: JSON Lines, Telegram Desktop's result.json, conversations.json of ChatGPT or Claude, the text "
-        "of WhatsApp, Discord (DiscordChatExporter), Open WebUI, Letta, mem0, logs of Claude Code and Codex, lists of "
-        "OpenAI messages, laplaced's database (a file, a folder, zip or gzip)."
+        "of WhatsApp or KakaoTalk, Discord (DiscordChatExporter), Open WebUI, Letta, mem0, logs of Claude Code and "
+        "Codex, lists of OpenAI messages, laplaced's database (a file, a folder, zip or gzip)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             type=_zone,
             default="UTC",
             metavar="NAME",
-            help="where the phone was whose WhatsApp chat it is, such as Europe/Berlin; UTC where not given",
+            help="where the phone was whose WhatsApp or KakaoTalk chat it is, such as Europe/Berlin; else UTC",
         )
         parser.add_argument(
             "--dates",

@@ -48,6 +48,27 @@ def test_a_common_word_of_a_question_about_something_else_is_no_answer() -> None
     assert choose(judge("Which paint did we choose for the railing at work?", topics)) == []
 
 
+def of_small_memory(best: float, next_best: float) -> list[JudgedTopic]:
+    """The one talk about a dog, and eleven about nothing that is asked."""
+    rest = [JudgedTopic(f"Topic:{n}", next_best, ("Anna",), (f"nice weather {n}", "yes")) for n in range(2, 13)]
+    return [JudgedTopic("Topic:1", best, ("Anna",), ("My dog is terrified of fireworks.", "Poor thing.")), *rest]
+
+
+@pytest.mark.parametrize(("next_best", "chosen"), [(0.25, ["Topic:1"]), (0.55, [])])
+def test_a_topic_far_before_the_next_answers_a_question_of_two_words(next_best: float, chosen: list[str]) -> None:
+    """Among twenty passages no score can be as high as among hundreds: ten of twenty such questions found nothing,
+    though the right topic was the first."""
+    judged = judge("What is the dog afraid of?", of_small_memory(0.6, next_best))
+    assert [found.topic.id for found in choose(judged)] == chosen
+
+
+@pytest.mark.parametrize(("question", "count"), [("What is the dog afraid of?", 1), ("Where is my red scooter?", 0)])
+def test_in_a_memory_of_a_few_messages_half_of_the_words_is_an_answer(question: str, count: int) -> None:
+    """The first recall of a new memory: one talk has no deviation from others, so its score says nothing."""
+    assert len(choose(judge(question, of_small_memory(0.2, 0.2)[:1]))) == count
+    assert choose(judge(question, of_small_memory(0.2, 0.2))) == []
+
+
 @pytest.mark.parametrize(
     "question", ["What books did she read?", "How many cats are there?", "Какие книги она читала?"]
 )

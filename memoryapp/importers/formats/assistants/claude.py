@@ -27,6 +27,15 @@ _UNSUPPORTED = "This block is not supported on your current device yet."
 # Tools whose input is a document that was shown: artifacts, and files that Claude writes in its container.
 _WRITING = ("artifacts", "create_file", "str_replace", "str_replace_based_edit_tool")
 
+# Blocks that were not part of what is said; any other one whose words nobody knows how to read is named.
+_SILENT = {
+    *("thinking", "redacted_thinking", "tool_use", "tool_result", "server_tool_use", "web_search_tool_result"),
+    *("token_budget", "flag"),
+}
+_SPOKEN = {"text", "voice_note", "image", "document"}
+# Where other blocks have their words.
+_WORDS = ("title", "text", "content", "body")
+
 # Tools whose input is what the person saw: drafts of a message, and questions with choices.
 _SHOWING = ("message_compose", "ask_user_input")
 
@@ -69,7 +78,13 @@ def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[Me
         except BadRecord as error:
             yield Rejected(line, str(error))
             continue
-        yield record if record.text else LeftOut(line, str(reasons.HIDDEN))
+        yield record if record.text else LeftOut(line, str(_why_silent(item)))
+
+
+def _why_silent(item: Fields) -> Any:
+    """Returns why a message without words is left out; the export itself replaces what it hides by a sentence."""
+    has_silent = any(fields(block).get("type") in _SILENT for block in items(item.get("content")))
+    return reasons.HIDDEN if has_silent or text(item.get("text")).strip() else reasons.EMPTY
 
 
 def _visible(conversation: Fields, items: Sequence[object]) -> set[int]:
@@ -98,31 +113,33 @@ def _record(conversation: Fields, key: str, item: object, line: str, clock: Cloc
     if not _uuid(item):
         raise BadRecord(_("it has no id"))
     sender = str(item.get("sender") or "")
-    sent_at = clock.read(item.get("created_at"))
+    sent_at, said = clock.read(item.get("created_at")), _text(item)
     return message(
         user="",
         external_id=f"claude:{key}:{item['uuid']}",
         role=_ROLES.get(sender, sender),
         author="Claude" if sender == "assistant" else "",
         sent_at=sent_at,
-        text=_text(item),
+        text=said,
         session=key,
-        metadata={"conversation": conversation.get("name") or "", **_extracted_texts(item), **clock.mark()},
+        metadata={"conversation": conversation.get("name") or "", **_extracted_texts(item, said), **clock.mark()},
         line=line,
     )
 
 
 def _text(item: Fields) -> str:
+    """Returns what a message says. Raises BadRecord if there is nothing in it but what nobody knows how to read."""
     blocks = item.get("content")
     parts = [_block(block) for block in blocks] if isinstance(blocks, list) else [text(blocks)]
     if not any(parts) and isinstance(item.get("text"), str):
         parts = [item["text"].replace(_UNSUPPORTED, "").replace("```\n```", "")]
-    return "\n".join(
-        [
-            *_files(item, is_alone=not any(part.strip() for part in parts)),
-            *(part.strip() for part in parts if part.strip()),
-        ]
-    ).strip()
+    said = [part.strip() for part in parts if part.strip()]
+    lines = [*_files(item, is_alone=not said), *said]
+    unknown = [kind for block in items(blocks) if (kind := text(fields(block).get("type"))) not in _SILENT | _SPOKEN]
+    if unknown and not lines:
+        kind = quote(unknown[0])
+        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": kind})
+    return "\n".join(lines)
 
 
 def _block(block: object) -> str:
@@ -139,7 +156,10 @@ def _block(block: object) -> str:
         return _artifact(given) if name in _WRITING else _shown(given) if name.startswith(_SHOWING) else ""
     if kind == "voice_note":
         return "\n".join(part for part in (block.get("title"), text) if isinstance(part, str))
-    return text if kind == "text" and isinstance(text, str) else ""
+    if kind in _SILENT:
+        return ""
+    names = ("text",) if kind == "text" else _WORDS
+    return "\n".join(part for name in names if isinstance(part := block.get(name), str) and part)
 
 
 def _shown(value: object) -> str:
@@ -183,22 +203,24 @@ def _named_files(item: Fields) -> list[Fields]:
 def _files(item: Fields, *, is_alone: bool) -> list[str]:
     """Returns a mark for each file; if the message ``is_alone`` with them, the text of those without a name, too.
 
-    A long text that a person pastes becomes such a file.
+    A long text that a person pastes becomes such a file. Beside other words it is kept in the metadata.
     """
     marks = [f"[file: {file['file_name']}]" for file in _named_files(item)]
-    if is_alone:
-        unnamed = (file for file in _all_files(item) if not file.get("file_name"))
-        texts = (file.get("extracted_content") for file in unnamed)
-        marks += [text if isinstance(text, str) and text.strip() else "[file]" for text in texts]
+    for file in _all_files(item):
+        if not file.get("file_name"):
+            marks.append((is_alone and text(file.get("extracted_content")).strip()) or "[file]")
     return list(dict.fromkeys(marks))
 
 
-def _extracted_texts(item: Fields) -> dict[str, Any]:
-    """Returns metadata with the texts of attached files. They are not part of the message, because nobody said them."""
+def _extracted_texts(item: Fields, said: str) -> dict[str, Any]:
+    """Returns metadata with the texts of attached files, except of one that is what was said.
+
+    They are not part of the message, because nobody said them.
+    """
     found = [
-        {"name": str(file["file_name"]), "content": file["extracted_content"]}
-        for file in _named_files(item)
-        if isinstance(file.get("extracted_content"), str)
+        {"name": str(file.get("file_name") or ""), "content": content}
+        for file in _all_files(item)
+        if isinstance(content := file.get("extracted_content"), str) and content.strip() != said
     ]
     return {"attachments": found} if found else {}
 

@@ -29,8 +29,11 @@ from memoryapp.importers.source import SourceFile
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 # A tuple, because a caller may send anything as a role, and not everything can be looked up in a set.
 TOOLS = ("tool", "function")
-_TIMES = ("timestamp", "created_at", "created", "ts", "time")
-_PARTS = {"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]", "file": "[file]"}
+_TIMES = ("timestamp", "created_at", "createdAt", "create_time", "created", "ts", "time")
+_PARTS = {
+    **{"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]"},
+    **{"file": "[file]", "input_file": "[file]"},
+}
 _TEXTS = ("text", "input_text", "output_text")
 # A message of such a list has a role and one of these; messages of our own format have an id and a text.
 _CONTENTS = ("content", "tool_calls", "function_call", "refusal")
@@ -69,8 +72,9 @@ def recognises_line(value: object) -> bool:
 
 def _turn(item: object) -> object:
     """A message as OpenAI has them; any other value as it is."""
-    if not isinstance(item, Mapping) or "role" in item or not isinstance(speaker := item.get("from"), str):
+    if not isinstance(item, Mapping) or "role" in item or not {"from", "value"} <= item.keys():
         return item
+    speaker = str(item["from"])
     return {**item, "role": _SPEAKERS.get(speaker.lower(), speaker.lower()), "content": item.get("value")}
 
 
@@ -177,7 +181,7 @@ def _record(item: object, key: str, index: int, line: str, clock: Clock) -> Mess
     if not isinstance(item, Mapping):
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     role = str(item.get("role") or "")
-    text = text_of(item.get("content")) or text_of(item.get("refusal"))
+    text = said(item)
     if role in TOOLS or (not text and role in ROLES):
         return None
     sent_at = clock.read(next((item[name] for name in _TIMES if item.get(name) is not None), None))
@@ -193,6 +197,11 @@ def _record(item: object, key: str, index: int, line: str, clock: Clock) -> Mess
         metadata={**({"model": item["model"]} if item.get("model") else {}), **clock.mark()},
         line=line,
     )
+
+
+def said(fields: Fields) -> str:
+    """Returns the words of a message: its content, or that an assistant refused, which has a field of its own."""
+    return text_of(fields.get("content")) or text_of(fields.get("refusal"))
 
 
 def text_of(content: object) -> str:
@@ -215,6 +224,8 @@ def _part(part: object) -> str:
         text = text.get("value")
     if kind in _TEXTS and isinstance(text, str):
         return text
+    if kind == "refusal":
+        return str(part.get("refusal") or "")
     return _PARTS.get(kind, "")
 
 

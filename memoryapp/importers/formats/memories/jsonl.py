@@ -29,6 +29,7 @@ _NAMES = re.compile(rb'"user"\s*:')
 # The fields by which a message of this format is known, and those of a conversation.
 _NAMING = {"id", "role", "text", "ts"}
 _AROUND = {"user", "participants"}
+_SAYING = {"text", "ts", "attachments"}
 _LOOKED_AT = 20
 # The field of lines in an export of a whole memory that are not messages.
 EXPORT_MARK = "mnemoscope"
@@ -43,7 +44,7 @@ def recognises(value: object) -> bool:
         return False
     messages = value.get("messages")
     if not isinstance(messages, list):
-        return is_row(value) or ("id" in value and "role" in value)
+        return is_row(value) or ({"id", "role"} <= value.keys() and not value.keys().isdisjoint(_SAYING))
     is_ours = any(isinstance(item, dict) and len(item.keys() & _NAMING) >= 2 for item in messages[:_LOOKED_AT])
     return is_ours or not value.keys().isdisjoint(_AROUND)
 
@@ -150,10 +151,11 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
     if not isinstance(item, dict):
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     text = item.get("text")
-    if text is None:
-        text = "\n".join(f"[file: {name}]" for name in _attached(item))
-        if not text:
+    if text is None or text == "":
+        files = "\n".join(f"[file: {name}]" for name in _attached(item))
+        if text is None and not files:
             raise BadRecord(_("it has no text"))
+        text = files
     sent_at = clock.read(item.get("ts"))
     return message(
         user=user,

@@ -12,7 +12,6 @@ named after one of two speakers, the other one; or the speaker whom a person nam
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.format import Format, Hints, Reader, TextLayout
+from memoryapp.importers.formats.messengers.plain_text import AlikeTexts, text_lines
 from memoryapp.importers.formats.messengers.whatsapp_lines import (
     MARKS,
     YEAR_SIGNS,
@@ -45,13 +45,11 @@ from memoryapp.importers.record import (
     message,
     quote,
 )
-from memoryapp.importers.source import SourceFile, not_utf8
+from memoryapp.importers.source import SourceFile
 from memoryapp.importers.speakers import Speaker, found_speaker
 
 LINES_LOOKED_AT = 20
 ORDERS = ("dmy", "mdy", "ymd", "ydm")
-# Minutes whose messages are remembered; enough for the hour that comes twice at the end of summer time.
-MOST_MINUTES = 10_000
 # The phone's clock or time zone may be ahead of ours.
 _CLOCKS_DIFFER = timedelta(days=2)
 # Dates that are spread over more than this, though another order has them within days, are in that order.
@@ -60,8 +58,19 @@ _DATES_FOR_A_YEAR = 2
 
 _MEDIA = re.compile(r"<[^<>:]{3,60}>")
 _ATTACHED = re.compile(r"<[^<>:]{2,30}: ([^<>]{1,200})>")
-_FILE = re.compile(r"([^\s()]{1,200}\.\w{2,4}) \([^()]{3,40}\)")
+# An iPhone writes the file behind the words that were sent with it.
+_ATTACHED_BEHIND = re.compile(r" ?\u200e<[^<>:]{2,30}: ([^<>]{1,200})>\Z")
+_FILE = re.compile(r"([^\s()]{1,200}\.\w{2,4}) (?:\([^()]{3,40}\)|<[^<>:]{3,40}>)")
+# A name with spaces is only known by the sign before it, because people write of files, too.
+_MARKED_FILE = re.compile(r"\u200e([^()<>\n]{1,200}\.\w{2,4}) \([^()]{3,40}\)")
 _EDITED = re.compile(r"\u200e<[^<>:]{5,60}>\Z")
+# An Android phone writes no sign before the mark, so it is known by its word in the languages of many.
+_EDITED_WORD = re.compile(
+    r" <[^<>:\n]{0,40}(?:edit|édit|bearbeit|modific|modifié|bewerkt|redig|muokatt|edytow|düzenlen|измен|отредакт"
+    r"|змін|upraven|szerkeszt|επεξεργ|diedit|chỉnh sửa|แก้ไข|編集|编辑|編輯|수정|편집|تعديل|ویرایش|נערכ|संपादित)"
+    r"[^<>:\n]{0,40}>\Z",
+    re.IGNORECASE,
+)
 _PREFIXES = (" with ", " - ", " с ", " mit ", " con ", " avec ", " com ", " met ")
 _COPY = re.compile(r" ?\(\d{1,3}\)\Z")
 
@@ -98,20 +107,6 @@ class WhatsAppChat:
     unclear: str = ""
     unknown: str = ""
     has_late_hours: bool = False
-
-
-class _Alike:
-    """Counts messages with equal texts in each minute; it remembers the latest ``MOST_MINUTES``."""
-
-    def __init__(self) -> None:
-        self._minutes: dict[datetime, Counter[str]] = {}
-
-    def count(self, at: datetime, digest: str) -> int:
-        words = self._minutes.setdefault(at, Counter())
-        if len(self._minutes) > MOST_MINUTES:
-            del self._minutes[next(iter(self._minutes))]
-        words[digest] += 1
-        return words[digest]
 
 
 def recognises(beginning: str) -> bool:
@@ -204,7 +199,7 @@ def _title(name: str) -> str:
 
 def read(source: SourceFile, chat: WhatsAppChat, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """Yields the messages of the chat, in order."""
-    alike = _Alike()
+    alike = AlikeTexts()
     for number in _undated(source):
         yield Rejected(number, _("it has no date: the file begins within a message"))
     for number, entry in enumerate(_entries(source)):
@@ -215,7 +210,7 @@ def read(source: SourceFile, chat: WhatsAppChat, clock: Clock) -> Iterator[Messa
 
 
 def _record(
-    entry: UndatedMessage, chat: WhatsAppChat, alike: _Alike, clock: Clock, *, is_notice: bool
+    entry: UndatedMessage, chat: WhatsAppChat, alike: AlikeTexts, clock: Clock, *, is_notice: bool
 ) -> MessageRecord:
     text, details = _text(entry.text)
     try:
@@ -242,12 +237,15 @@ def _record(
 
 def _text(raw: str) -> tuple[str, dict[str, bool]]:
     """Returns the text, with marks for media, and metadata that say whether it was edited."""
-    edited = _EDITED.search(raw)
+    edited = _EDITED.search(raw) or _EDITED_WORD.search(raw)
     raw = raw[: edited.start()] if edited else raw
     text = plain_spaces(raw).strip(MARKS + " \n").replace("\n\u200e", "\n")
     first, _newline, caption = text.partition("\n")
-    if found := _ATTACHED.fullmatch(first) or _FILE.fullmatch(first.strip(MARKS)):
+    marked = _MARKED_FILE.fullmatch(raw.partition("\n")[0].rstrip())
+    if found := _ATTACHED.fullmatch(first) or marked or _FILE.fullmatch(first.strip(MARKS)):
         text = f"[file: {found[1].strip(MARKS)}]\n{caption}".strip()
+    elif found := _ATTACHED_BEHIND.search(text):
+        text = f"[file: {found[1].strip(MARKS)}]\n{text[: found.start()]}".strip(MARKS + " \n")
     elif not text or _MEDIA.fullmatch(text):
         text = "[media]"
     return text, {"edited": True} if edited else {}
@@ -262,7 +260,7 @@ def _time(head: Head, order: str) -> datetime:
 
 def _undated(source: SourceFile) -> Iterator[int]:
     """Yields the numbers of the lines before the first message; an export that was cut begins with some."""
-    for number, line in takewhile(lambda each: head_and_rest(each[1]) is None, _lines(source)):
+    for number, line in takewhile(lambda each: head_and_rest(each[1]) is None, text_lines(source)):
         if line.strip(MARKS + " "):
             yield number
 
@@ -272,7 +270,7 @@ def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
     entry: UndatedMessage | None = None
     rest: list[str] = []
     size = 0
-    for number, line in _lines(source):
+    for number, line in text_lines(source):
         found = head_and_rest(line)
         if found is None:
             # A message that is too long is rejected as a whole, so the rest of it is not kept.
@@ -287,17 +285,6 @@ def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
         entry, rest, size = UndatedMessage(number, head, author, text, line.startswith("\u200e")), [], len(text)
     if entry:
         yield entry._replace(text="\n".join([entry.text, *rest]))
-
-
-def _lines(source: SourceFile) -> Iterator[tuple[int, str]]:
-    with source.opened() as file, io.TextIOWrapper(file, "utf-8", newline=None) as text:
-        number = 0
-        try:
-            while line := text.readline(MOST_TEXT + 2):
-                number += 1
-                yield number, line.rstrip("\n")
-        except UnicodeDecodeError as fault:
-            raise not_utf8(source.name, fault, _("from line %(number)s on") % {"number": number + 1}) from None
 
 
 def open_text(source: SourceFile, hints: Hints) -> Reader:

@@ -3,8 +3,8 @@
 Known are: digits of any script; dates with ``.``, ``/``, ``-`` or the signs for year, month and day; the time before or
 after the date; the half of the day before or after the time, in the words of every language of CLDR, of which
 ``halves_of_day.json`` is a table (made from Babel 2.18); months with names, of which ``months.json`` is one; marks for
-right-to-left text anywhere; and four ends of a head: ``]``, a dash, in old exports of iPhones a colon, and in those of
-Korean phones a comma with a colon behind the author.
+right-to-left text anywhere; and three ends of a head: ``]``, a dash, and in old exports of iPhones a colon. KakaoTalk
+writes dates alike (see ``kakaotalk``), with other ends.
 """
 
 from __future__ import annotations
@@ -71,17 +71,39 @@ YEAR_SIGNS = "年년"
 _DATE = r"(\d{1,4}) ?([./年년-]) ?(\d{1,2}) ?[./月월-] ?(\d{1,4})"
 _TIME = r"(\d{1,2}) ?[:.h時时點点시] ?(\d{2})(?: ?[:.分분] ?(\d{2}))?"
 _GAP = r"([^\d\[\]:]{0,40}?)"
-_END = r"(\] ?|(?<=[^-–—]) ?[-–—~] |: |, (?=[^:]{1,60} : ))"
-_DATE_FIRST = re.compile(rf"\[?{_DATE}{_GAP}{_TIME}{_GAP}{_END}")
-# A date whose month has a name: 25 de jul. de 2016, Jul 25, 2016.
+_NARROW_GAP = r"([^\d\[\]:,~–—-]{0,20}?)"
+# A month with a name: 25 de jul. de 2016, Jul 25, 2016.
 _NAME = r"([^\W\d_][^\d\s\[\]:,]{0,14})"
-_DAY_FIRST = re.compile(
-    rf"\[?(\d{{1,2}})[. ]{{0,2}}(?:de |d[’'])?{_NAME},? (?:de |del )?(\d{{4}}){_GAP}{_TIME}{_GAP}{_END}"
+_DAY_AND_NAME = rf"(\d{{1,2}})[. ]{{0,2}}(?:de |d[’'])?{_NAME},? (?:de |del )?(\d{{4}})"
+_NAME_AND_DAY = rf"{_NAME} (\d{{1,2}}),? (\d{{4}})"
+
+
+class HeadPatterns(NamedTuple):
+    """Expressions for heads with the same end, by what they begin with; the end is the last group."""
+
+    date: re.Pattern[str]
+    time: re.Pattern[str]
+    day: re.Pattern[str]
+    name: re.Pattern[str]
+
+
+_BEFORE = rf"{_GAP}{_TIME}"
+_AFTER_HEAD = rf"{_GAP}(\] ?|(?<=[^-–—]) ?[-–—~] |: )"
+_AFTER_TIME = rf"{_NARROW_GAP}(, |: |\Z)"
+_HEADS = HeadPatterns(
+    re.compile(rf"\[?{_DATE}{_BEFORE}{_AFTER_HEAD}"),
+    re.compile(rf"\[?{_TIME}{_GAP}{_DATE}{_AFTER_HEAD}"),
+    re.compile(rf"\[?{_DAY_AND_NAME}{_BEFORE}{_AFTER_HEAD}"),
+    re.compile(rf"\[?{_NAME_AND_DAY}{_BEFORE}{_AFTER_HEAD}"),
 )
-_NAME_FIRST = re.compile(rf"\[?{_NAME} (\d{{1,2}}),? (\d{{4}}){_GAP}{_TIME}{_GAP}{_END}")
+_TIMES = HeadPatterns(
+    re.compile(rf"{_DATE}{_BEFORE}{_AFTER_TIME}"),
+    re.compile(rf"{_TIME}{_GAP}{_DATE}{_AFTER_TIME}"),
+    re.compile(rf"{_DAY_AND_NAME}{_BEFORE}{_AFTER_TIME}"),
+    re.compile(rf"{_NAME_AND_DAY}{_BEFORE}{_AFTER_TIME}"),
+)
 # Where in a line a number must be for it to begin with a date.
 _MOST_BEFORE_DIGITS = 20
-_TIME_FIRST = re.compile(rf"\[?{_TIME}{_GAP}{_DATE}{_GAP}{_END}")
 _SPACES = "\u202f\u00a0\u2009\u2007\u3000\u2002\u2003"
 # Signs that mean the same in other scripts; each is replaced by one character.
 _ALIKE = {"،": ",", "，": ",", "、": ",", "：": ":", "／": "/", "．": ".", "٫": ":", "－": "-", "‐": "-", "‑": "-"}
@@ -147,6 +169,25 @@ def folded(word: str) -> str:
 
 def head_and_rest(line: str) -> tuple[Head, str] | None:
     """Returns the head of a line that begins a message, and the rest of the line; None for other lines."""
+    found = _split(line, _HEADS)
+    if found is None:
+        return None
+    head, mark, rest = found
+    if mark.startswith("]") != line.lstrip(MARKS + " ").startswith("["):
+        return None
+    if mark == ": " and head.seconds is None and not author_and_text(rest)[0]:
+        return None
+    return head, rest
+
+
+def time_and_rest(line: str) -> tuple[Head, str, str] | None:
+    """Returns the date and time at the beginning of a line, the mark behind them (a comma, a colon, or nothing at the
+    end of the line), and the rest of the line; None for other lines."""
+    return None if line.startswith("[") else _split(line, _TIMES)
+
+
+def _split(line: str, patterns: HeadPatterns) -> tuple[Head, str, str] | None:
+    """Returns the head of a line, its end, and the rest of the line; None for other lines."""
     line = line.lstrip(MARKS + " ")
     if not (line[:1] == "[" or line[:1].isdecimal() or any(map(str.isdecimal, line[:_MOST_BEFORE_DIGITS]))):
         return None
@@ -154,34 +195,33 @@ def head_and_rest(line: str) -> tuple[Head, str] | None:
     # The places in the line of the characters that are no marks.
     kept = [place for place, each in enumerate(raw) if each not in MARKS]
     plain = "".join(raw[place] for place in kept).translate(_characters())
-    match = _numbers(plain)
+    match = _numbers(plain, patterns)
     if match is None:
         return None
     found, date_parts, time_parts, gaps = match
-    mark = found[found.lastindex or 0]
-    if mark.startswith("]") != plain.startswith("["):
-        return None
     end = kept[found.end() - 1] + 1
     head = _head(date_parts, time_parts, gaps)
-    rest = line[end:]
-    if head is None or (mark == ": " and head.seconds is None and not author_and_text(rest)[0]):
+    if head is None:
         return None
-    return head._replace(is_local=head.is_local or not _has_plain_digits(raw[:end])), rest
+    is_local = head.is_local or not _has_plain_digits(raw[:end])
+    return head._replace(is_local=is_local), found[found.lastindex or 0], line[end:]
 
 
 _Parts = tuple[str, str, str, str]
 
 
-def _numbers(plain: str) -> tuple[re.Match[str], _Parts, tuple[str, ...], tuple[str, str]] | None:
+def _numbers(
+    plain: str, patterns: HeadPatterns
+) -> tuple[re.Match[str], _Parts, tuple[str, ...], tuple[str, str]] | None:
     """Returns the match of a head, its date (in the order of ``Head``, with the separator as second), the parts of its
     time, and what stands before and after the time."""
-    if found := _DATE_FIRST.match(plain):
+    if found := patterns.date.match(plain):
         first, separator, second, third, before, *time, after, _end = found.groups()
         return found, (first, separator, second, third), tuple(time), (before, after)
-    if found := _TIME_FIRST.match(plain):
+    if found := patterns.time.match(plain):
         *time, before, first, separator, second, third, after, _end = found.groups()
         return found, (first, separator, second, third), tuple(time), (before, after)
-    for pattern, (day, name) in ((_DAY_FIRST, (1, 2)), (_NAME_FIRST, (2, 1))):
+    for pattern, (day, name) in ((patterns.day, (1, 2)), (patterns.name, (2, 1))):
         found = pattern.match(plain)
         month = _months().get(folded(found[name])) if found else None
         if found and month:
@@ -225,6 +265,22 @@ def _words(gap: str) -> Iterator[str]:
         bare = word.strip("".join(_SIGNS_OF_UNITS) + ".")
         if bare and bare.casefold() not in FILLERS and any(map(str.isalpha, bare)):
             yield word.lstrip("".join(_SIGNS_OF_UNITS))
+
+
+def hour_of(hour: int, word: str) -> int:
+    """Returns the hour from 0 to 23; ``word`` tells the half of the day, or is empty. Raises ValueError."""
+    if not (half := folded(word)):
+        return hour
+    if half not in _halves():
+        raise ValueError
+    return _hour(hour, _halves()[half])
+
+
+def month_of(name: str) -> int:
+    """Returns the number of a month with a name. Raises ValueError."""
+    if number := _months().get(folded(name)):
+        return number
+    raise ValueError
 
 
 def _hour(hour: int, hours: tuple[int, int]) -> int:
