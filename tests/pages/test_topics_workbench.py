@@ -109,7 +109,7 @@ def test_who_only_looks_sees_the_talk_and_no_tools(role: Role, anna: ChatUser, t
     page = get(onlooker, f"/topics/{topic.pk}/")
     assert "vLLM dies" in page
     assert not boxes(page, "at")
-    assert "Split anew" not in page
+    assert "Split into topics" not in page
     assert onlooker.get(f"/topics/{topic.pk}/resplit/").status_code == 403
     assert onlooker.get(f"/topics/{topic.pk}/pick/").status_code == 403
 

@@ -27,6 +27,18 @@ from memoryapp.importers.shapes import Fields, fields, items, text
 from memoryapp.importers.source import SourceFile
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment")
+# Notes about a session, which need not say when they were made.
+_NOTES = (
+    "last-prompt",
+    "ai-title",
+    "custom-title",
+    "agent-name",
+    "permission-mode",
+    "mode",
+    "tag",
+    "pr-link",
+    "progress",
+)
 # Behind these words the result of a refused tool has the person's own.
 _REFUSED = ("To tell you how to proceed, the user said:", "the user said:")
 _ANSWERED = ("User has answered your questions:", "Your questions have been answered:")
@@ -41,7 +53,7 @@ _SETTINGS = {
 def is_claude_code(value: object) -> bool:
     """Whether a parsed line belongs to a log of Claude Code."""
     if not isinstance(value, Mapping) or kind_of(value) not in _TYPES:
-        return False
+        return isinstance(value, Mapping) and kind_of(value) in _NOTES and "sessionId" in value
     return "leafUuid" in value or "messageId" in value or ("sessionId" in value and "timestamp" in value)
 
 
@@ -170,11 +182,12 @@ class _Queue:
 def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
     """Returns the ids of the lines behind a prompt that was taken back, and the numbers of prompts in the queue alone.
 
-    After a rewind, the next prompt has the same parent as the one that was taken back; other forks of the tree, as
-    those of tools that run at the same time, belong to the conversation.
+    After a rewind, the next prompt follows the same message as the one that was taken back, perhaps behind a command
+    or a hook; other forks of the tree, as those of tools that run at the same time, belong to the conversation.
     """
     queue = _Queue()
     parents: dict[str, str] = {}
+    between: set[str] = set()
     prompts: dict[str, list[str]] = {}
     leaf = last = ""
     for number, value in values_of(source):
@@ -187,7 +200,9 @@ def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
             continue
         parents[key], last = parent, key
         if value.get("type") == "user" and not _is_aside(value) and _is_prompt(value):
-            prompts.setdefault(parent, []).append(key)
+            prompts.setdefault(_before(parent, parents, between), []).append(key)
+        elif not _is_turn(value):
+            between.add(key)
     path = _path_to(leaf if leaf in parents else last, parents)
     if leaf not in parents:
         # A log that does not name its end may have several beginnings.
@@ -198,6 +213,23 @@ def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
 
 def _is_prompt(value: Fields) -> bool:
     return bool(words_of(fields(value.get("message")).get("content")))
+
+
+def _is_turn(value: Fields) -> bool:
+    """Whether a line is a part of the conversation, not a note of the program or of a command."""
+    if value.get("type") == "assistant":
+        return True
+    blocks = items(fields(value.get("message")).get("content"))
+    return value.get("type") == "user" and any(fields(block).get("type") == "tool_result" for block in blocks)
+
+
+def _before(key: str, parents: Mapping[str, str], between: set[str]) -> str:
+    """Returns the id of the nearest line before ``key``, or ``key`` itself, that is a part of the conversation."""
+    passed: set[str] = set()
+    while key in between and key not in passed:
+        passed.add(key)
+        key = parents.get(key, "")
+    return key
 
 
 def _path_to(key: str, parents: Mapping[str, str]) -> set[str]:
