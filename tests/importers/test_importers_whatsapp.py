@@ -100,6 +100,19 @@ class TestPhones:
             f"[file: 00000014-plan.pdf]\nplan.pdf • {LRM}2 pages",
         ]
 
+    def test_files_of_old_iphones_and_names_with_spaces(self, tmp_path: Path) -> None:
+        """``3.jpg <attached>`` is an iPhone's mark of 2016 (thevelop.nl, "WhatsBook")."""
+        lines = (
+            "28-09-16 11:20:19: Anna: 3.jpg <attached>",
+            f"28-09-16 11:21:19: Anna: {LRM}plan of May.pdf (file attached)",
+            "28-09-16 11:22:19: Anna: plan of May.pdf (the second)",
+        )
+        assert [text for _at, _role, text in read(tmp_path, "\n".join(lines))] == [
+            "[file: 3.jpg]",
+            "[file: plan of May.pdf]",
+            "plan of May.pdf (the second)",
+        ]
+
     def test_edited_messages_are_marked(self, tmp_path: Path) -> None:
         records, _rejected = sorted_out(written(tmp_path, IOS, "chat.txt"), me="Anna")
         assert [record.text for record in records if record.metadata.get("edited")] == ["Lunch at one"]
