@@ -141,7 +141,7 @@ def _read(response: httpx.Response) -> AttemptEnd:
         transcript = Transcript()
         broken = _take_in(transcript, content.decode("utf-8", "replace").splitlines())
         return AttemptEnd(_outcome(transcript, broken, fell_silent=False), streamed=True)
-    wait = retry_after(response.headers.get("Retry-After", ""))
+    wait = retry_after(response.headers)
     error = error_in(completion)
     if response.status_code != 200:
         failed = Problem(response.status_code, words_in(content) or response.reason_phrase, usage_of(completion), wait)
