@@ -207,6 +207,8 @@ _UNITS = {
     "month": "month месяц monat mes か月 ヶ月 月 달 개월",
     "year": "year год лет jahr ano 年 년",
 }
+# Nobody remembers what is longer ago, and a date has to be there.
+_MOST_AGO = 99
 _UNIT = {word: unit for unit, names in _UNITS.items() for word in names.split()}
 _COUNTS = """
 a an one ein einem einer einen un una один одну 한
@@ -238,7 +240,9 @@ def _relative(text: str, today: date) -> Iterator[Window]:
     for pattern in _COUNTED_AGO:
         for found in pattern.finditer(text):
             word = found[1] or "a"
-            if count := _COUNT.get(word) or (_han_number(word) if word.isdecimal() or word[0] in _HAN_DIGITS else 0):
+            is_number = word.isdecimal() or word[0] in _HAN_DIGITS
+            count = _COUNT.get(word) or (_han_number(word) if is_number else 0)
+            if 0 < count <= _MOST_AGO:
                 yield _before(today, _UNIT[found[2]], count, found[0])
     named = [(unit, count, each[0]) for unit, count, names in _NAMED_AGO if (each := names.search(text))]
     # "The day before yesterday" names yesterday, too.
