@@ -107,7 +107,7 @@ def sentence(fate: Fate, wanted: Wanted, *, by_scorer: bool = False) -> str:
 def _chooser(fate: Fate, by_scorer: bool) -> list[str]:
     """Who chose, where that was no chat model."""
     if fate.case.startswith("scorer"):
-        return [gettext("It chooses where no chat model is connected.")]
+        return [gettext("The scorer chooses because no chat model was connected.")]
     told = by_scorer and fate.stage in _BY_MODEL
     return [gettext("In place of a chat model the embedded scorer chose.")] if told else []
 

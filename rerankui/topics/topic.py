@@ -22,7 +22,7 @@ from rerankui.access import Request, operator_of, topic_or_404
 from rerankui.history.entry_views import entry_views
 from rerankui.pages import Page, page_around, page_of, show
 from rerankui.text.minimap import marks
-from rerankui.text.prose import headline, says_more
+from rerankui.text.prose import beyond, headline
 from rerankui.text.talk import talk_of
 from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk, is_outdated, maker
 from rerankui.topics.topic_then import not_then, topic_then
@@ -72,7 +72,7 @@ def _talk(request: HttpRequest, topic: Topic) -> TopicTalk:
         owner=topic.owner,
         topic=topic,
         title=title,
-        has_more=says_more(topic.summary, title),
+        more=beyond(topic.summary, title),
         page=page,
         place=_place(topic, page.rows),
         talk=talk_of(page.rows, here=here),

@@ -22,13 +22,13 @@ from rerankui.text.talk import TalkMessage
 class TopicTalk(PageContext):
     """What a topic says: its summary and a page of its messages, which are the same at every moment.
 
-    ``place`` is the number of its messages on earlier pages.
+    ``title`` is what the summary begins with, ``more`` the rest; ``place`` is the number of messages on earlier pages.
     """
 
     owner: ChatUser
     topic: Topic
     title: str
-    has_more: bool
+    more: str
     page: Page[Message]
     place: int
     talk: Sequence[TalkMessage]

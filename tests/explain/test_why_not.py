@@ -133,7 +133,7 @@ async def test_where_the_embedded_scorer_chose_its_reason_is_told(memory: Memory
         assert (near.numbers["chance"], near.numbers["least"]) == (float(written[lost[0]]), float(written[kept.id]))
         assert near.sentence.startswith(f"The embedded scorer read {lost[0]} and did not keep it")
         assert far.numbers["least"] == near.numbers["least"]
-        assert "no chat model is connected" in far.sentence
+        assert "no chat model was connected" in far.sentence
 
     await sync_to_async(compared)()
 
