@@ -8,7 +8,7 @@ removed. The totals of a run remain those of its events.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,6 +52,8 @@ def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
     rows = list(run.events.order_by("seq"))
     redaction = _with_sessions(redaction, rows)
     deep = redaction.quotes_beside_names(run.messages) or any(_saw(row.kind, row.payload, redaction) for row in rows)
+    if deep or any(redaction.text(query) != query for query in _queries(run, rows)):
+        redaction = replace(redaction, hides_terms=True)
     touched = _events(rows, redaction, deep)
     if _question(run, redaction, deep) or touched:
         changes.changed += Counter({Run._meta.db_table: 1, RunEvent._meta.db_table: touched})
@@ -59,6 +61,13 @@ def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
         changes.gone += by_table(RunProgress.objects.filter(run=run).delete()[1])
         if run.query == ERASED:
             changes.gone += by_table(QueryVector.objects.filter(run=run).delete()[1])
+
+
+def _queries(run: Run, rows: Iterable[RunEvent]) -> Iterator[str]:
+    """What was searched for: the question as it was asked, as a fork changed it, and as it was rewritten."""
+    yield run.query
+    yield str(run.changes.get("query") or "")
+    yield from (str(row.payload.get("enriched") or "") for row in rows if row.kind == "query_enriched")
 
 
 def _with_sessions(redaction: Redaction, rows: Iterable[RunEvent]) -> Redaction:

@@ -1,8 +1,9 @@
 """Redacts everything else that quotes erased words: every text and JSON value of the owner's rows, in any table.
 
 Remaining messages are not changed, because their text was not erased. A fact, an item or a change in the history that
-quotes is deleted, an artifact goes with its file, from which its text could be read again, and the summary of a topic
-is written again. In any other row the quoting lines and values are replaced.
+quotes is deleted, and so is a card, whose words and vector are then made again from its row; an artifact goes with its
+file, from which its text could be read again, and the summary of a topic is written again. In any other row the quoting
+lines and values are replaced.
 Reports of evaluations and the administration's log belong to nobody and are searched as well.
 """
 
@@ -23,6 +24,7 @@ from memoryapp.erasure.redaction import ERASED, Redaction
 from memoryapp.models import (
     AgentCall,
     Artifact,
+    Card,
     ChatUser,
     Erasure,
     Evaluation,
@@ -84,7 +86,7 @@ def _redacted(value: Any, words: Redaction) -> Any:
 
 
 def _mended(model: type[models.Model], row: models.Model, names: list[str], words: Redaction, changes: Changes) -> None:
-    if model in (Fact, StoredItem):
+    if model in (Fact, StoredItem, Card):
         changes.gone += deleted(model._base_manager.filter(pk=row.pk))
     elif model is KnowledgeEdit:
         changes.gone += delete_changes([row.pk])

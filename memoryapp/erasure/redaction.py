@@ -25,16 +25,22 @@ _CODES = frozenset(
 )
 # Names of parts and tools are codes; names of people and files are not.
 _NAMED_BY_CODE = frozenset(("chars", "arguments"))
+# By the words of the query that a candidate has, each alone: no mark recognises them.
+_TERMS = "terms"
 _NAMED_ITEM = re.compile(r"(?:Topic|Session|Person|Artifact):\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """``ids`` are the erased and touched rows as events name them, ``messages`` the numbers of erased messages."""
+    """``ids`` are the erased and touched rows as events name them, ``messages`` the numbers of erased messages.
+
+    ``hides_terms`` says that the query itself was erased: then its words go, by which candidates were found.
+    """
 
     marks: Marks
     ids: frozenset[str] = frozenset()
     messages: frozenset[int] = frozenset()
+    hides_terms: bool = False
 
     def by_words(self) -> Redaction:
         """The same for text that may name the rows, because they are valid again."""
@@ -68,6 +74,8 @@ class Redaction:
             return [self.json(item) for item in value]
         if not isinstance(value, Mapping):
             return value
+        if self.hides_terms:
+            value = {key: {} if key == _TERMS else item for key, item in value.items()}
         if isinstance(value.get("id"), str) and value["id"].strip("[]") in self.ids:
             return {key: self.json(bare(item, key, value)) for key, item in value.items()}
         if isinstance(value.get("id"), list):

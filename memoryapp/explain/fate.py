@@ -60,7 +60,7 @@ def fate(story: Story, id: str, *, threshold: float, texts: Callable[[], Sequenc
         return Fate("chosen", id, case, numbers, story.seq(RunFinished))
     if id in story.cut:
         return _cut(story, id)
-    candidate = story.candidate(id)
+    candidate = story.candidate(id) or story.read_unranked(id)
     if candidate is None:
         return None
     is_read = candidate.shown or id in story.answered_from
@@ -72,6 +72,8 @@ def fate(story: Story, id: str, *, threshold: float, texts: Callable[[], Sequenc
 
 
 def _numbers(candidate: Candidate | ItemCandidate, **more: Any) -> dict[str, Any]:
+    if not candidate.rank:
+        return more
     return {
         "rank": candidate.rank,
         "vector_rank": candidate.vector_rank,

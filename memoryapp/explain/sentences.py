@@ -47,6 +47,9 @@ SENTENCES: Mapping[tuple[str, str], Promise] = {
     ("not_requested", "hits"): _(
         "%(id)s was #%(rank)s of the candidates, but none of its passages was among those that were read."
     ),
+    ("not_requested", "scorer"): _(
+        "The embedded scorer saw %(id)s as #%(rank)s of the candidates, and read others that promise more."
+    ),
     ("did_not_fit", "size"): _(
         "The model asked for %(id)s, but its %(size_chars)s characters did not fit into the %(read_chars)s of one"
         " answer."
@@ -56,6 +59,15 @@ SENTENCES: Mapping[tuple[str, str], Promise] = {
         "Passages of %(id)s were found, but did not fit into the %(context_tokens)s tokens of the sources."
     ),
     ("not_chosen", ""): _("The model read %(id)s and did not choose it."),
+    ("not_chosen", "scorer"): _(
+        "The embedded scorer read %(id)s and kept others: the last of them holds the answer with a chance of"
+        " %(least)s, and this one with less."
+    ),
+    ("not_chosen", "scorer_chance"): _(
+        "The embedded scorer read %(id)s and did not keep it: it holds the answer with a chance of %(chance)s, the last"
+        " one kept with %(least)s."
+    ),
+    ("not_chosen", "scorer_none"): _("The embedded scorer read %(id)s, but no topic says enough about the query."),
     ("not_chosen", "item"): _("The model was shown %(id)s in full and did not choose it."),
     ("not_chosen", "fallback"): _("%(id)s was read, but the model chose nothing (%(fallback)s)."),
     ("beyond_limit", "order"): _("%(id)s is #%(place)s by similarity, and only the first %(limit)s are chosen."),
@@ -74,8 +86,6 @@ SENTENCES: Mapping[tuple[str, str], Promise] = {
     ("chosen", "instead"): _("The model chose nothing (%(fallback)s); %(id)s was used instead."),
 }
 _DIGITS = {"cosine": 3, "threshold": 3, "before": 3, "after": 3}
-
-
 # What the model did not do.
 _BY_MODEL = ("not_requested", "not_chosen", "beyond_limit")
 
@@ -91,12 +101,15 @@ def sentence(fate: Fate, wanted: Wanted, *, by_scorer: bool = False) -> str:
     blank = dict.fromkeys(("rank", "fallback", "filters", "reason", "place", "limit", "shown"), "")
     what = _what(wanted, fate)
     lost = str(template) % {**blank, **values, "id": fate.id, "what": what}
-    chose = (
-        [gettext("In place of a chat model the embedded scorer chose.")]
-        if by_scorer and fate.stage in _BY_MODEL
-        else []
-    )
-    return " ".join([lost, *chose, *_more(fate, wanted)])
+    return " ".join([lost, *_chooser(fate, by_scorer), *_more(fate, wanted)])
+
+
+def _chooser(fate: Fate, by_scorer: bool) -> list[str]:
+    """Who chose, where that was no chat model."""
+    if fate.case.startswith("scorer"):
+        return [gettext("The scorer chooses because no chat model was connected.")]
+    told = by_scorer and fate.stage in _BY_MODEL
+    return [gettext("In place of a chat model the embedded scorer chose.")] if told else []
 
 
 def _what(wanted: Wanted, fate: Fate) -> str:

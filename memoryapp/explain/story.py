@@ -85,6 +85,12 @@ class Story:
     def candidate(self, id: str) -> Candidate | ItemCandidate | None:
         return self.outline.topic(id) or self.outline.item(id)
 
+    def read_unranked(self, id: str) -> Candidate | None:
+        """A topic whose passages an answer was composed of although it is not among those that are ranked."""
+        if id not in self.answered_from or kind_of(id) != "Topic":
+            return None
+        return Candidate(id, 0, 0, 0.0, 0.0, 0.0, 0.0, "", 0, 0, "", "", shown=True)
+
     def shown(self, id: str) -> Sequence[Candidate | ItemCandidate]:
         """The shown candidates of the same kind."""
         if self.found is None:

@@ -15,9 +15,9 @@ from memoryapp.content.reading import permitted
 from memoryapp.engine.events import CandidatesFound, from_payload
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.engine.offline import scorer
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.engine.text.lines import quoted
+from memoryapp.explain.by_scorer import chose, weighed
 from memoryapp.explain.counterfactuals import (
     Counterfactual,
     LostItem,
@@ -79,7 +79,7 @@ def why_not(run: Run, *, topic: str = "", message: str = "", text: str = "") -> 
         raise WhyNotError(_("This run has not ended; ask when it has."))
     if run.is_foreign:
         return _of_foreign(run, given[0].strip(), is_message=bool(message))
-    story = _story(run)
+    story = story_of(run)
     at = searched_at(run, story)
     find = wanted_topic if topic else wanted_message if message else wanted_text
     wanted = find(run.owner_id, given[0].strip(), at)
@@ -111,7 +111,7 @@ def _tried(each: Counterfactual) -> dict[str, Any]:
     return {"change": each.change, "result": each.result, **{n: v for n, v in more.items() if v or v is False}}
 
 
-def _story(run: Run) -> Story:
+def story_of(run: Run) -> Story:
     """The run with its events, whose replies contain the messages as they came; one statement."""
     columns = ("kind", "payload", "raw_reply__message", "seq", "at")
     rows = RunEvent.objects.filter(owner=run.owner_id, run=run).order_by("seq").values_list(*columns)
@@ -123,7 +123,7 @@ def _story(run: Run) -> Story:
 
 def searched_at_of(run: Run) -> datetime:
     """When the run searched, or when it was asked."""
-    return searched_at(run, _story(run))
+    return searched_at(run, story_of(run))
 
 
 def searched_at(run: Run, story: Story) -> datetime:
@@ -133,7 +133,7 @@ def searched_at(run: Run, story: Story) -> datetime:
         parent = Run.objects.of(run.owner_id).filter(pk=run.parent_id).first()
         if parent is None:
             break
-        run, story = parent, _story(parent)
+        run, story = parent, story_of(parent)
     if moment := run.changes.get("as_of"):
         return datetime.fromisoformat(moment)
     found = next((item.at for item in story.stored if isinstance(item.event, CandidatesFound)), None)
@@ -151,10 +151,10 @@ def _explained(story: Story, wanted: Wanted) -> Explanation:
     lost, searched = _lost(story, wanted, threshold)
     if lost.stage == "chosen":
         lost = _used(story, _delivered(story, lost, wanted))
+    lost = weighed(story, lost)
     tried = counterfactuals(_question(story, lost, wanted, threshold, searched))
     numbers = {name: value for name, value in lost.numbers.items() if value != ""}
-    started = story.outline.started
-    words = sentence(lost, wanted, by_scorer=started is not None and started.model == scorer.MODEL)
+    words = sentence(lost, wanted, by_scorer=chose(story))
     return Explanation(lost.stage, lost.id, words, numbers, tried, wanted.now, lost.seq, wanted.others)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import ijson
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.record import UnreadableFile
+from memoryapp.importers.record import NoChat, UnreadableFile
 from memoryapp.importers.source import PIECE, Pieces, SourceFile, not_utf8
 
 MOST_DEPTH = 100
@@ -162,7 +162,7 @@ def _faults(source: SourceFile) -> Iterator[None]:
 def _fault(source: SourceFile, error: ijson.JSONError) -> UnreadableFile:
     """Returns the error for a parser's message; for a small document, with line and column."""
     if _is_empty(source):
-        return UnreadableFile(_("%(path)s is empty: export or copy it again.") % {"path": source.name})
+        return NoChat(_("%(path)s is empty: export or copy it again.") % {"path": source.name})
     if "premature EOF" in str(error) or _ends_within_a_letter(source):
         return UnreadableFile(
             _("%(path)s is not valid JSON: it was cut off before its end; export or copy it again.")

@@ -45,6 +45,10 @@ class UnreadableFile(Exception):
     """This file cannot be read; the text is a sentence for people."""
 
 
+class NoChat(UnreadableFile):
+    """This file is empty, or in no known format; among other files it does not matter."""
+
+
 class UnknownSpeaker(UnreadableFile):
     """A file does not say which of its ``speakers`` is the user; only the first of them are kept.
 

@@ -26,7 +26,7 @@ def _merge(evidence: Mapping[str, Any]) -> Iterator[str]:
     yield from _verdict(verdict_in(evidence))
     near = {"similarity": _two_digits(evidence["similarity"]), "threshold": _two_digits(evidence["threshold"])}
     if evidence["similarity"] >= evidence["threshold"]:
-        yield _("They are about the same: similarity %(similarity)s, proposed from %(threshold)s.") % near
+        yield _("They are about the same: similarity %(similarity)s; pairs are suggested from %(threshold)s up.") % near
     else:
         yield _("They lie near each other, and what they share adds to it: similarity %(similarity)s.") % near
     if evidence["people"]:

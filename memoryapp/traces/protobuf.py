@@ -6,7 +6,7 @@ Messages are turned into the objects that the JSON mapping has, so that one read
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
@@ -16,11 +16,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-Parsed = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+
+class ParsedSpan(NamedTuple):
+    """A span with its resource and its scope."""
+
+    resource: dict[str, Any]
+    scope: dict[str, Any]
+    span: dict[str, Any]
 
 
-def parsed(content: bytes) -> Iterator[Parsed]:
-    """Resource, scope and span for each span. Raises ValueError for a body that is no request."""
+def parsed(content: bytes) -> Iterator[ParsedSpan | None]:
+    """Yields each span, and None after each scope and each resource. Raises ValueError for a body that is no
+    request."""
     try:
         request = ExportTraceServiceRequest.FromString(content)
     except DecodeError as error:
@@ -28,13 +35,15 @@ def parsed(content: bytes) -> Iterator[Parsed]:
     return _spans(request)
 
 
-def _spans(request: Any) -> Iterator[Parsed]:
+def _spans(request: Any) -> Iterator[ParsedSpan | None]:
     for of_resource in request.resource_spans:
         resource = {"attributes": _pairs(of_resource.resource.attributes)}
         for of_scope in of_resource.scope_spans:
             scope = {"name": of_scope.scope.name, "version": of_scope.scope.version}
             for span in of_scope.spans:
-                yield resource, scope, _span(span)
+                yield ParsedSpan(resource, scope, _span(span))
+            yield None
+        yield None
 
 
 def _span(span: Any) -> dict[str, Any]:

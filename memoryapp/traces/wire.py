@@ -20,6 +20,8 @@ JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 LARGEST_BYTES = 20_000_000
 MOST_SPANS = 10_000
+# Spans, their scopes and their resources together: millions of empty ones are a body of a few kilobytes.
+_MOST_ENTRIES = 3 * MOST_SPANS
 # Of attributes of a span, and of values inside one of them.
 _MOST_ATTRIBUTES = 5_000
 _DEEPEST = 12
@@ -60,14 +62,16 @@ def spans_in(content: bytes, media_type: str) -> list[SentSpan]:
     """The spans of a request, without those that have no valid ids. Raises UnreadableTraces."""
     request = _of_json(content) if media_type == JSON else _of_protobuf(content)
     spans: list[SentSpan] = []
-    for span in request:
-        spans.append(span)
-        if len(spans) > MOST_SPANS:
+    for entries, span in enumerate(request):
+        if span:
+            spans.append(span)
+        if len(spans) > MOST_SPANS or entries > _MOST_ENTRIES:
             raise UnreadableTraces(413, f"These are more than {MOST_SPANS:,} spans; send fewer at a time.")
     return spans
 
 
-def _of_json(content: bytes) -> Iterator[SentSpan]:
+def _of_json(content: bytes) -> Iterator[SentSpan | None]:
+    """Yields each span, and None after each scope and each resource."""
     try:
         read = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -80,9 +84,11 @@ def _of_json(content: bytes) -> Iterator[SentSpan]:
             scope = _scope(_object(of_scope, "scope"))
             for span in _objects(of_scope, "spans"):
                 yield _span(span, resource, scope)
+            yield None
+        yield None
 
 
-def _of_protobuf(content: bytes) -> Iterator[SentSpan]:
+def _of_protobuf(content: bytes) -> Iterator[SentSpan | None]:
     try:
         from memoryapp.traces import protobuf  # noqa: PLC0415 its package is optional
     except ModuleNotFoundError as missing:
@@ -92,8 +98,8 @@ def _of_protobuf(content: bytes) -> Iterator[SentSpan]:
         request = protobuf.parsed(content)
     except ValueError as error:
         raise UnreadableTraces(400, "The body is no request of OTLP in protobuf.") from error
-    for resource, scope, span in request:
-        yield _span(span, _attributes(resource), _scope(scope))
+    for parsed in request:
+        yield _span(parsed.span, _attributes(parsed.resource), _scope(parsed.scope)) if parsed else None
 
 
 def _objects(value: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:

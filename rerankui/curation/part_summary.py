@@ -40,6 +40,13 @@ def unnamed(request: ChangeRequest, change: Change) -> range:
     return range(count, count + 1) if request.operation is MOVE and request.to is None else range(0)
 
 
+def outdated(request: ChangeRequest, change: Change) -> range:
+    """The places, from 1, of the topics whose summaries were written for other messages: those that a move leaves."""
+    if request.operation is not MOVE:
+        return range(0)
+    return range(1, len(change.put) + (request.to is not None))
+
+
 def proposed_summary(owner: ChatUser, topics: Sequence[int], draft: TopicDraft) -> ProposedSummary:
     """For the messages of ``draft``, which are in these topics; one question to a connected model."""
     messages = [content(row) for row in Message.objects.of(owner).filter(pk__in=draft.messages).in_order()]

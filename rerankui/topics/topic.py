@@ -22,9 +22,9 @@ from rerankui.access import Request, operator_of, topic_or_404
 from rerankui.history.entry_views import entry_views
 from rerankui.pages import Page, page_around, page_of, show
 from rerankui.text.minimap import marks
-from rerankui.text.prose import headline, says_more
+from rerankui.text.prose import beyond, headline
 from rerankui.text.talk import talk_of
-from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk, maker
+from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk, is_outdated, maker
 from rerankui.topics.topic_then import not_then, topic_then
 from rerankui.web.moment import moment_of
 
@@ -61,6 +61,7 @@ def _topic_page(request: HttpRequest, topic: Topic) -> TopicPage:
         neighbours=neighbours(topic),
         may_curate=_may_curate(request, topic),
         may_erase=operator_of(request).may(Role.ADMIN),
+        is_outdated=topic.is_live and is_outdated(topic, lineage),
     )
 
 
@@ -71,7 +72,7 @@ def _talk(request: HttpRequest, topic: Topic) -> TopicTalk:
         owner=topic.owner,
         topic=topic,
         title=title,
-        has_more=says_more(topic.summary, title),
+        more=beyond(topic.summary, title),
         page=page,
         place=_place(topic, page.rows),
         talk=talk_of(page.rows, here=here),

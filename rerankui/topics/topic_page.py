@@ -22,13 +22,13 @@ from rerankui.text.talk import TalkMessage
 class TopicTalk(PageContext):
     """What a topic says: its summary and a page of its messages, which are the same at every moment.
 
-    ``place`` is the number of its messages on earlier pages.
+    ``title`` is what the summary begins with, ``more`` the rest; ``place`` is the number of messages on earlier pages.
     """
 
     owner: ChatUser
     topic: Topic
     title: str
-    has_more: bool
+    more: str
     page: Page[Message]
     place: int
     talk: Sequence[TalkMessage]
@@ -50,6 +50,7 @@ class TopicPage(PageContext):
     """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it.
 
     The page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
+    ``is_outdated``: the summary was written for other messages.
     """
 
     said: TopicTalk
@@ -66,6 +67,7 @@ class TopicPage(PageContext):
     may_curate: bool = False
     may_erase: bool = False
     is_past: bool = False
+    is_outdated: bool = False
 
     def names(self, **more: Any) -> dict[str, Any]:
         """Its own names beside those of the talk and the changes."""
@@ -76,3 +78,13 @@ def maker(lineage: Lineage) -> TopicEdit | None:
     """The edit that the topic lives by, when a way leads back from it."""
     last = lineage.edits[0] if lineage.edits else None
     return last if last and last.kind != TopicEdit.Kind.ARCHIVE else None
+
+
+def is_outdated(topic: Topic, lineage: Lineage) -> bool:
+    """Whether the edit that it lives by changed its messages and left the summary as it was."""
+    last = maker(lineage)
+    if last is None or last.kind == TopicEdit.Kind.UNDO or not topic.summary:
+        return False
+    return any(
+        parent.summary == topic.summary and parent.message_count != topic.message_count for parent in lineage.parents
+    )

@@ -214,7 +214,7 @@ def test_what_was_chosen_survives_another_page_of_the_topic(page: Page, anna: Ch
 
 def test_a_proposal_is_partly_taken_with_the_mouse(page: Page, topic: Topic) -> None:
     ids = message_ids(topic)
-    page.get_by_role("link", name="Split anew…").click()
+    page.get_by_role("link", name="Split into topics…").click()
     expect(page.locator("[data-part]")).to_have_count(2)
     page.locator(f'a[data-turn="{ids[4]}"]').click()
     expect(page.locator("[data-part]")).to_have_count(3)
@@ -225,7 +225,7 @@ def test_a_proposal_is_partly_taken_with_the_mouse(page: Page, topic: Topic) -> 
     expect(page.locator("[data-part] textarea").nth(0)).to_have_value("Beginning")
     page.get_by_role("button", name="Preview").click()
     page.wait_for_url("**/change/**")
-    page.get_by_role("button", name="Split anew").click()
+    page.get_by_role("button", name="Split into topics").click()
     expect(toast(page)).to_contain_text("10, 10 messages")
     assert live()["Beginning"] == ids[:10]
 
@@ -245,7 +245,7 @@ def test_a_proposal_is_moved_and_taken_with_the_keyboard_alone(page: Page, topic
     press(page, "e", "Control+a")
     page.keyboard.type("A cake")
     press(page, "Control+Enter")
-    expect(page.locator("h1")).to_have_text("Split a topic anew")
+    expect(page.locator("h1")).to_have_text("Split a topic into several")
     expect(page.locator("[data-commit]")).to_be_focused()
     press(page, "Enter")
     expect(toast(page)).to_be_visible()

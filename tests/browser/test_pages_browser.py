@@ -132,6 +132,23 @@ def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: Ch
     expect(page.locator("h1")).to_have_text("vLLM crash")
 
 
+def test_facets_on_a_phone_are_folded_but_for_the_chosen_one(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/topics/?script=latin")
+    facets = page.get_by_label("Narrow the list", exact=True)
+    fold = facets.locator("summary")
+    expect(facets.get_by_role("link", name="Latin letters")).to_be_visible()
+    expect(facets.get_by_role("heading", name="Recalled")).to_be_hidden()
+    fold.click()
+    expect(facets.get_by_role("link", name="CSV")).to_be_visible()
+    fold.click()
+    facets.get_by_role("link", name="Latin letters").click()
+    expect(page).to_have_url(re.compile(r"/topics/\??$"))
+    page.goto(f"/memory/{anna.pk}/people/")
+    expect(facets.get_by_role("link", name="CSV")).to_be_visible()
+    expect(fold).to_have_count(0)
+
+
 def test_messages_open_at_the_last_one_on_a_phone(page: Page, anna: ChatUser) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     talk(anna, ("Ducks", [f"Duck {n}" for n in range(40)]))

@@ -98,7 +98,7 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
 
 @pytest.mark.parametrize("language", ["en", "ru"])
 @pytest.mark.parametrize("width", [1280, 1024])
-def test_on_a_laptop_the_head_has_a_line_for_the_run_and_one_for_its_query(
+def test_on_a_laptop_the_head_has_a_line_for_the_question_and_one_for_the_run(
     page: Page, run: Run, events: list[Event], width: int, language: str
 ) -> None:
     store(run, events)
@@ -113,10 +113,10 @@ def test_on_a_laptop_the_head_has_a_line_for_the_run_and_one_for_its_query(
     assert actions
     assert query
     assert figures
-    assert actions["y"] < name["y"] + name["height"]
-    assert name["y"] + name["height"] <= query["y"]
-    assert query["y"] < figures["y"] + figures["height"]
-    assert figures["y"] < query["y"] + query["height"]
+    assert actions["y"] < query["y"] + query["height"]
+    assert query["y"] + query["height"] <= name["y"]
+    assert name["y"] < figures["y"] + figures["height"]
+    assert figures["y"] < name["y"] + name["height"]
 
 
 def test_a_long_question_leaves_the_columns_their_room(page: Page, run: Run, events: list[Event]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -155,6 +156,11 @@ def test_the_lab_shows_its_cost_first_starts_and_stops(
     sent = {"kind": ["shuffled"], "times": "2"}
     cost = as_viewer.get(address, sent, headers={"HX-Request": "true"}).content.decode()
     assert "2 runs" in cost
+    opened = as_viewer.get(address).content.decode()
+    assert re.findall(r'value="(\w+)" checked', opened) == ["same"], (
+        "a button that is there to be pressed does something"
+    )
+    assert "5 runs" in opened
     assert as_stranger.get(address).status_code == 404
     assert as_viewer.post(address, sent).status_code == 403
     assert as_debugger.post(address, {"times": "2"}).status_code == 422

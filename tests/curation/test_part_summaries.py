@@ -103,3 +103,36 @@ def test_what_cannot_be_proposed_for_is_refused_in_words(anna: ChatUser, topic: 
     assert "Nothing was chosen" in as_curator.post(address, split(topic, place="x")).content.decode()
     refused = as_curator.post(address, {"op": "split", "topics": topic.pk, "at": 1, "place": 2})
     assert refused.status_code == 422
+
+
+def test_a_topic_that_lost_messages_says_that_its_summary_is_older_and_another_is_proposed_beside_it(
+    anna: ChatUser, topic: Topic, as_curator: Client, model: Proposing
+) -> None:
+    model.says = json.dumps({"merged_summary": "Honey cake"})
+    messages = [row.pk for row in topic.message_set.in_order()[2:]]
+    moved = {"op": "move", "topics": topic.pk, "messages": messages}
+    page = page_of(as_curator, anna, moved)
+    assert page.count("data-keeps") == 1, "what somebody wrote stays until the proposal is taken"
+    assert "Propose another" in page
+    assert proposal(proposed(as_curator, anna, {**moved, "place": "1"})) == "Honey cake"
+    as_curator.post(f"/memory/{anna.pk}/change/", {**moved, "summary": ["", "Tea"], "commit": "1"})
+    left, made = Topic.objects.of(anna).live().order_by("started_at", "pk")
+    assert (left.summary, made.summary) == (topic.summary, "Tea")
+    assert "older summary" in flat(as_curator.get(f"/topics/{left.pk}/").content.decode())
+    assert "older summary" not in flat(as_curator.get(f"/topics/{made.pk}/").content.decode())
+    edit = {"op": "edit", "topics": left.pk, "summary": left.summary}
+    assert proposal(proposed(as_curator, anna, {**edit, "place": "1"})) == "Honey cake"
+    as_curator.post(f"/memory/{anna.pk}/change/", {**edit, "summary": "Honey cake", "commit": "1"})
+    (now,) = Topic.objects.of(anna).live().filter(summary="Honey cake")
+    assert "older summary" not in flat(as_curator.get(f"/topics/{now.pk}/").content.decode())
+
+
+def test_what_is_written_for_the_topics_that_a_move_leaves_is_kept(
+    anna: ChatUser, topic: Topic, as_curator: Client
+) -> None:
+    """The preview has a field for each of them; what was typed there was lost without a word."""
+    other = talk(anna, ("Green tea", ["Sencha again"]))[0]
+    messages = [row.pk for row in topic.message_set.in_order()[2:]]
+    moved = {"op": "move", "topics": topic.pk, "messages": messages, "to": other.pk, "commit": "1"}
+    as_curator.post(f"/memory/{anna.pk}/change/", {**moved, "summary": ["Honey cake", "Tea of all kinds"]})
+    assert {row.summary for row in Topic.objects.of(anna).live()} == {"Honey cake", "Tea of all kinds"}

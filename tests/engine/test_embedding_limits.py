@@ -69,6 +69,9 @@ TOO_MANY = {
     "a proxy": (40, 413, ""),
     "Databricks": (30, 400, "input embeddings size is too large, exceeding 150 limit for databricks-gte-large-en"),
     "tokens of all texts": (60, 400, "This model's maximum context length is 8192 tokens, however you requested 9000."),
+    "Vertex": (5, 400, "5 instance(s) is allowed per prediction. Actual: 100"),
+    "MiniMax": (40, 200, "invalid params, texts length exceed limit 40"),
+    "a server that fails": (10, 500, "CUDA out of memory"),
     "OpenAI's tokens": (60, 400, "Requested 600000 tokens, max 300000 tokens per request"),
 }  # fmt: skip
 
@@ -108,8 +111,12 @@ def test_a_limit_that_is_named_is_taken_and_otherwise_the_half() -> None:
         (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "dimensions"], "msg": "Extra inputs …"}]}),
         (500, {"error": {"message": "litellm.UnsupportedParamsError: Setting dimensions is not supported for OpenAI"}}),
         (400, {"detail": "Argument 'dimensions' is not supported by our API."}),
+        (404, {"error": {"message": "No endpoints found that support the requested dimensions", "code": 404}}),
+        (403, {"error": {"message": "Parameter dimensions is not allowed for this deployment."}}),
+        (501, {"error": "dimensions is not implemented"}),
+        (200, {"error": {"message": "unexpected parameter: dimensions"}}),
     ],
-    ids=["vLLM", "OpenAI", "Mistral", "LiteLLM", "Voyage"],
+    ids=["vLLM", "OpenAI", "Mistral", "LiteLLM", "Voyage", "OpenRouter", "a deployment", "LocalAI", "within 200"],
 )
 async def test_refused_dimensions_are_left_out_and_the_vectors_are_still_checked(status: int, body: Any) -> None:
     """QwenLM/Qwen3-Embedding#188 (vLLM), BerriAI/litellm#11940, plastic-labs/honcho#772 (ada-002, mistral-embed)."""
@@ -170,6 +177,71 @@ async def test_where_the_words_do_not_say_what_was_too_much_single_texts_find_it
     asked = len(endpoint.bodies)
     await endpoint.embedder(accepted).embed(texts)
     assert not any(map(is_too_much, endpoint.bodies[asked:]))
+
+
+ALONE = {
+    "pydantic": (422, {"detail": [{"loc": ["body", "input"], "msg": "Input should be a valid string"}]}),
+    "Go": (400, {"error": {"message": "json: cannot unmarshal array into Go struct field .input of type string"}}),
+    "serde": (422, "Failed to deserialize the JSON body: input: invalid type: sequence, expected a string"),
+    "in words": (400, {"error": {"message": "multiple inputs are not supported"}}),
+    "without words": (500, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body"), ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("sizes", [True, False], ids=["with dimensions", "without dimensions"])
+async def test_a_server_that_takes_one_text_and_no_list_gets_one_text_at_a_time(
+    status: int, body: Any, sizes: bool, waits: list[float]
+) -> None:
+    """Grt1228/chatgpt-java#101 and servers whose ``input`` is a string."""
+
+    def answer(sent: dict[str, Any]) -> httpx.Response:
+        refused = isinstance(sent["input"], list) or ("dimensions" in sent and not sizes)
+        if refused:
+            return httpx.Response(status, json=body) if body else httpx.Response(status)
+        return httpx.Response(200, json={"embedding": [float(len(sent["input"])), 1.0, 0.0]})
+
+    endpoint, accepted = Endpoint(answer), Accepted()
+    made = await endpoint.embedder(accepted).embed(["x", "xxxx", "xx"])
+    assert [int(place) for place in np.argsort(made[:, 0])] == [0, 2, 1]
+    asked = len(endpoint.bodies)
+    await endpoint.embedder(accepted).embed(["a", "b"])
+    assert [sent["input"] for sent in endpoint.bodies[asked:]] == ["a", "b"]
+
+
+async def test_a_failure_of_too_much_does_not_cost_all_its_waits_again_for_each_half(waits: list[float]) -> None:
+    endpoint = Endpoint(lambda sent: httpx.Response(500) if len(sent["input"]) > 10 else None)
+    assert (await endpoint.embedder().embed(["text"] * 100)).shape == (100, 3)
+    assert sum(waits) <= 7.5 + 7 * 0.5
+
+
+@pytest.mark.parametrize(
+    ("first", "wait"),
+    [
+        (httpx.Response(200, content=b"<html><h1>502 Bad Gateway</h1></html>"), 0.5),
+        (httpx.Response(200, content=b""), 0.5),
+        (httpx.Response(200, json={"error": {"message": "upstream error", "code": 502}}), 0.5),
+        (httpx.Response(429, json={"error": {"message": "Slow down."}}, headers={"retry-after-ms": "700"}), 0.7),
+        (httpx.Response(429, json={"error": {"message": "Rate limit reached. Please try again in 1.2s."}}), 1.2),
+        (
+            httpx.Response(
+                429,
+                json=[{"error": {"code": 429, "message": "You exceeded your current quota. Please retry in 2.5s."}}],
+            ),
+            2.5,
+        ),
+    ],
+    ids=["a page", "nothing", "an error", "milliseconds", "in words", "Gemini's free tier"],
+)
+async def test_a_failure_that_passes_is_waited_for_and_teaches_nothing(
+    first: httpx.Response, wait: float, waits: list[float]
+) -> None:
+    """OpenAI's clients read ``retry-after-ms``; Gemini: diegosouzapw/OmniRoute#9504."""
+    answers, accepted = iter([first]), Accepted()
+    endpoint = Endpoint(lambda _sent: next(answers, None))
+    assert (await endpoint.embedder(accepted).embed(["one", "two"])).shape == (2, 3)
+    assert waits == [wait]
+    assert (accepted.texts, accepted.chars, accepted.dimensions, accepted.lists) == (100, 0, True, True)
 
 
 async def test_what_is_refused_for_another_reason_is_asked_three_times_at_most_and_teaches_nothing() -> None:
@@ -235,9 +307,17 @@ ROW, OTHER = [3.0, 4.0, 0.0], [0.0, 0.0, 5.0]
         {"embeddings": [{"values": ROW}, {"values": OTHER}]},
         [{"index": 0, "embedding": ROW}, {"index": 1, "embedding": OTHER}],
         {"data": [{"index": 0, "embedding": ROW}, {"index": 1, "embedding": OTHER}], "usage": None, "model": None},
+        {"data": [{"index": 1.0, "embedding": OTHER}, {"index": 0.0, "embedding": ROW}]},
+        {"data": [{"index": 0, "embedding": [ROW, OTHER]}]},
+        {"data": [{"index": 0, "embedding": json.dumps(ROW)}, {"index": 1, "embedding": json.dumps(OTHER)}]},
+        {"result": {"data": [ROW, OTHER], "shape": [2, 3]}, "success": True, "errors": []},
+        {"output": {"embeddings": [{"text_index": 1, "embedding": OTHER}, {"text_index": 0, "embedding": ROW}]}},
+        {"code": 0, "data": {"object": "list", "data": [{"embedding": ROW}, {"embedding": OTHER}]}},
+        {"vectors": [ROW, OTHER], "base_resp": {"status_code": 0, "status_msg": "success"}},
     ],
     ids=["Gemini leaves out 0", "no index", "null", "all 0", "from 1", "texts", "base64", "nested", "Ollama's own",
-         "Cohere's own", "Gemini's own", "a list", "no usage"],
+         "Cohere's own", "Gemini's own", "a list", "no usage", "floats", "all in one",
+         "as texts", "Cloudflare's own", "DashScope's own", "an envelope", "MiniMax's own"],
 )  # fmt: skip
 async def test_rows_are_read_in_their_order_however_they_are_numbered_and_written(answer: Any) -> None:
     """samfoy/pi-session-search#13 and spring-projects/spring-ai#7019 (Gemini), doobidoo/mcp-memory-service#612,

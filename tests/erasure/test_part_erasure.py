@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from memoryapp import curation, erasure, knowledge
 from memoryapp.curation import CurationError
-from memoryapp.engine.events import from_payload
+from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, RunStarted, from_payload
 from memoryapp.erasure import Target, scanner
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
 from memoryapp.models import (
     AgentCall,
     Artifact,
+    Card,
     ChatUser,
     Erasure,
     Fact,
@@ -36,7 +39,8 @@ from memoryapp.models import (
 )
 from memoryapp.runs.forks import fork
 from memoryapp.runs.replays import ForkError
-from tests.conftest import record, talk
+from memoryapp.search import cards
+from tests.conftest import candidate, record, talk
 from tests.erasure.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +135,29 @@ def test_a_run_keeps_its_numbers_and_says_what_is_gone(filled: Filled) -> None:
     assert (finished.selected[0].reason, finished.selected[0].excerpt[0].message) == ("[erased]", None)
     assert events[6].prompt[0].content == "[erased]"
     assert not RawReply.objects.exists()
+
+
+def test_words_of_erased_text_are_left_neither_one_by_one_nor_as_stems(filled: Filled) -> None:
+    """A card's words are stored beside its text, a candidate's beside the query: no run of five words is in them."""
+    Person.objects.filter(pk=filled.person.pk).update(bio=f"Swims. {SECRET}", updated_at=timezone.now())
+    cards.refresh(filled.owner)
+    found = (replace(candidate(filled.other), terms={"zwiebelfisch": 0.5}),)
+    asked = [RunStarted("vector", SECRET, {}, "", "", "p"), CandidatesFound(found, 1, 0.1), RunFinished((), (), "")]
+    rewritten = QueryEnriched("And that?", SECRET, "", 0.1)
+    of_query, of_rewrite = (
+        stored_run(filled.owner, asked),
+        stored_run(filled.owner, [RunStarted("vector", "And that?", {}, "", "", "p"), rewritten, *asked[1:]]),
+    )
+    other = stored_run(filled.owner, [RunStarted("vector", "Apples?", {}, "", "", "p"), *asked[1:]])
+    Run.objects.filter(pk=of_query.pk).update(query=SECRET)
+    erased(filled)
+    for run, kept in ((of_query, {}), (of_rewrite, {}), (other, {"zwiebelfisch": 0.5})):
+        payload = RunEvent.objects.get(run=run, kind="candidates_found").payload
+        assert payload["candidates"][0]["terms"] == kept, "a query that stays keeps its words"
+    RunEvent.objects.filter(run=other).delete()
+    assert tables_with("zwiebelfisch") == set()
+    cards.refresh(filled.owner)
+    assert filled.person.display_name in Card.objects.get(person=filled.person).text
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,11 @@ from django.test import Client
 
 from memoryapp import curation
 from memoryapp.browsing.topic_counts import topic_counts
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.explain import WhyNotError, why_not
+from memoryapp.explain.fate import fate
+from memoryapp.explain.story import Story
+from memoryapp.explain.why_not import story_of
 from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Fact, Person, Run, Topic, TopicEdit
 from memoryapp.runs import followers, forks, lifecycle
@@ -90,6 +95,45 @@ async def test_what_an_answer_read_counts_as_read_wherever_the_run_is_told(memor
         assert {f"Topic:{number}" for number, each in counts.items() if each.read} == read & {
             f"Topic:{topic.pk}" for topic in memory.garden
         }
+
+    await sync_to_async(compared)()
+
+
+async def test_what_an_answer_read_beyond_the_ranked_topics_is_explained_as_read(memory: Memory) -> None:
+    """The page keeps the first ranks alone, and passages are found by themselves."""
+    run = await executed(memory.owner, strategy="react", parameters={"candidates": 1})
+
+    def compared() -> None:
+        story = story_of(run)
+        assert story.found
+        assert story.finished
+        unused = story.finished.dropped[-1]
+        told = fate(story, unused, threshold=0.0, texts=tuple)
+        few = replace(story.found, candidates=[each for each in story.found.candidates if each.id != unused])
+        stored = [replace(each, event=few) if each.event is story.found else each for each in story.stored]
+        unranked = fate(Story(run, stored, story.parameters), unused, threshold=0.0, texts=tuple)
+        assert told
+        assert unranked
+        assert (unranked.stage, unranked.case) == (told.stage, told.case)
+        assert "rank" not in unranked.numbers
+
+    await sync_to_async(compared)()
+
+
+async def test_where_the_embedded_scorer_chose_its_reason_is_told(memory: Memory) -> None:
+    """Nobody reads that "the model" did not choose something where no model was asked."""
+    run = await executed(memory.owner, query=f"{memory.subjects[0]} in the garden")
+
+    def compared() -> None:
+        story = story_of(run)
+        assert story.finished
+        (kept, *_more), lost = story.finished.selected, story.finished.dropped
+        written = dict(re.findall(r"(Topic:\d+) (\d\.\d\d)", story.outline.replies[-1].reasoning))
+        near, far = why_not(run, topic=lost[0]), why_not(run, topic=lost[-1])
+        assert (near.numbers["chance"], near.numbers["least"]) == (float(written[lost[0]]), float(written[kept.id]))
+        assert near.sentence.startswith(f"The embedded scorer read {lost[0]} and did not keep it")
+        assert far.numbers["least"] == near.numbers["least"]
+        assert "no chat model was connected" in far.sentence
 
     await sync_to_async(compared)()
 
@@ -195,6 +239,30 @@ async def test_a_question_that_cannot_be_answered_is_a_sentence(memory: Memory, 
         assert why_not(run, text="?!").stage == "unknown"
 
     await sync_to_async(refused)()
+
+
+class Aloud(ByPlace):
+    """Says why, in each turn."""
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        said = "Three of them look alike." if not self.shown else "Only two of the three tell of it."
+        async for reply in super().converse(request):
+            yield replace(reply, reasoning=said)
+
+
+async def test_the_page_quotes_what_the_model_said_when_it_lost_it(memory: Memory, as_admin: Client) -> None:
+    """That a model did not choose something is no reason; what it said is the nearest to one."""
+    chat = Aloud((0, 1, 2), (0, 1))
+    run = await executed(memory.owner, chat=chat, parameters={"candidates": 5})
+
+    def said(number: int) -> str:
+        address = f"/runs/{run.pk}/why-not/?topic=Topic:{number}"
+        found = re.search(r'<q class="why-said"[^>]*>([^<]*)</q>', as_admin.get(address).content.decode())
+        return found[1] if found else ""
+
+    assert await sync_to_async(said)(chat.shown[4]) == "Three of them look alike."
+    assert await sync_to_async(said)(chat.shown[2]) == "Only two of the three tell of it."
+    assert await sync_to_async(said)(memory.other[0].pk) == ""
 
 
 async def test_a_run_without_a_search_says_so(memory: Memory) -> None:

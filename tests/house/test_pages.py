@@ -46,3 +46,10 @@ def test_a_view_renders_pages_and_parts_of_its_noun() -> None:
 def test_no_folder_is_too_long_to_be_read(folder: str) -> None:
     for path in [ROOT / folder, *(ROOT / folder).rglob("*/")]:
         assert path.name == "events" or len([*path.glob("*.html")]) <= MOST_TEMPLATES, path
+
+
+def test_no_request_replaces_one_that_is_under_way() -> None:
+    """htmx reports an aborted request in the console, and people see one for each letter that they type
+    (https://htmx.org/attributes/hx-sync/): the last one waits."""
+    for path in (ROOT / "templates").rglob("*.html"):
+        assert ":replace" not in "".join(re.findall(r'hx-sync="[^"]*"', path.read_text())), path

@@ -6,13 +6,14 @@ import gzip
 import io
 import json
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 
-from memoryapp.importers import Distilled, LeftOut, open_chat
+from memoryapp.importers import Distilled, Hints, LeftOut, Rejected, open_chat
 from memoryapp.models import ChatUser, Fact, Message
 from tests.importers.other_chats import memory
 from tests.support.chats import lines, written
@@ -106,3 +107,13 @@ def test_memories_of_several_users_go_to_each_of_them(tmp_path: Path) -> None:
     path = written(tmp_path, [memory(), memory(2, "Has a cat", user_id="boris")])
     call_command("import_chat", str(path), user="carol", json=True, stdout=io.StringIO(), stderr=io.StringIO())
     assert dict(Fact.objects.values_list("content", "owner__name")) == {"Likes oolong": "anna", "Has a cat": "boris"}
+
+
+def test_memories_without_times_get_them_from_the_start_that_is_given(tmp_path: Path) -> None:
+    timeless = written(tmp_path, {"results": [memory(created_at=None), memory(2, "Likes milk", created_at=None)]})
+    [first, _second] = open_chat(timeless).distilled()
+    assert isinstance(first, Rejected)
+    assert "--start" in first.reason
+    start = datetime(2024, 5, 1, tzinfo=UTC)
+    dated = list(open_chat(timeless, hints=Hints(start=start)).distilled())
+    assert [item.values["created_at"].minute for item in dated if isinstance(item, Distilled)] == [0, 1]

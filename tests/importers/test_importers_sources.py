@@ -20,7 +20,7 @@ from django.conf import settings
 from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, document, open_chat, source
 from memoryapp.importers.document import mended
 from memoryapp.importers.formats.memories.jsonl import conversation
-from tests.support.chats import chat_line, chatgpt, lines, node, sent, sorted_out, telegram, written
+from tests.support.chats import chat_line, chatgpt, code_line, lines, node, sent, sorted_out, telegram, written
 
 
 def zipped(path: Path, **members: str | bytes) -> Path:
@@ -62,6 +62,27 @@ class TestPacked:
         }
         with pytest.raises(UnreadableFile, match="several programs"):
             open_chat(zipped(tmp_path / "both.zip", **members))
+
+
+class TestAmongOthers:
+    def test_a_file_without_a_chat_among_others_is_one_rejection(self, tmp_path: Path) -> None:
+        """A folder of sessions has empty logs, and logs with notes alone, beside the others."""
+        folder = tmp_path / "projects"
+        folder.mkdir()
+        (folder / "a.jsonl").write_text("")
+        (folder / "b.jsonl").write_text('{"display": "hi", "project": "/tea"}\n')
+        (folder / "c.jsonl").write_text(json.dumps(code_line(1, "user", "Boil it")))
+        (folder / "d.jsonl").write_text('{"type": "ai-title", "aiTitle": "Tea", "sessionId": "s1"}\n')
+        found = list(open_chat(folder).records())
+        assert [getattr(item, "text", "") for item in found] == ["", "", "Boil it", ""]
+        assert [str(item.line) for item in found if isinstance(item, Rejected)] == ["a.jsonl", "b.jsonl", "1"]
+        with pytest.raises(UnreadableFile, match="is empty"):
+            open_chat(folder / "a.jsonl")
+
+    def test_a_file_of_a_known_other_program_among_others_is_refused(self, tmp_path: Path) -> None:
+        slack = json.dumps([{"type": "message", "user": "U1", "text": "hi", "ts": "1512085950.000216"}])
+        with pytest.raises(UnreadableFile, match="is a Slack export"):
+            open_chat(zipped(tmp_path / "a.zip", one_JSON=json.dumps({"messages": [chat_line()]}), two_JSON=slack))
 
 
 class TestCutOff:

@@ -100,6 +100,19 @@ class TestPhones:
             f"[file: 00000014-plan.pdf]\nplan.pdf • {LRM}2 pages",
         ]
 
+    def test_files_of_old_iphones_and_names_with_spaces(self, tmp_path: Path) -> None:
+        """``3.jpg <attached>`` is an iPhone's mark of 2016 (thevelop.nl, "WhatsBook")."""
+        lines = (
+            "28-09-16 11:20:19: Anna: 3.jpg <attached>",
+            f"28-09-16 11:21:19: Anna: {LRM}plan of May.pdf (file attached)",
+            "28-09-16 11:22:19: Anna: plan of May.pdf (the second)",
+        )
+        assert [text for _at, _role, text in read(tmp_path, "\n".join(lines))] == [
+            "[file: 3.jpg]",
+            "[file: plan of May.pdf]",
+            "plan of May.pdf (the second)",
+        ]
+
     def test_edited_messages_are_marked(self, tmp_path: Path) -> None:
         records, _rejected = sorted_out(written(tmp_path, IOS, "chat.txt"), me="Anna")
         assert [record.text for record in records if record.metadata.get("edited")] == ["Lunch at one"]
@@ -275,6 +288,33 @@ class TestOldPhones:
             ("system", "Joy changed the subject"),
             ("peer", "third\nwe meet\n26/3/14 14:00: at the pier"),
         ]
+
+
+class TestOtherEnds:
+    @pytest.mark.parametrize(
+        ("line", "author"),
+        [
+            ("[2026/7/9 02:28:37] Bob:Hi", "Bob"),
+            ("[9/24/25, 10:30:15 AM] - John Doe: Hi", "John Doe"),
+            ("24/07/2023 15:24:10 Ana: Hi", "Ana"),
+            ("24/07/2023 15:24:10 Maria del Mar: Hi", "Maria del Mar"),
+            ("[15:24, 24/07/2023] Ana: Hi", "Ana"),
+        ],
+    )
+    def test_the_author_is_known_whatever_stands_before_and_behind(
+        self, tmp_path: Path, line: str, author: str
+    ) -> None:
+        """ChatLab/ChatLab#280 (no blank behind the author); what is copied from WhatsApp Web has the time first."""
+        records, rejected = sorted_out(written(tmp_path, f"{line}\n{line}", "chat.txt"), me="-")
+        assert rejected == []
+        assert [(each.author, each.text) for each in records] == [(author, "Hi"), (author, "Hi")]
+
+    @pytest.mark.parametrize("text", ["see https://example.org", "we meet at 12:30", "24/07/2023 15:24 Ana: Hi"])
+    def test_a_colon_in_a_text_names_nobody(self, tmp_path: Path, text: str) -> None:
+        lines = f"[25/07/2026, 10:00:00] Zoe: a\n{text}\n[25/07/2026, 10:00:01] {text.partition(' ')[2]}"
+        records, _rejected = sorted_out(written(tmp_path, lines, "chat.txt"), me="-")
+        assert records[0].text == f"a\n{text}"
+        assert (records[1].author, records[1].role) == ("", "system")
 
 
 class TestWhoIsWho:

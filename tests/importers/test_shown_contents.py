@@ -94,6 +94,21 @@ class TestRewinds:
         assert texts(path) == ["Plan", "Basil", "Chives", "Chives too"]
         assert left_out(path) == [3, 4]
 
+    def test_a_command_or_a_hook_before_the_next_prompt_hides_no_rewind(self, tmp_path: Path) -> None:
+        """The next message re-parents to the target of the rewind (backnotprop/plannotator#1141)."""
+        command = "<command-name>/rewind</command-name>"
+        path = lines(
+            tmp_path,
+            code_line(1, "user", "Plant mint", parentUuid=None),
+            code_line(2, "assistant", "Planted."),
+            code_line(3, "user", "And nettles"),
+            code_line(4, "assistant", "Really?"),
+            {**code_line(5, "system", "", parentUuid="u2"), "subtype": "turn_duration"},
+            code_line(6, "user", command, parentUuid="u5"),
+            code_line(7, "user", "And sage"),
+        )
+        assert texts(path) == ["Plant mint", "Planted.", "And sage"]
+
     def test_tools_that_run_at_the_same_time_are_no_branches(self, tmp_path: Path) -> None:
         result = [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]
         use = [{"type": "text", "text": "Two at once"}, {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]

@@ -9,7 +9,7 @@ from django.test import Client
 
 from memoryapp.models import ChatUser
 from rerankui.text.minimap import marks
-from rerankui.text.prose import headline
+from rerankui.text.prose import beyond, headline
 from tests.support.browsing import get, rows, topic_of
 
 GEORGIA = "Plan of the trip to Georgia from 30 April to 10 May 2026: five nights in Sololaki, then the hills. Tickets."
@@ -41,11 +41,25 @@ def test_a_summary_that_adds_only_its_day_is_not_repeated(anna: ChatUser, as_vie
     assert "topic-summary" not in get(as_viewer, f"/topics/{topic.pk}/")
 
 
-def test_a_topic_has_a_short_title_with_the_summary_below(anna: ChatUser, as_viewer: Client) -> None:
+@pytest.mark.parametrize(
+    ("summary", "more"),
+    [
+        ("Honey cake", ""),
+        ("Honey cake. The oven was hot.", "The oven was hot."),
+        ("Honey cake · the oven was hot", "The oven was hot"),
+        ("word " * 30, ("word " * 30).strip()),
+    ],
+)
+def test_what_a_title_says_is_not_said_again_below_it(summary: str, more: str) -> None:
+    """Unless it is cut: then the whole summary follows."""
+    assert beyond(summary, headline(summary)) == more
+
+
+def test_a_topic_has_a_short_title_with_the_rest_of_its_summary_below(anna: ChatUser, as_viewer: Client) -> None:
     long, short = topic_of(anna, GEORGIA, ["When?", "In May"]), topic_of(anna, "Honey cake.", ["Which?"], day=1)
     page = get(as_viewer, f"/topics/{long.pk}/")
     assert '<h1 class="topic-title">Plan of the trip to Georgia from 30 April to 10 May 2026</h1>' in page
-    assert f'<p dir="auto" class="topic-summary">{GEORGIA}</p>' in page
+    assert '<p dir="auto" class="topic-summary">Five nights in Sololaki, then the hills. Tickets.</p>' in page
     assert "topic-summary" not in get(as_viewer, f"/topics/{short.pk}/")
 
 

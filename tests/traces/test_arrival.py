@@ -170,6 +170,10 @@ def test_protobuf_is_answered_in_protobuf(program: Program, anna: ChatUser) -> N
         (b"{}", {"Content-Encoding": "gzip"}, 400),
         (gzip.compress(b"{}")[:-9], {"Content-Encoding": "gzip"}, 400),
         (gzip.compress(b" " * (LARGEST_BYTES + 1)), {"Content-Encoding": "gzip"}, 413),
+        # Seventeen kilobytes hold millions of empty resources, or of scopes, over which a thread would go for seconds.
+        pytest.param(b'{"resourceSpans":[' + b"{}," * 30_001 + b"{}]}", {}, 413, id="resources"),
+        pytest.param(b'{"resourceSpans":[{"scopeSpans":[' + b"{}," * 30_001 + b"{}]}]}", {}, 413, id="scopes"),
+        pytest.param(b"\x0a\x00" * 30_002, {"Content-Type": "application/x-protobuf"}, 413, id="protobuf"),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_the_next_request_is_taken(
@@ -178,7 +182,9 @@ def test_what_cannot_be_read_is_refused_and_the_next_request_is_taken(
     media_type = headers.get("Content-Type", "application/json")
     refused = program.client.post(PATH, body, content_type=media_type, headers={**program.headers, **headers})
     assert refused.status_code == status
-    assert json.loads(refused.content)["message"].endswith(".")
+    is_json = refused["Content-Type"] == "application/json"
+    sentence = json.loads(refused.content)["message"] if is_json else Status.FromString(refused.content).message
+    assert sentence.endswith(".")
     assert sent(program, search(2, 1, "bees", "text")) == {}
     assert Run.objects.count() == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -21,6 +22,7 @@ from memoryapp.curation.operations.operation import (
 )
 from memoryapp.curation.operations.topics import drafts, live_topic, live_topics, messages_by_topic
 from memoryapp.curation.summarising import Summarise, opening
+from memoryapp.curation.swapping import check_summary
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Topic
 
@@ -84,7 +86,20 @@ def _check_move(listed: Mapping[int, Sequence[int]], moved: Sequence[int], targe
 
 def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
     summary = request.summaries[-1] if request.summaries and request.to is None else ""
-    return plan_move(request.owner, request.messages, request.to, summary, summarise=summarise)
+    change = plan_move(request.owner, request.messages, request.to, summary, summarise=summarise)
+    return _worded(change, request.summaries)
+
+
+def _worded(change: Change, summaries: Sequence[str]) -> Change:
+    """With the summaries that somebody wrote who saw all resulting topics; an empty one leaves what is there."""
+    if len(summaries) != len(change.put):
+        return change
+    pairs = zip(change.put, summaries, strict=True)
+    worded = [replace(draft, summary=given.strip() or draft.summary) for draft, given in pairs]
+    for draft in worded:
+        if draft.summary:
+            check_summary(draft.summary)
+    return Change(change.out, tuple(worded))
 
 
 MOVE = Operation(

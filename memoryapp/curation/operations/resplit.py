@@ -55,8 +55,8 @@ RESPLIT = Operation(
     name="resplit",
     words=Words(
         done=gettext_lazy("split anew"),
-        heading=gettext_lazy("Split a topic anew"),
-        button=gettext_lazy("Split anew"),
+        heading=gettext_lazy("Split a topic into several"),
+        button=gettext_lazy("Split into topics"),
         would=gettext_lazy("%(named)s becomes %(after)s: %(sizes)s messages."),
         made=gettext_lazy("Split %(named)s anew into %(after)s: %(sizes)s messages"),
     ),

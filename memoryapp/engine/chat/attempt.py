@@ -19,7 +19,7 @@ import httpx
 
 from memoryapp.engine.budget import Budget, Usage
 from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
-from memoryapp.engine.chat.completions import parse_reply, usage_of
+from memoryapp.engine.chat.completions import parse_reply, unwrapped, usage_of
 from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.refusals import (
     EndpointError,
@@ -30,7 +30,7 @@ from memoryapp.engine.chat.refusals import (
     words_in,
 )
 from memoryapp.engine.chat.retries import is_passing, retry_after
-from memoryapp.engine.chat.streaming import EventStream, Transcript
+from memoryapp.engine.chat.streaming import GLUED_END, EventStream, Transcript
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.threads import in_thread_if_long
 
@@ -49,14 +49,17 @@ _MOST_BYTES = 2 * 1024 * 1024
 # A stream sends about three hundred bytes for each word.
 _STREAM_OVERHEAD = 16
 _TOO_LONG = f"the answer is too long, more than {_MOST_BYTES // 1024 // 1024} MB"
-_LOOKS_STREAMED = (b"data:", b"event:", b":")
+_LOOKS_STREAMED = (b"data:", b"event:", b"id:", b"retry:", b":")
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+# Reasons of DeepSeek, Zhipu and vLLM for an answer that something else than the model ended.
+_CUT_BY = frozenset({"insufficient_system_resource", "network_error", "abort", "aborted", "cancelled", "timeout"})
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """An attempt without a reply. ``status`` is the HTTP status, or the one inside a 200; ``words`` and ``code`` are
-    those of the endpoint. ``unended`` is the reply of a stream that ended without saying so: half an answer, or a whole
-    one where an endpoint always ends like this."""
+    those of the endpoint. ``unended`` is a reply that may be half an answer, or a whole one where an endpoint always
+    ends like this; its note says why."""
 
     status: int
     words: str
@@ -128,16 +131,16 @@ def _address(url: str) -> httpx.URL:
 def _read(response: httpx.Response) -> AttemptEnd:
     """The outcome of an answer whose body was read completely."""
     content = response.content
-    if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
+    if response.status_code == 200 and content.lstrip(_BLANK).startswith(_LOOKS_STREAMED):
         transcript, events = Transcript(), EventStream()
         broken = _take_in(transcript, [*events.feed(content), *events.rest()])
         return AttemptEnd(_outcome(transcript, broken, fell_silent=False), streamed=True)
-    completion = document_in(content)
+    completion = unwrapped(document_in(content) or document_in(_without_end(content)))
     if response.status_code == 200 and completion is None and b"\n{" in content:
         transcript = Transcript()
         broken = _take_in(transcript, content.decode("utf-8", "replace").splitlines())
         return AttemptEnd(_outcome(transcript, broken, fell_silent=False), streamed=True)
-    wait = retry_after(response.headers.get("Retry-After", ""))
+    wait = retry_after(response.headers)
     error = error_in(completion)
     if response.status_code != 200:
         failed = Problem(response.status_code, words_in(content) or response.reason_phrase, usage_of(completion), wait)
@@ -150,7 +153,25 @@ def _read(response: httpx.Response) -> AttemptEnd:
         return AttemptEnd(Problem(502, "the answer is not JSON"))
     if error:
         return AttemptEnd(_problem(error, completion, wait))
-    return AttemptEnd(parse_reply(completion))
+    return AttemptEnd(_judged(parse_reply(completion)))
+
+
+def _without_end(content: bytes) -> bytes:
+    return GLUED_END.sub("", content.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def _judged(reply: Reply) -> Reply | Problem:
+    """The reply, with a note where it ran into a limit; a problem where it was cut off, or where the model wrote a call
+    that Google could not read."""
+    has_said, reason = bool(reply.text.strip() or reply.tool_calls), reply.finish_reason.lower()
+    if is_failed_generation("", reply.finish_reason) and not has_said:
+        return Problem(502, f"the model failed: {reply.finish_reason}", reply.usage)
+    if reply.is_at_limit:
+        return reply.noted("reply_at_limit") if has_said else reply
+    if reason in _CUT_BY:
+        half = reply.noted("reply_breaks_off") if reply.text and not reply.tool_calls else None
+        return Problem(502, f"the answer breaks off ({reason})", reply.usage, unended=half)
+    return reply
 
 
 def _problem(error: EndpointError, completion: Mapping[str, Any], wait: float | None = None) -> Problem:
@@ -192,8 +213,13 @@ class _Chunks:
     async def next(self, transcript: Transcript) -> bytes | None:
         """The next bytes; None at the end, or when none come although the answer may be over."""
         if not (transcript.has_reason or transcript.is_done):
-            async with self._budget.spending():
-                return await anext(self._chunks, None)
+            try:
+                async with self._budget.spending():
+                    return await anext(self._chunks, None)
+            except httpx.RequestError:
+                if transcript.is_whole:
+                    return None
+                raise
         if transcript.deltas != self._deltas:
             self._deltas, self._tail = transcript.deltas, Budget(_USAGE_SECONDS)
         waiting = Budget(self._patience(transcript))
@@ -240,8 +266,8 @@ def _outcome(transcript: Transcript, broken: str, *, fell_silent: bool) -> Reply
     if fell_silent:
         return reply.noted("stream_silent")
     if transcript.has_reason:
-        return reply
-    if transcript.is_answer or transcript.is_whole:
+        return _judged(reply)
+    if transcript.is_whole or (transcript.is_answer and not reply.breaks_off):
         return reply.noted("stream_unended")
-    half = reply if reply.text and not reply.tool_calls else None
+    half = reply.noted("stream_unended") if reply.text and not reply.tool_calls else None
     return Problem(502, "the stream ended before the answer did", reply.usage, unended=half)

@@ -84,9 +84,10 @@ def _name(known: str, added: str) -> str:
 
 
 def _arguments(known: Any, added: Any) -> Any:
-    """Texts are joined, unless the same whole object came again; arguments that are not text come in one piece."""
+    """Texts are joined, unless the same came again, whole or continued: no object continues with its own beginning.
+    Arguments that are not text come in one piece."""
     if isinstance(known, str) and isinstance(added, str):
-        return known if added == known and as_json(known.encode("utf-8", "replace")) else known + added
+        return added if known.startswith("{") and len(known) > 1 and added.startswith(known) else known + added
     return known if added is None else added
 
 

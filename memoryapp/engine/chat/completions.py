@@ -20,6 +20,7 @@ from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import positive
 from memoryapp.engine.notes import Note
 
+_TEXT_PARTS = ("text", "output_text")
 # More calls in one reply are noise.
 _MOST_CALLS = 64
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -77,10 +78,16 @@ def usage_of(completion: Mapping[str, Any] | None) -> Usage:
     )
 
 
+def unwrapped(document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The completion in a document, if a gateway put it into an envelope of its own (``data``, ``result``)."""
+    inner = [value for value in (document or {}).values() if isinstance(value, dict) and "choices" in value]
+    return inner[0] if document and "choices" not in document and inner else document
+
+
 def parse_reply(completion: Mapping[str, Any]) -> Reply:
     """The first choice; an empty reply when there is none."""
     choice = _choice(completion)
-    message = _mapping(choice.get("message"))
+    message = _mapping(choice.get("message") or choice.get("delta"))
     given = list(_given_calls(message))
     calls = _tool_calls(given)
     reasoning, text = without_reasoning(content_of(message.get("content")))
@@ -100,6 +107,8 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
 
 def content_of(content: Any) -> str:
     """The text of a message; the JSON of an answer that a server decoded."""
+    if isinstance(content, dict) and content.get("type") in _TEXT_PARTS:
+        content = [content]
     return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else text_of(content)
 
 
@@ -168,13 +177,26 @@ def _tool_calls(given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _given_calls(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The calls of a message as they came: in OpenAI's list, as its older single call, or as Anthropic's parts."""
-    for key in ("tool_calls", "content"):
-        values = message.get(key)
-        for value in values if isinstance(values, list) else ():
-            if isinstance(value, dict) and (key == "tool_calls" or value.get("type") == "tool_use"):
-                yield _tool_call(value)
+    yield from map(_tool_call, calls_in(message.get("tool_calls")))
+    content = message.get("content")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "tool_use":
+            yield _tool_call(part)
     if not message.get("tool_calls") and isinstance(message.get("function_call"), dict):
         yield _tool_call({"function": message["function_call"]})
+
+
+def calls_in(value: Any) -> list[dict[str, Any]]:
+    """The calls in a field ``tool_calls``: a list; or an object that is one call, or has calls by their numbers; or
+    either of them as JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    if isinstance(value, dict):
+        value = [value] if value.keys() & {"function", "name"} else list(value.values())
+    return [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
 
 
 def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +260,9 @@ def _choice(completion: Mapping[str, Any]) -> Mapping[str, Any]:
 def text_of(value: Any) -> str:
     """A text, or the texts of content in parts; empty for any other value."""
     if isinstance(value, list):
-        return "".join(text_of(part.get("text")) for part in value if isinstance(part, dict))
+        return "".join(text_of(part.get("text") if isinstance(part, dict) else part) for part in value)
+    if isinstance(value, dict):
+        value = value.get("value")
     return value if isinstance(value, str) else ""
 
 

@@ -2,18 +2,21 @@
 
 Servers that do not know a model's marks leave its tool call in the text, or everything in the reasoning; gateways turn
 an answer in a requested format into the call of a tool that was never offered; models write JSON into a text of JSON.
-What is meant is unmistakable, so it is read; every such reading leaves a note.
+Gateways escape an answer as if it were shown in a page. What is meant is unmistakable, so it is read; every such
+reading leaves a note.
 """
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.engine.chat.written_calls import written_calls
+from memoryapp.engine.chat.written_calls import ARGUMENT_KEYS, plain_key, written_calls
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.text.json_answers import decoded, embedded, fulfils, unpacked
@@ -23,6 +26,7 @@ _ANSWER_TOOLS = frozenset({
     *("json", "answer", "final_answer", "response", "final_response", "output", "result", "json_tool_call"),
     *("json_object", "json_response", "structured_output", "respond", "return_json", "submit", "finish"),
 })  # fmt: skip
+_ESCAPED = re.compile(r"[{\[]\s{0,20}&(?:quot|#34|#x22);", re.IGNORECASE)
 
 
 def opened(reply: Reply, request: ChatRequest) -> Reply:
@@ -30,6 +34,7 @@ def opened(reply: Reply, request: ChatRequest) -> Reply:
     if reply.declined:
         return reply
     schema = request.answer_schema or {}
+    reply = _straightened(reply, request)
     if reply.tool_calls:
         return _answer_in_call(reply, _names(request), schema) if schema else reply
     if not reply.text.strip():
@@ -46,6 +51,42 @@ def _names(request: ChatRequest) -> set[str]:
 def _offered(request: ChatRequest) -> Sequence[Mapping[str, Any]]:
     """The tools that the model knows of, those that are switched off too: a call of one is no answer."""
     return (*request.tools, *request.tools_off)
+
+
+def _straightened(reply: Reply, request: ChatRequest) -> Reply:
+    """The reply without escapes of HTML, and with calls that name an offered tool and its arguments as they should."""
+    offered = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in _offered(request)}
+    calls = tuple(_straight(call, offered) for call in reply.tool_calls)
+    text = _unescaped(reply.text)
+    if (text, calls) == (reply.text, reply.tool_calls):
+        return reply
+    given = reply.message.get("tool_calls", ())
+    sent = [
+        {**each, "function": {**each["function"], "name": call.name, "arguments": call.arguments}}
+        for each, call in zip(given, calls, strict=True)
+    ]
+    message = {**reply.message, **({"tool_calls": sent} if sent else {}), **({"content": text} if text else {})}
+    return replace(reply, text=text, tool_calls=calls, message=message).noted("reply_straightened")
+
+
+def _unescaped(text: str) -> str:
+    return html.unescape(text) if _ESCAPED.search(text) else text
+
+
+def _straight(call: ToolCall, offered: Mapping[str, Mapping[str, Any]]) -> ToolCall:
+    """The call; where its name differs from an offered one only in case and signs, or its arguments have one more
+    envelope, or were escaped, the call that is meant."""
+    name = next((name for name in offered if plain_key(name) == plain_key(call.name)), call.name)
+    if name not in offered:
+        return call
+    arguments = _unescaped(call.arguments)
+    inner = decoded(arguments)
+    if isinstance(inner, Mapping) and len(inner) == 1 and not inner.keys() & offered[name].get("properties", {}).keys():
+        ((key, value),) = inner.items()
+        value = decoded(value) if isinstance(value, str) else value
+        if plain_key(key) in ARGUMENT_KEYS and isinstance(value, Mapping):
+            arguments = to_text(value)
+    return ToolCall(call.id, name, arguments)
 
 
 def _answer_in_call(reply: Reply, offered: set[str], schema: Mapping[str, Any]) -> Reply:

@@ -40,7 +40,7 @@ _FAILED_GENERATION = re.compile(
     r"failed_generation|failed to (?:call a function|generate (?:json|a? ?(?:valid )?(?:tool|function))"
     r"|parse (?:tool|function|fc)\b)|(?:error|failed) (?:while )?parsing (?:tool|function)"
     r"|output that could not be parsed"
-    r"|malformed[_ ]function[_ ]call|model did not call a tool|attempted to call tool"
+    r"|malformed[_ ]function[_ ]call|unexpected_tool_call|model did not call a tool|attempted to call tool"
     r"|produced (?:an )?invalid (?:sequence|tool|function)"
     # gpt-oss behind vLLM.
     r"|unexpected tokens? (?:remaining in|\d{1,7} while expecting)|harmonyerror",
@@ -88,7 +88,8 @@ _REFUSES_PLAINLY = re.compile(
     r"|incompatible with|(?:param(?:eter)?|choice) requires|must alternate|after role|role .{1,20} not"
     r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)"
     r"|roles are supported|jinja\S{0,12} ?(?:exception|template)|raise_exception"
-    r"|(?:field|parameter|argument)s? (?:is|are) invalid",
+    r"|(?:field|parameter|argument)s? (?:is|are) invalid"
+    r"|(?:invalid|unmapped) reasoning effort",
     re.IGNORECASE,
 )
 

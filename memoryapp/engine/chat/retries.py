@@ -8,6 +8,7 @@ asks for, otherwise half a second, doubled each time. No attempt begins after th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -34,8 +35,14 @@ def wait_before_retry(failures: int, asked: float | None, left: float) -> float 
     return None if failures >= TRIES or wait >= left else wait
 
 
-def retry_after(header: str) -> float | None:
-    """The seconds that a ``Retry-After`` header asks for, as a number or as a date; None where it says neither."""
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that the headers of an answer ask for: in milliseconds (OpenAI, Azure), in seconds, or as a date;
+    None where they say none of these."""
+    milliseconds = _seconds(headers.get("Retry-After-Ms", ""))
+    return _seconds(headers.get("Retry-After", "")) if milliseconds is None else milliseconds / 1000
+
+
+def _seconds(header: str) -> float | None:
     try:
         seconds = float(header)
     except ValueError:

@@ -14,13 +14,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memoryapp.engine.chat.call_pieces import LATEST, finished_calls, join_calls
-from memoryapp.engine.chat.completions import as_json, content_of, reasoning_of, text_of, without_reasoning
+from memoryapp.engine.chat.completions import (
+    as_json,
+    calls_in,
+    content_of,
+    reasoning_of,
+    text_of,
+    without_reasoning,
+)
 from memoryapp.engine.chat.protocol import PartialReply
 from memoryapp.engine.chat.refusals import EndpointError, document_in, error_in
 
 DONE = "[DONE]"
 # The longest event is an answer that came in one piece.
 _MOST_EVENT_BYTES = 2 * 1024 * 1024
+# How often JSON alone that may be whole is read; after that, what came is read at the end of the stream.
+_MOST_TRIES = 64
+# What a gateway puts behind an answer that it does not stream.
+GLUED_END = re.compile(r"\s{0,9}data: ?\[DONE\]\s*\Z")
 # Split as bytes, at CR and LF only: str.splitlines would split inside a JSON text that contains U+2028.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # Pieces of these fields are joined; of every other field the last value counts.
@@ -40,6 +51,8 @@ class EventStream:
         self._data: list[str] = []
         self._size = 0
         self._is_error = False
+        self._bare: list[str] = []
+        self._tries = 0
 
     @property
     def is_too_long(self) -> bool:
@@ -62,9 +75,13 @@ class EventStream:
 
     def rest(self) -> list[str]:
         """The payloads left at the end of a stream that lacks its last empty line."""
-        return [payload for line in (*_LINE_END.split(b"".join(self._line)), b"") for payload in self._take(line)]
+        lines = (*_LINE_END.split(b"".join(self._line)), b"")
+        left = [payload for line in lines for payload in self._take(line)]
+        return [*left, "\n".join(self._bare).strip()] if self._bare else left
 
     def _take(self, line: bytes) -> list[str]:
+        if self._bare or (line.startswith((b"{", b"[", b"\xef\xbb\xbf{")) and not self._data):
+            return self._take_bare(line.decode("utf-8", "replace").removeprefix("\ufeff"))
         if line:
             self._keep(line.decode("utf-8", "replace").removeprefix("\ufeff"))
             return []
@@ -73,6 +90,20 @@ class EventStream:
         if is_error and data and not data[0].lstrip().startswith(("{", "[")):
             return [json.dumps({"error": " ".join(data)})]
         return _payloads(data)
+
+    def _take_bare(self, line: str) -> list[str]:
+        """JSON alone, which some gateways send though they call it a stream of events: an object a line, or one over
+        many lines, which ends at the first bracket that is not indented."""
+        self._bare.append(line)
+        is_start = len(self._bare) == 1 and len(line) > 1
+        if not (is_start or line.startswith(("}", "]"))) or self._tries == _MOST_TRIES:
+            return []
+        whole = GLUED_END.sub("", "\n".join(self._bare))
+        if document_in(whole.encode("utf-8", "replace")) is None:
+            self._tries += 1
+            return []
+        self._bare, self._size, self._tries = [], 0, 0
+        return [whole]
 
     def _keep(self, line: str) -> None:
         name, _, value = line.partition(":")
@@ -83,9 +114,6 @@ class EventStream:
         elif name == "error":
             # Older llama.cpp servers report an error this way instead of in the data.
             self._data.append(json.dumps({"error": as_json(value.encode()) or value.strip()}))
-        elif line.startswith("{"):
-            # Some gateways send JSON alone, though they call it a stream of events.
-            self._data.append(line)
 
 
 def _payloads(data: list[str]) -> list[str]:
@@ -168,7 +196,7 @@ class Transcript:
             reason = choice.get("finish_reason") or choice.get("finishReason")
             named = {"finish_reason": reason, "native_finish_reason": choice.get("native_finish_reason")}
             self._choice |= {key: value for key, value in named.items() if value}
-            says = self._add_delta(choice["delta"] if "delta" in choice else self._unsaid(choice.get("message")))
+            says = self._add_delta(choice["delta"] if "delta" in choice else self._unsaid(_message(choice)))
             self.deltas += says
             self._ends = bool(reason or self._ends) and not says
             self.is_counted = self.is_counted and not says
@@ -197,7 +225,7 @@ class Transcript:
             elif key == "reasoning_details":
                 _join_details(self._details, _mappings(value))
             elif key == "tool_calls":
-                join_calls(self._calls, _mappings(value))
+                join_calls(self._calls, calls_in(value))
             elif key == "function_call":
                 join_calls(self._calls, [{"index": 0, "function": value}] if value else [])
             elif value is not None:
@@ -224,6 +252,11 @@ class Transcript:
         thought = {key: "".join(self._pieces.get(key, ())) for key in ("reasoning", "reasoning_content")}
         marked, text = without_reasoning("".join(self._pieces.get("content", ())))
         return PartialReply(text, reasoning_of({**thought, "reasoning_details": self._details}) or marked)
+
+
+def _message(choice: Mapping[str, Any]) -> Any:
+    """The message of a choice; in the older format a choice has only a text."""
+    return choice.get("message") or {"content": choice.get("text")}
 
 
 def _join_details(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:

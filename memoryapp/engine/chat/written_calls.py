@@ -24,7 +24,7 @@ _MOST_CALLS = 64
 _NEAR = 120
 # What stands before the name of the tool.
 _MARKS = (
-    *("<function=", "<function name=", "<tool name=", "<tool_name>", "invoke name=", "tool_call>", "<toolcall>"),
+    *("<function=", "name=", "<name>", "<tool_name>", "tool_call>", "<toolcall>"),
     *("[tool_calls]", "[tool_call]", "tool▁sep｜>", "tool▁call▁begin｜>", "tool_call_begin|>", "<|tool_call>call:"),
     *("to=", "call:", ">>>", "action:", "<|python_tag|>", "<tool_use>", "<|tool_call|>", "<"),
 )
@@ -32,14 +32,18 @@ _MARKS = (
 _MARK_BEHIND = re.compile(r'\[ARGS\]|(?::\d{1,3})?\{"')
 # The tags in which Olmo writes its calls.
 _AROUND = re.compile(r"^\s*<[a-z_|]{1,40}>|</[a-z_|]{1,40}>\s*$")
-# Where LFM and Gemma mark their code, words may stand around it.
+# Where LFM and Gemma mark their code, or Llama puts its calls in brackets, words may stand around it.
 _CODE = re.compile(
-    r"(?:<\|tool_call_start\|>|```tool_code|<tool_code>)(.*?)(?:<\|tool_call_end\|>|```|</tool_code>|\Z)", re.DOTALL
+    r"(?:<\|tool_call_start\|>|```(?:tool_code|python|py)?\s|<tool_code>)(.*?)(?:<\|tool_call_end\|>|```|</tool_code>|\Z)",
+    re.DOTALL,
 )
+_BRACKETED = re.compile(r"\[(?=[A-Za-z_][\w.]{0,60}\()[^\n]{0,4000}\]")
 _SPACES = ("functions.", "default_api.", "default_api:", "tools.", "function")
-_NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "action", "recipient_name")
-_ARGUMENT_KEYS = (
-    *("arguments", "parameters", "args", "input", "params", "kwargs", "tool_input", "action_input", "tool_args"),
+# Keys as ``plain_key`` has them.
+_NAME_KEYS = ("name", "tool", "toolname", "function", "functionname", "action", "recipientname")
+ARGUMENT_KEYS = (
+    *("arguments", "parameters", "args", "input", "params", "kwargs", "toolinput", "actioninput", "toolargs"),
+    *("toolarguments", "functionarguments", "toolparameters"),
 )
 
 
@@ -85,12 +89,13 @@ def _named(value: Any, offered: Mapping[str, list[str]], depth: int = 3) -> Iter
         for item in value:
             yield from _named(item, offered, depth - 1) if depth else ()
     elif isinstance(value, dict):
-        inner = value.get("tool_calls") or value.get("function")
-        named = [name for key in _NAME_KEYS if (name := _plain(value.get(key))) in offered]
+        keyed = {plain_key(key): item for key, item in value.items()}
+        inner = keyed.get("toolcalls") or keyed.get("function")
+        named = [name for key in _NAME_KEYS if (name := _plain(keyed.get(key))) in offered]
         keys = [key for key in value if _plain(key) in offered and len(value) == 1]
         if named:
             beside = {key: value[key] for key in offered[named[0]] if key in value}
-            yield from _called(named[0], next((value[key] for key in _ARGUMENT_KEYS if key in value), beside))
+            yield from _called(named[0], next((keyed[key] for key in ARGUMENT_KEYS if key in keyed), beside))
         elif keys:
             yield from _called(_plain(keys[0]), value[keys[0]])
         elif isinstance(inner, list | dict) and depth:
@@ -102,6 +107,11 @@ def _called(name: str, arguments: Any) -> Iterator[WrittenCall]:
         arguments = mended(arguments)
     if isinstance(arguments, dict):
         yield WrittenCall(name, arguments)
+
+
+def plain_key(key: str) -> str:
+    """A key as it is compared: ``toolName``, ``Tool Name`` and ``tool_name`` are one."""
+    return "".join(filter(str.isalnum, key.lower()))
 
 
 def _plain(name: Any) -> str:
@@ -161,17 +171,22 @@ def _tagged(text: str, name: str) -> Any:
 
 
 def _as_python(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
-    """A text that is nothing but calls in Python, as Llama and Gemini write them."""
-    marked = _CODE.search(text)
-    code = _AROUND.sub("", (marked[1] if marked else text).strip().strip("`")).strip()
+    """Calls in Python, as Llama and Gemini write them: the whole text, a marked part of it, or one in brackets."""
+    marked, bracketed = _CODE.search(text), _BRACKETED.search(text)
+    places = [marked[1] if marked else text, *([bracketed[0]] if bracketed else [])]
+    yield from next(filter(None, (_python_calls(place, offered) for place in places)), [])
+
+
+def _python_calls(text: str, offered: Mapping[str, list[str]]) -> list[WrittenCall]:
+    code = _AROUND.sub("", text.strip().strip("`")).strip()
     for word in ("tool_code", "python", "<|python_tag|>", "tool_call"):
         code = code.removeprefix(word).strip()
     try:
         tree = ast.parse(code, mode="eval")
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        yield from [call for node in calls for call in _python_call(node, offered)]
+        return [call for node in calls for call in _python_call(node, offered)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+        return []
 
 
 def _python_call(node: ast.Call, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:

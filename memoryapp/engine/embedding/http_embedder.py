@@ -20,7 +20,7 @@ from memoryapp.engine.budget import Budget
 from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.chat.refusals import document_in, error_in, status_by_words, words_in
-from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
+from memoryapp.engine.chat.retries import NO_ANSWER, TRIES, is_passing, retry_after, wait_before_retry
 from memoryapp.engine.embedding.lessons import (
     LEAST_CHARS,
     Accepted,
@@ -44,6 +44,8 @@ _SECONDS = 60.0
 _MOST_BYTES = 32_000_000
 _TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
 _MOST_WORDS = 300
+# Where a failure was found to be one of too much, the next one is repeated once.
+_TRIES_OF_LESS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,30 +93,33 @@ class HttpEmbedder:
             first += len(batch)
         return np.concatenate(vectors)
 
-    async def _smaller_until_accepted(self, inputs: Sequence[str]) -> Vectors:
+    async def _smaller_until_accepted(self, inputs: Sequence[str], tries: int = TRIES) -> Vectors:
         """The vectors of ``inputs``; what is refused as too much is learnt, and sent in smaller portions."""
         chars = self._accepted.chars
         if chars and any(len(text) - len(self._prefix(text)) > chars for text in inputs):
             return await self._means(inputs, chars)
         try:
-            return await self._batch(inputs)
+            return await self._batch(inputs, tries)
         except _TooMuch as refused:
             taught = refused.lesson or await self._found_out(inputs, refused.failure)
             if refused.lesson == "shorter" and not chars:
                 taught = await self._fewer_or_shorter(inputs)
             self._learn(taught, refused.failure, inputs)
-        if taught != "fewer":
-            return await self._smaller_until_accepted(inputs)
+        if taught not in ("fewer", "alone"):
+            return await self._smaller_until_accepted(inputs, _TRIES_OF_LESS)
         size = self._accepted.texts
         portions = [inputs[start : start + size] for start in range(0, len(inputs), size)]
-        return np.concatenate([await self._smaller_until_accepted(portion) for portion in portions])
+        return np.concatenate([await self._smaller_until_accepted(portion, _TRIES_OF_LESS) for portion in portions])
 
     async def _found_out(self, inputs: Sequence[str], failure: _Failure) -> Lesson:
         """What was too much, by single texts. Raises the failure's EmbeddingError when it was something else."""
         if await self._accepts(self._body([_BLANK])):
             return await self._fewer_or_shorter(inputs)
-        if self._accepted.dimensions and await self._accepts({"model": self.profile.model, "input": [_BLANK]}):
+        body = self._body([_BLANK])
+        if body.pop("dimensions", None) and await self._accepts(body):
             return "no dimensions"
+        if self._accepted.lists and not failure.words and await self._accepts({**body, "input": _BLANK}):
+            return "alone"
         raise failure.error
 
     async def _fewer_or_shorter(self, inputs: Sequence[str]) -> Lesson:
@@ -129,6 +134,8 @@ class HttpEmbedder:
         """Raises EmbeddingError when nothing is left that could be made smaller."""
         if taught == "no dimensions":
             self._accepted.learn(dimensions=False)
+        elif taught == "alone":
+            self._accepted.learn(lists=False)
         elif taught == "fewer":
             self._accepted.learn(texts=fewer(failure.words, len(inputs)))
         else:
@@ -155,25 +162,32 @@ class HttpEmbedder:
         prefixes = (self.profile.query_prefix, self.profile.passage_prefix)
         return next((prefix for prefix in prefixes if prefix and text.startswith(prefix)), "")
 
-    async def _batch(self, inputs: Sequence[str]) -> Vectors:
-        return self._vectors(await self._post(self._body(inputs)), len(inputs))
+    async def _batch(self, inputs: Sequence[str], tries: int) -> Vectors:
+        return self._vectors(await self._post(self._body(inputs), len(inputs), tries), len(inputs))
 
     def _body(self, inputs: Sequence[str]) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.profile.model, "input": inputs}
+        body: dict[str, Any] = {
+            "model": self.profile.model,
+            "input": inputs if self._accepted.lists else inputs[0],
+        }
         return {**body, "dimensions": self.profile.dimensions} if self._accepted.dimensions else body
 
-    async def _post(self, body: Mapping[str, Any]) -> Any:
-        """The answer. Raises EmbeddingError, or _TooMuch where a smaller request may be accepted."""
+    async def _post(self, body: Mapping[str, Any], texts: int, tries: int) -> Any:
+        """The answer, after at most that many ``tries``. Raises EmbeddingError, or _TooMuch where a smaller request may
+        be accepted."""
         budget, failures = Budget(_SECONDS), 0
         while True:
             outcome = await self._try(body, budget)
             if isinstance(outcome, httpx.Response):
                 return await in_thread_if_long(self._json, outcome, size=len(outcome.content))
-            taught = lesson(outcome.status, outcome.words, texts=len(body["input"]), dimensions="dimensions" in body)
+            is_list, sizes = isinstance(body["input"], list), "dimensions" in body
+            taught = lesson(outcome.status, outcome.words, texts=texts, dimensions=sizes, lists=is_list)
             if taught:
                 raise _TooMuch(outcome, taught)
             failures += 1
-            wait = wait_before_retry(failures, outcome.wait, budget.left) if is_passing(outcome.status) else None
+            # An answer with status 200 that has no vectors may be a failure that passes; it does not say.
+            may_pass = failures == 1 if outcome.status == httpx.codes.OK else is_passing(outcome.status)
+            wait = wait_before_retry(failures, outcome.wait, budget.left) if may_pass and failures < tries else None
             if wait is None:
                 if may_be_too_much(outcome.status):
                     raise _TooMuch(outcome, None)
@@ -200,18 +214,23 @@ class HttpEmbedder:
             return self._error_within(response) or response
         words = words_in(response.content)
         named = error_in(document_in(response.content))
-        status = status_by_words(response.status_code, named.code if named else "", words)
+        wait = retry_after(response.headers)
+        wait = named.wait if wait is None and named else wait
+        status = status_by_words(response.status_code, named.code if named else "", words, wait)
         code = str(status) if f"embedder_{status}" in ENGLISH else "failing"
-        failure = self._failure(code, status=status, quoted=_quoted(words))
-        return _Failure(status, failure, retry_after(response.headers.get("Retry-After", "")), words)
+        return _Failure(status, self._failure(code, status=status, quoted=_quoted(words)), wait, words)
 
     def _error_within(self, response: httpx.Response) -> _Failure | None:
-        """The error that an answer with status 200 carries, if it is short enough to be one."""
-        error = error_in(document_in(response.content)) if len(response.content) < _MOST_WORDS * 10 else None
+        """The error that an answer with status 200 carries, or a page, if it is short enough to be one."""
+        if len(response.content) >= _MOST_WORDS * 10:
+            return None
+        if not response.content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+            return _Failure(httpx.codes.OK, self._failure("not_json"), words=words_in(response.content))
+        error = error_in(document_in(response.content))
         if error is None:
             return None
         failure = self._failure("without_vectors", quoted=_quoted(error.message))
-        # Its own status would be a guess, and a guess is not retried.
+        # Its own status would be a guess.
         return _Failure(httpx.codes.OK, failure, words=error.message)
 
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:

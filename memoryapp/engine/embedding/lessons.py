@@ -1,4 +1,5 @@
-"""What the refusal of an embedding endpoint teaches: fewer texts, shorter texts, or a request without ``dimensions``.
+"""What the refusal of an embedding endpoint teaches: fewer texts, shorter texts, a request without ``dimensions``, or a
+text alone in place of a list.
 
 The limits are those of the endpoint and its model; nobody should have to know them. A limit that the words name is
 taken, otherwise what was sent is halved.
@@ -12,24 +13,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-Lesson = Literal["fewer", "shorter", "no dimensions"]
+Lesson = Literal["fewer", "shorter", "no dimensions", "alone"]
 
 # The batch limit of gemini-embedding-001; other endpoints accept more, but gain little by it.
 MOST_TEXTS = 100
 # A model that reads less than a sentence is none.
 LEAST_CHARS = 60
 _REMEMBERED_SECONDS = 6 * 3600.0
-# These say something about the account or the moment, whatever their words.
-_OTHER_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
+# These say something about the account or the moment, whatever their words; those below also about the address, unless
+# their words name a parameter.
+_OF_ACCOUNT = frozenset({401, 402, 408, 429})
+_OF_ADDRESS = frozenset({403, 404})
 _TOO_LARGE = 413
-_UNNAMED = frozenset({400, 422})
+# A refusal; 200 is one with an error inside.
+_UNNAMED = frozenset({200, 400, 422})
 _NAMES_DIMENSIONS = re.compile(r"dimension|matryoshka", re.IGNORECASE)
 # A text is too long (Ollama, llama.cpp, OpenAI, vLLM, TEI, Cohere).
 _TOO_LONG = re.compile(
     r"physical batch|context[_ ](?:length|window|size)|input (?:length|is too (?:long|large))|text is too long"
     r"|(?:prompt|input|sequence) .{0,40}(?:too|exceed)|maximum .{0,20}tokens|less than \d+ tokens|token limit"
     r"|exceed.{0,40}(?:tokens|length)|\btokens .{0,20}exceed|longer than .{0,20}maximum|too many input tokens"
-    r"|\btokens must be",
+    r"|\btokens must be|max(?:imum)? length of each",
+    re.IGNORECASE,
+)
+# Servers that embed one text a request say so in the words of their parsers: pydantic, serde, Go.
+_WANTS_TEXT = re.compile(
+    r"\binput\b.{0,40}(?:must|should) be (?:a |an )?(?:valid )?str|expected a string|cannot unmarshal array"
+    r"|multiple inputs",
     re.IGNORECASE,
 )
 # Too many texts, or too much in all of them together (DashScope, TEI, SiliconFlow, Mistral, Azure, Gemini, Cohere).
@@ -48,13 +58,15 @@ _NAMED_LIMIT = re.compile(
 
 @dataclass(slots=True)
 class Accepted:
-    """What an endpoint was found to accept: texts in a request, characters in a text (0: not limited), and whether the
-    length of vectors may be asked for. It is forgotten after six hours by ``clock``, because models change."""
+    """What an endpoint was found to accept: texts in a request, characters in a text (0: not limited), whether the
+    length of vectors may be asked for, and whether texts may come as a list. It is forgotten after six hours by
+    ``clock``, because models change."""
 
     clock: Callable[[], float] = time.monotonic
     _texts: int = MOST_TEXTS
     _chars: int = 0
     _dimensions: bool = True
+    _lists: bool = True
     _until: float = field(default=0.0)
 
     @property
@@ -72,27 +84,37 @@ class Accepted:
         self._forget()
         return self._dimensions
 
-    def learn(self, *, texts: int = 0, chars: int = 0, dimensions: bool = True) -> None:
-        """Remembers a lower limit."""
+    @property
+    def lists(self) -> bool:
         self._forget()
-        self._texts = min(self._texts, texts or self._texts)
+        return self._lists
+
+    def learn(self, *, texts: int = 0, chars: int = 0, dimensions: bool = True, lists: bool = True) -> None:
+        """Remembers a lower limit. Without lists, one text is sent at a time."""
+        self._forget()
+        self._lists = self._lists and lists
+        self._texts = min(self._texts, texts or self._texts) if self._lists else 1
         self._chars = min(self._chars or chars, chars or self._chars)
         self._dimensions = self._dimensions and dimensions
         self._until = self.clock() + _REMEMBERED_SECONDS
 
     def _forget(self) -> None:
         if self._until and self.clock() >= self._until:
-            self._texts, self._chars, self._dimensions, self._until = MOST_TEXTS, 0, True, 0.0
+            self._texts, self._chars, self._dimensions, self._lists, self._until = MOST_TEXTS, 0, True, True, 0.0
 
 
-def lesson(status: int, words: str, *, texts: int, dimensions: bool) -> Lesson | None:
+def lesson(status: int, words: str, *, texts: int, dimensions: bool, lists: bool) -> Lesson | None:
     """What a refusal of that many ``texts`` teaches; None when nothing could be left out."""
-    if status in _OTHER_STATUSES:
+    if status in _OF_ACCOUNT:
         return None
     if dimensions and _NAMES_DIMENSIONS.search(words):
         return "no dimensions"
+    if status in _OF_ADDRESS:
+        return None
     if texts > 1 and _TOO_MANY.search(words) and "physical batch" not in words:
         return "fewer"
+    if lists and _WANTS_TEXT.search(words):
+        return "alone"
     if _TOO_LONG.search(words) or (status == _TOO_LARGE and texts == 1):
         return "shorter"
     return "fewer" if status == _TOO_LARGE else None

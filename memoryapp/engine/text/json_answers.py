@@ -109,7 +109,7 @@ def _escaped(text: str) -> Any:
 
 def _from_text(value: Any) -> Any:
     for _ in range(_MOST_WRAPPINGS):
-        if not (isinstance(value, str) and value.strip()[:1] in ("{", "[", '"')):
+        if not (isinstance(value, str) and value.strip()[:1] in ("{", "[", '"', "`")):
             break
         inner = decoded(value)
         if inner is None:

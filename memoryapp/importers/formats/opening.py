@@ -37,6 +37,7 @@ from memoryapp.importers.record import (
     Distilled,
     LeftOut,
     MessageRecord,
+    NoChat,
     Rejected,
     UnknownSpeaker,
     UnreadableFile,
@@ -86,9 +87,11 @@ class ChatFile:
     def distilled(self) -> Iterator[Distilled | Rejected]:
         """Yields what the program that wrote the file had made of the messages."""
         self.meter.patience.begin()
+        hints = self.hints
         for reader in self.readers:
             if reader.distilled:
-                yield from self.meter.patience.for_each(reader.distilled(self._own_times()))
+                clock = Clock(hints.start, hints.any_dates, hints.advises, zone=hints.zone)
+                yield from self.meter.patience.for_each(reader.distilled(clock))
 
     def users(self) -> set[str]:
         """Returns the users that the file names, and perhaps some whose messages will be rejected.
@@ -163,21 +166,41 @@ def open_chat(
 def _open_all(parts: Sequence[SourceFile], format: str, hints: Hints) -> list[tuple[Format, Reader]]:
     """Returns the format and reader of each part. Raises UnknownSpeaker with the speakers of all parts.
 
-    A person who was named need not speak in every one of them.
+    A person who was named need not speak in every one of them. A part that holds no chat is one rejection.
     """
     opened: list[tuple[Format, Reader] | None] = []
     asking: list[UnknownSpeaker] = []
+    strange: dict[int, NoChat] = {}
     for part in parts:
         try:
             opened.append(_open(part, format, hints))
+        except NoChat as error:
+            strange[len(opened)] = error
+            opened.append(None)
         except UnknownSpeaker as error:
             opened.append(None)
             asking.append(error)
+    if len(strange) == len(parts):
+        raise strange[0]
     if asking and not (hints.me and any(opened)):
         speakers = [name for names in zip_longest(*(each.speakers for each in asking)) for name in names if name]
         raise UnknownSpeaker(asking[0].sentence, list(dict.fromkeys(speakers)))
     silent = replace(hints, me=NOBODY)
-    return [found or _open(part, format, silent) for part, found in zip(parts, opened, strict=True)]
+    chats = {
+        number: found or _open(parts[number], format, silent)
+        for number, found in enumerate(opened)
+        if number not in strange
+    }
+    named = next(iter(chats.values()))[0]
+    return [
+        (named, _rejecting(parts[number], strange[number])) if number in strange else chats[number]
+        for number in range(len(parts))
+    ]
+
+
+def _rejecting(part: SourceFile, error: NoChat) -> Reader:
+    rejected = Rejected(part.member or part.path.name, str(error))
+    return Reader(lambda _clock: iter([rejected]))
 
 
 def _check_chosen(chat: ChatFile) -> None:
@@ -298,8 +321,8 @@ def _refuse_other_text(source: SourceFile) -> None:
         raise _unknown(source.name)
 
 
-def _unknown(name: str) -> UnreadableFile:
-    return UnreadableFile(
+def _unknown(name: str) -> NoChat:
+    return NoChat(
         _("%(path)s is in none of the formats that can be read: %(formats)s.")
         % {"path": name, "formats": ", ".join(format.label for format in FORMATS.values())}
     )

@@ -55,7 +55,10 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     made = stability.repetitions(run)
     events = forks.events_of(run)
     context: dict[str, Any] = {"run": run, "memory": run.owner, "typed": typed, "most": stability.MOST_TIMES}
-    kinds, times = typed.getlist("kind"), typed.get("times", str(USUAL))
+    # Opened, the form proposes the simplest; a form that was sent says by itself what is ticked.
+    is_sent = request.method == "POST" or not {"times", "kind"}.isdisjoint(typed)
+    kinds = typed.getlist("kind") if is_sent else ["same"]
+    times = typed.get("times", str(USUAL))
     error = ""
     try:
         count = int(times) if times.isdecimal() and len(times) < 4 else 0

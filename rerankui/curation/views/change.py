@@ -7,7 +7,7 @@ topics meanwhile, the page shows their change and keeps what was typed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from django.conf import settings
@@ -17,9 +17,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
-from memoryapp.curation import CurationError, Stale
+from memoryapp.curation import EDIT, ChangeRequest, CurationError, Stale
 from memoryapp.effect import effect_of
-from memoryapp.engine.memory import topic_id
+from memoryapp.engine.memory import TopicDraft, topic_id
 from memoryapp.models import ChatUser, EditedTopic, Role, Topic, TopicEdit
 from memoryapp.suggestions import proposals
 from rerankui import access
@@ -34,9 +34,10 @@ from rerankui.curation.change_form import (
     retarget,
 )
 from rerankui.curation.change_words import would_words
-from rerankui.curation.part_summary import MOST_ASKED, proposed_summary, unnamed
+from rerankui.curation.part_summary import MOST_ASKED, outdated, proposed_summary, unnamed
 from rerankui.text.differences import Difference, difference
 
+UNWRITTEN = "…"
 READS = ("GET", "HEAD", "POST")
 
 
@@ -113,12 +114,18 @@ def change_summary(request: HttpRequest, owner_id: int) -> HttpResponse:
     if not form.is_valid() or not place.isdecimal():
         return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        put = form.staged(memory).change.put
+        put = _put(form.wanted(memory))
     except CurationError as error:
         return _page(request, memory, form=form, sentence=str(error), status=422)
     draft = put[min(max(int(place[:4]), 1), len(put)) - 1]
     proposed = proposed_summary(memory, form.cleaned_data["topics"], draft)
     return render(request, "partials/curation/part_summary.html", {"proposed": proposed})
+
+
+def _put(wanted: ChangeRequest) -> Sequence[TopicDraft]:
+    """The topics that would result. A summary that is only to be written has no words yet, and the same ones are
+    refused; what counts are the messages."""
+    return curation.plan(replace(wanted, summaries=(UNWRITTEN,)) if wanted.operation is EDIT else wanted).put
 
 
 def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
@@ -127,6 +134,7 @@ def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
         "sides": sides(owner, staged.change),
         "would": would_words(staged.request, staged.change),
         "unnamed": unnamed(staged.request, staged.change)[:MOST_ASKED],
+        "outdated": outdated(staged.request, staged.change),
         "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
     }
 

@@ -31,7 +31,7 @@ from rerankui.curation.change_words import parts_words
 from rerankui.curation.proposal_words import failure_words
 from rerankui.pages import show
 from rerankui.text import time_axis
-from rerankui.text.prose import headline, says_more
+from rerankui.text.prose import beyond, headline
 
 LONGEST_LIST = 200_000
 
@@ -64,7 +64,7 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
             "owner": topic.owner,
             "topic": topic,
             "title": title,
-            "has_more": says_more(topic.summary, title),
+            "more": beyond(topic.summary, title),
             "sentence": proposal.sentence,
             "by": proposal.by,
             "model": settings.SPLITTER_MODEL if proposals.is_model_connected() else "",

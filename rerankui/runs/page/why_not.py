@@ -14,12 +14,14 @@ from django.utils.http import urlencode
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.compare import stability
+from memoryapp.engine.events import ModelReplied
 from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.offline import scorer
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.explain import Explanation
 from memoryapp.explain.counterfactuals import Counterfactual
-from memoryapp.models import Run, Topic
+from memoryapp.models import Run, RunEvent, Topic
 from memoryapp.runs import forks
 
 # The way of a candidate, in words, each step with the stages that can lose it there.
@@ -62,6 +64,7 @@ class WhyNotView:
     """``error`` is a sentence in place of an explanation; ``asked`` is what was typed.
 
     ``prompts`` is the address of the lab that tries another version of the prompt, empty where that tells nothing.
+    ``said`` is what the model said when it lost it, if it said anything.
     """
 
     asked: str = ""
@@ -71,13 +74,26 @@ class WhyNotView:
     tried: Sequence[TriedChange] = ()
     prompts: str = ""
     others: Sequence[tuple[str, str]] = ()
+    said: str = ""
 
 
 def view_of(run: Run, asked: str, explanation: Explanation) -> WhyNotView:
     """``others`` are topics that may have been meant, as ids with summaries."""
     tried = [_tried(run, each) for each in explanation.counterfactuals]
     way = tuple(_way(run, explanation.stage))
-    return WhyNotView(asked, "", explanation, way, tried, _prompts(run, explanation), _others(run, explanation.others))
+    others = _others(run, explanation.others)
+    said = _said(run, explanation.stage)
+    return WhyNotView(asked, "", explanation, way, tried, _prompts(run, explanation), others, said)
+
+
+def _said(run: Run, stage: str) -> str:
+    """The reasoning of the turn in which a model judged it: the first chooses what is read, the last among that. The
+    embedded scorer says nothing beyond its numbers, which the sentence has."""
+    if stage not in _JUDGED:
+        return ""
+    replies = RunEvent.objects.filter(owner=run.owner_id, run=run, kind=ModelReplied.kind).order_by("seq")
+    said = list(replies.exclude(payload__model=scorer.MODEL).values_list("payload__reasoning", flat=True))
+    return str((said[0] if stage == "not_requested" else said[-1]) or "") if said else ""
 
 
 def _others(run: Run, ids: Sequence[str]) -> list[tuple[str, str]]:

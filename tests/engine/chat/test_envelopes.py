@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.prompts.rerank import TOOL, TOOL_NAME
-from tests.engine.endpoint import FORCED, FREE, LAST, PLAIN, Endpoint, calls_tool, reply, says
+from tests.engine.endpoint import END, FORCED, FREE, LAST, PLAIN, Endpoint, calls_tool, delta, reply, says, streams
 from tests.engine.scripted import collect
 
 ANSWER = {"topics": [{"id": "Topic:42", "reason": "because"}], "people": [], "artifacts": []}
@@ -57,6 +58,13 @@ WRITTEN = {
     "Kimi, without its marks": f"functions.{TOOL_NAME}:0{IDS}",
     "Python's quotation marks": f"<tool_call>\n{NAMED.replace(chr(34), chr(39))}\n</tool_call>",
     "arguments beside the name": json.dumps({"name": TOOL_NAME, "ids": [42, 18]}),
+    "capital keys": json.dumps({"Name": TOOL_NAME, "Arguments": {"ids": [42, 18]}}),
+    "keys of JavaScript": json.dumps({"toolName": TOOL_NAME, "toolInput": {"ids": [42, 18]}}),
+    "keys with a space": json.dumps({"action": TOOL_NAME, "action input": {"ids": [42, 18]}}),
+    "Llama 4, after prose": f"To find out, I load the topics. [{TOOL_NAME}(ids=[42, 18])]",
+    "Python in a fence, after prose": f"I call it:\n\n```python\n{TOOL_NAME}(ids=[42, 18])\n```\n",
+    "tags of its parts": f"<tool_use>\n<name>{TOOL_NAME}</name>\n<arguments>{IDS}</arguments>\n</tool_use>",
+    "an attribute": f'<tool_call name="{TOOL_NAME}">{IDS}</tool_call>',
     "tags": f"<{TOOL_NAME}><ids>[42, 18]</ids></{TOOL_NAME}>",
 }
 
@@ -67,9 +75,9 @@ def codes(got: Reply) -> list[str]:
 
 @pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN)
 async def test_a_call_that_was_written_as_text_is_a_call(text: str) -> None:
-    """What servers leave in the content: ollama/ollama-vscode#20, vllm-project/vllm#21571 and #25560,
-    jundot/omlx#2565, ggml-org/llama.cpp#22786, anomalyco/opencode#26162, sgomez/ollama-ai-provider#11, and the chat
-    templates of these families."""
+    """What servers leave in the content: ollama/ollama-vscode#20, vllm-project/vllm#21571, #25560 and #22917 (Llama 4),
+    shell-nlp/gpt_server#47, jundot/omlx#2565, ggml-org/llama.cpp#22786, anomalyco/opencode#26162,
+    sgomez/ollama-ai-provider#11, and the chat templates of these families."""
     (got,) = await collect(Endpoint(says(text)).chat().converse(FORCED))
     assert isinstance(got, Reply)
     assert [(call.name, json.loads(call.arguments)) for call in got.tool_calls] == [(TOOL_NAME, {"ids": [42, 18]})]
@@ -95,12 +103,20 @@ async def test_several_written_calls_are_several() -> None:
     "text",
     [
         f"I would call {TOOL_NAME} for topics 42 and 18.",
+        f"I could call {TOOL_NAME}(ids=[42, 18]), but I need not.",
         NAMED.replace(TOOL_NAME, "launch_rockets"),
         "<tool_call>",
         json.dumps({**ANSWER, "topics": [{"id": "Topic:42", "reason": f"read by {TOOL_NAME}"}]}),
         f"<tool_call>{NAMED}</tool_call> was my call; here is the answer: {json.dumps(ANSWER)}",
     ],
-    ids=["prose", "a tool that was not offered", "a mark alone", "an answer that names it", "a call before the answer"],
+    ids=[
+        "prose",
+        "prose with code",
+        "a tool that was not offered",
+        "a mark alone",
+        "an answer that names it",
+        "a call before the answer",
+    ],
 )
 async def test_what_only_speaks_of_a_call_is_none(text: str) -> None:
     got = await reply(Endpoint(says(text)), FREE)
@@ -122,6 +138,51 @@ async def test_a_call_within_the_reasoning_of_an_empty_reply_is_read() -> None:
     got = await reply(Endpoint(says("", reasoning_content=f"I load them.\n<tool_call>{NAMED}</tool_call>")), FORCED)
     assert [json.loads(call.arguments) for call in got.tool_calls] == [{"ids": [42, 18]}]
     assert codes(got) == ["call_in_reasoning"]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("shape", [dict, lambda call: {"0": call}, lambda call: json.dumps([call])])
+async def test_calls_that_are_no_list_are_calls(shape: Any, stream: bool) -> None:
+    """One object in place of the list, calls by their numbers, and the list as a text."""
+    call = {"id": "t1", "type": "function", "function": {"name": TOOL_NAME, "arguments": IDS}}
+    whole, pieces = says(None, tool_calls=shape(call)), streams(delta(tool_calls=shape(call)), delta("tool_calls"), END)
+    got = await reply(Endpoint(pieces if stream else whole), FORCED, stream=stream)
+    assert [(each.id, each.arguments) for each in got.tool_calls] == [("t1", IDS)]
+    assert got.message["tool_calls"] == [call]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        (TOOL_NAME.title(), IDS),
+        (TOOL_NAME.replace("_", "-"), IDS),
+        (TOOL_NAME, html.escape(IDS)),
+        (TOOL_NAME, f'{{"arguments": {IDS}}}'),
+        (TOOL_NAME, json.dumps({"parameters": IDS})),
+    ],
+    ids=["capitals", "dashes", "escaped", "wrapped", "wrapped as a text"],
+)
+async def test_a_call_that_is_nearly_right_is_put_right_and_so_goes_back(name: str, arguments: str) -> None:
+    """Gateways that rename tools, and models that repeat the envelope (acon96/home-llm#349)."""
+    got = await reply(Endpoint(calls_answer(name, arguments)), FORCED)
+    assert [(call.name, json.loads(call.arguments)) for call in got.tool_calls] == [(TOOL_NAME, {"ids": [42, 18]})]
+    assert codes(got) == ["reply_straightened"]
+    (sent,) = got.message["tool_calls"]
+    assert (sent["function"]["name"], json.loads(sent["function"]["arguments"])) == (TOOL_NAME, {"ids": [42, 18]})
+
+
+@pytest.mark.parametrize("text", [f"<tool_call>{html.escape(NAMED)}</tool_call>", html.escape(WRITTEN["Hermes, Qwen"])])
+async def test_a_written_call_is_read_without_its_escapes(text: str) -> None:
+    got = await reply(Endpoint(says(text)), FORCED)
+    assert [json.loads(call.arguments) for call in got.tool_calls] == [{"ids": [42, 18]}]
+    assert codes(got) == ["reply_straightened", "call_in_text"]
+
+
+async def test_an_escaped_answer_is_read_and_words_about_escapes_stay() -> None:
+    got = await reply(Endpoint(says(html.escape(json.dumps(ANSWER)))), FREE)
+    assert (json.loads(got.text), codes(got)) == (ANSWER, ["reply_straightened"])
+    words = "In HTML a quotation mark is &quot; and so on."
+    assert (await reply(Endpoint(says(words)), PLAIN)).text == words
 
 
 async def test_calls_in_the_formats_of_others_are_calls() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -27,10 +28,24 @@ from memoryapp.importers.shapes import Fields, fields, items, text
 from memoryapp.importers.source import SourceFile
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment")
+# Notes about a session, which need not say when they were made.
+_NOTES = (
+    "last-prompt",
+    "ai-title",
+    "custom-title",
+    "agent-name",
+    "permission-mode",
+    "mode",
+    "tag",
+    "pr-link",
+    "progress",
+)
 # Behind these words the result of a refused tool has the person's own.
 _REFUSED = ("To tell you how to proceed, the user said:", "the user said:")
 _ANSWERED = ("User has answered your questions:", "Your questions have been answered:")
 _ANSWER = re.compile(r'="([^"\n]{1,2000})"')
+# More prompts than anybody has waiting at once: a hostile log takes no longer than its length.
+_LONGEST_QUEUE = 100
 # Commands of the program itself, whose arguments are its settings.
 _SETTINGS = {
     *("/model", "/effort", "/config", "/theme", "/resume", "/rename", "/color", "/fast", "/mcp", "/agents", "/login"),
@@ -41,7 +56,7 @@ _SETTINGS = {
 def is_claude_code(value: object) -> bool:
     """Whether a parsed line belongs to a log of Claude Code."""
     if not isinstance(value, Mapping) or kind_of(value) not in _TYPES:
-        return False
+        return isinstance(value, Mapping) and kind_of(value) in _NOTES and "sessionId" in value
     return "leafUuid" in value or "messageId" in value or ("sessionId" in value and "timestamp" in value)
 
 
@@ -141,16 +156,16 @@ def _between(content: str, tag: str) -> str:
 
 @dataclass(slots=True)
 class _Queue:
-    """Prompts that ``wait``, by the numbers of their lines, and what was ``said`` in the whole log."""
+    """Prompts that ``wait``, by the numbers of their lines, and the lines of all that was ``said`` in the log."""
 
     wait: dict[int | str, str] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
 
     def see(self, number: int | str, value: Fields) -> None:
         if kind_of(value) == "queue-operation":
             self._operate(number, value, words_of(value.get("content")))
         elif kind_of(value) in ("user", "attachment") and (words := _said(_queued(value) or value)):
-            self.said.append(words)
+            self.said.update(_lines(words))
 
     def _operate(self, number: int | str, value: Fields, words: str) -> None:
         operation = value.get("operation")
@@ -160,21 +175,29 @@ class _Queue:
             operation == "remove" and value.get("reason") not in (None, "absorbed_mid_turn")
         ):
             # It went back into the line of the person who typed it.
-            self.wait = {place: each for place, each in self.wait.items() if words and each not in words}
+            for place in tuple(islice(reversed(self.wait), _LONGEST_QUEUE)):
+                if not words or self.wait[place] in words:
+                    del self.wait[place]
 
     def unsaid(self) -> set[int | str]:
         """Returns the numbers of prompts that stand nowhere else: some versions write no line when they are read."""
-        return {number for number, words in self.wait.items() if not any(words in each for each in self.said)}
+        return {number for number, words in self.wait.items() if not self.said.issuperset(_lines(words))}
+
+
+def _lines(words: str) -> Iterator[str]:
+    return (line for each in words.splitlines() if (line := each.strip()))
 
 
 def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
     """Returns the ids of the lines behind a prompt that was taken back, and the numbers of prompts in the queue alone.
 
-    After a rewind, the next prompt has the same parent as the one that was taken back; other forks of the tree, as
-    those of tools that run at the same time, belong to the conversation.
+    After a rewind, the next prompt follows the same message as the one that was taken back, perhaps behind a command
+    or a hook; other forks of the tree, as those of tools that run at the same time, belong to the conversation.
     """
     queue = _Queue()
     parents: dict[str, str] = {}
+    # Lines that are no part of the conversation, with the last one before them that is.
+    between: dict[str, str] = {}
     prompts: dict[str, list[str]] = {}
     leaf = last = ""
     for number, value in values_of(source):
@@ -187,7 +210,9 @@ def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
             continue
         parents[key], last = parent, key
         if value.get("type") == "user" and not _is_aside(value) and _is_prompt(value):
-            prompts.setdefault(parent, []).append(key)
+            prompts.setdefault(between.get(parent, parent), []).append(key)
+        elif not _is_turn(value):
+            between[key] = between.get(parent, parent)
     path = _path_to(leaf if leaf in parents else last, parents)
     if leaf not in parents:
         # A log that does not name its end may have several beginnings.
@@ -198,6 +223,14 @@ def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
 
 def _is_prompt(value: Fields) -> bool:
     return bool(words_of(fields(value.get("message")).get("content")))
+
+
+def _is_turn(value: Fields) -> bool:
+    """Whether a line is a part of the conversation, not a note of the program or of a command."""
+    if value.get("type") == "assistant":
+        return True
+    blocks = items(fields(value.get("message")).get("content"))
+    return value.get("type") == "user" and any(fields(block).get("type") == "tool_result" for block in blocks)
 
 
 def _path_to(key: str, parents: Mapping[str, str]) -> set[str]:

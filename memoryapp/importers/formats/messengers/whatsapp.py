@@ -60,7 +60,9 @@ _MEDIA = re.compile(r"<[^<>:]{3,60}>")
 _ATTACHED = re.compile(r"<[^<>:]{2,30}: ([^<>]{1,200})>")
 # An iPhone writes the file behind the words that were sent with it.
 _ATTACHED_BEHIND = re.compile(r" ?\u200e<[^<>:]{2,30}: ([^<>]{1,200})>\Z")
-_FILE = re.compile(r"([^\s()]{1,200}\.\w{2,4}) \([^()]{3,40}\)")
+_FILE = re.compile(r"([^\s()]{1,200}\.\w{2,4}) (?:\([^()]{3,40}\)|<[^<>:]{3,40}>)")
+# A name with spaces is only known by the sign before it, because people write of files, too.
+_MARKED_FILE = re.compile(r"\u200e([^()<>\n]{1,200}\.\w{2,4}) \([^()]{3,40}\)")
 _EDITED = re.compile(r"\u200e<[^<>:]{5,60}>\Z")
 # An Android phone writes no sign before the mark, so it is known by its word in the languages of many.
 _EDITED_WORD = re.compile(
@@ -239,7 +241,8 @@ def _text(raw: str) -> tuple[str, dict[str, bool]]:
     raw = raw[: edited.start()] if edited else raw
     text = plain_spaces(raw).strip(MARKS + " \n").replace("\n\u200e", "\n")
     first, _newline, caption = text.partition("\n")
-    if found := _ATTACHED.fullmatch(first) or _FILE.fullmatch(first.strip(MARKS)):
+    marked = _MARKED_FILE.fullmatch(raw.partition("\n")[0].rstrip())
+    if found := _ATTACHED.fullmatch(first) or marked or _FILE.fullmatch(first.strip(MARKS)):
         text = f"[file: {found[1].strip(MARKS)}]\n{caption}".strip()
     elif found := _ATTACHED_BEHIND.search(text):
         text = f"[file: {found[1].strip(MARKS)}]\n{text[: found.start()]}".strip(MARKS + " \n")
