@@ -94,6 +94,7 @@ ENGLISH: Mapping[str, str] = {
     "stream_unended": "The stream ended without saying why; what had come is taken as the whole answer.",
     "stream_silent": "The stream fell silent without an end; what had come is taken as the whole answer.",
     "reply_at_limit": "The model reached its limit of tokens; its reply may be cut off.",
+    "reply_breaks_off": "The reply breaks off, the second time too; what had come of it is read.",
     "reply_straightened": "The reply came with escapes of HTML, or with a call in an unusual form; it was put right.",
     "calls_taken_apart": "The endpoint sent {n} tool calls as one; they were taken apart.",
     "call_in_text": "The model wrote its tool call as text; it was read as a call.",

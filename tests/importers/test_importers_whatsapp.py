@@ -290,6 +290,33 @@ class TestOldPhones:
         ]
 
 
+class TestOtherEnds:
+    @pytest.mark.parametrize(
+        ("line", "author"),
+        [
+            ("[2026/7/9 02:28:37] Bob:Hi", "Bob"),
+            ("[9/24/25, 10:30:15 AM] - John Doe: Hi", "John Doe"),
+            ("24/07/2023 15:24:10 Ana: Hi", "Ana"),
+            ("24/07/2023 15:24:10 Maria del Mar: Hi", "Maria del Mar"),
+            ("[15:24, 24/07/2023] Ana: Hi", "Ana"),
+        ],
+    )
+    def test_the_author_is_known_whatever_stands_before_and_behind(
+        self, tmp_path: Path, line: str, author: str
+    ) -> None:
+        """ChatLab/ChatLab#280 (no blank behind the author); what is copied from WhatsApp Web has the time first."""
+        records, rejected = sorted_out(written(tmp_path, f"{line}\n{line}", "chat.txt"), me="-")
+        assert rejected == []
+        assert [(each.author, each.text) for each in records] == [(author, "Hi"), (author, "Hi")]
+
+    @pytest.mark.parametrize("text", ["see https://example.org", "we meet at 12:30", "24/07/2023 15:24 Ana: Hi"])
+    def test_a_colon_in_a_text_names_nobody(self, tmp_path: Path, text: str) -> None:
+        lines = f"[25/07/2026, 10:00:00] Zoe: a\n{text}\n[25/07/2026, 10:00:01] {text.partition(' ')[2]}"
+        records, _rejected = sorted_out(written(tmp_path, lines, "chat.txt"), me="-")
+        assert records[0].text == f"a\n{text}"
+        assert (records[1].author, records[1].role) == ("", "system")
+
+
 class TestWhoIsWho:
     @pytest.mark.parametrize(
         "name",

@@ -32,7 +32,6 @@ from memoryapp.engine.chat.refusals import (
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import GLUED_END, EventStream, Transcript
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.text.json_answers import breaks_off
 from memoryapp.engine.threads import in_thread_if_long
 
 _CONNECT_SECONDS = 5.0
@@ -52,15 +51,15 @@ _STREAM_OVERHEAD = 16
 _TOO_LONG = f"the answer is too long, more than {_MOST_BYTES // 1024 // 1024} MB"
 _LOOKS_STREAMED = (b"data:", b"event:", b"id:", b"retry:", b":")
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-# The reasons of OpenAI, Google and Anthropic for an answer that ran into its limit.
-_AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+# Reasons of DeepSeek, Zhipu and vLLM for an answer that something else than the model ended.
+_CUT_BY = frozenset({"insufficient_system_resource", "network_error", "abort", "aborted", "cancelled", "timeout"})
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """An attempt without a reply. ``status`` is the HTTP status, or the one inside a 200; ``words`` and ``code`` are
-    those of the endpoint. ``unended`` is the reply of a stream that ended without saying so: half an answer, or a whole
-    one where an endpoint always ends like this."""
+    those of the endpoint. ``unended`` is a reply that may be half an answer, or a whole one where an endpoint always
+    ends like this; its note says why."""
 
     status: int
     words: str
@@ -162,12 +161,17 @@ def _without_end(content: bytes) -> bytes:
 
 
 def _judged(reply: Reply) -> Reply | Problem:
-    """The reply, with a note where it ran into a limit; a problem where the model wrote a call that Google could not
-    read."""
-    has_said = bool(reply.text.strip() or reply.tool_calls)
+    """The reply, with a note where it ran into a limit; a problem where it was cut off, or where the model wrote a call
+    that Google could not read."""
+    has_said, reason = bool(reply.text.strip() or reply.tool_calls), reply.finish_reason.lower()
     if is_failed_generation("", reply.finish_reason) and not has_said:
         return Problem(502, f"the model failed: {reply.finish_reason}", reply.usage)
-    return reply.noted("reply_at_limit") if reply.finish_reason.lower() in _AT_LIMIT and has_said else reply
+    if reply.is_at_limit:
+        return reply.noted("reply_at_limit") if has_said else reply
+    if reason in _CUT_BY:
+        half = reply.noted("reply_breaks_off") if reply.text and not reply.tool_calls else None
+        return Problem(502, f"the answer breaks off ({reason})", reply.usage, unended=half)
+    return reply
 
 
 def _problem(error: EndpointError, completion: Mapping[str, Any], wait: float | None = None) -> Problem:
@@ -263,8 +267,7 @@ def _outcome(transcript: Transcript, broken: str, *, fell_silent: bool) -> Reply
         return reply.noted("stream_silent")
     if transcript.has_reason:
         return _judged(reply)
-    is_cut = not reply.tool_calls and breaks_off(reply.text)
-    if transcript.is_whole or (transcript.is_answer and not is_cut):
+    if transcript.is_whole or (transcript.is_answer and not reply.breaks_off):
         return reply.noted("stream_unended")
-    half = reply if reply.text and not reply.tool_calls else None
+    half = reply.noted("stream_unended") if reply.text and not reply.tool_calls else None
     return Problem(502, "the stream ended before the answer did", reply.usage, unended=half)

@@ -30,7 +30,7 @@ from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.notes import ENGLISH, Note, english
 from memoryapp.engine.threads import in_thread_if_long
 
-_SERVER_ERROR = 500
+_SERVER_ERROR, _BAD_GATEWAY = 500, 502
 
 
 class HttpChat:
@@ -170,13 +170,17 @@ class HttpChat:
 
 
 def _as_it_is_meant(outcome: Reply | Problem, request: ChatRequest, failures: int) -> Reply | Problem:
-    """The outcome with its call or answer where they belong. A second stream without an end is how this endpoint ends
-    all its streams."""
+    """The outcome with its call or answer where they belong. A second reply without an end is how this endpoint ends
+    all of them."""
     if isinstance(outcome, Problem):
         if not (outcome.unended and failures):
             return outcome
-        outcome = outcome.unended.noted("stream_unended")
-    return opened(outcome, request)
+        return opened(outcome.unended, request)
+    reply = opened(outcome, request)
+    if not (request.answer_schema and reply.breaks_off) or reply.is_at_limit:
+        return reply
+    half = reply.noted("reply_breaks_off")
+    return half if failures else Problem(_BAD_GATEWAY, "the answer breaks off", half.usage, unended=half)
 
 
 def _length(outcome: Reply | Problem) -> int:

@@ -20,6 +20,7 @@ from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import positive
 from memoryapp.engine.notes import Note
 
+_TEXT_PARTS = ("text", "output_text")
 # More calls in one reply are noise.
 _MOST_CALLS = 64
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -106,6 +107,8 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
 
 def content_of(content: Any) -> str:
     """The text of a message; the JSON of an answer that a server decoded."""
+    if isinstance(content, dict) and content.get("type") in _TEXT_PARTS:
+        content = [content]
     return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else text_of(content)
 
 
@@ -257,7 +260,9 @@ def _choice(completion: Mapping[str, Any]) -> Mapping[str, Any]:
 def text_of(value: Any) -> str:
     """A text, or the texts of content in parts; empty for any other value."""
     if isinstance(value, list):
-        return "".join(text_of(part.get("text")) for part in value if isinstance(part, dict))
+        return "".join(text_of(part.get("text") if isinstance(part, dict) else part) for part in value)
+    if isinstance(value, dict):
+        value = value.get("value")
     return value if isinstance(value, str) else ""
 
 

@@ -150,7 +150,11 @@ def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
     if _sends_effort(body) and _DEMANDS_THOUGHTS.search(why):
         return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
     about_messages = _about_messages(body, can, why)
-    if about_messages or _NAMES_A_MESSAGE.search(why) or _DEMANDS_REASONING.search(why):
+    demands_reasoning = _DEMANDS_REASONING.search(why)
+    if demands_reasoning and not about_messages and any(message.get("tool_calls") for message in body["messages"]):
+        # A signature that never came cannot go back; in words, calls need none.
+        return _described(why)
+    if about_messages or _NAMES_A_MESSAGE.search(why) or demands_reasoning:
         return about_messages
     about_parameters = _about_stream(body, can, why) or _about_tools(body, request, can, why)
     return about_parameters or _about_parameters(body, can, why) or _about_nothing(body, request, can, why)

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.notes import Note, NotedError, Notes
+from memoryapp.engine.text.json_answers import breaks_off
 
 
 class LLMError(NotedError):
@@ -64,8 +65,10 @@ class ChatRequest:
     seconds: float = 10.0
 
 
-# OpenAI's reason, and Google's own, which gateways hand through.
-_FILTERED = ("content_filter", "safety", "prohibited_content", "recitation", "blocklist", "spii")
+# The reasons of OpenAI, Google and Anthropic for an answer that ran into its limit.
+_AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+# OpenAI's reason, Zhipu's, and Google's own, which gateways hand through.
+_FILTERED = ("content_filter", "sensitive", "safety", "prohibited_content", "recitation", "blocklist", "spii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,17 @@ class Reply:
     def noted(self, code: str, **values: Any) -> Reply:
         """The reply with one more note."""
         return replace(self, notes=(*self.notes, Note(code, values)))
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the model reached its limit of tokens."""
+        return self.finish_reason.lower() in _AT_LIMIT
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether the text is JSON that lacks its end."""
+        is_json = not self.tool_calls and self.text.lstrip().startswith(("{", "[", "```"))
+        return is_json and breaks_off(self.text)
 
     @property
     def declined(self) -> Literal["refused", "content_filter", ""]:

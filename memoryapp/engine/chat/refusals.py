@@ -88,7 +88,8 @@ _REFUSES_PLAINLY = re.compile(
     r"|incompatible with|(?:param(?:eter)?|choice) requires|must alternate|after role|role .{1,20} not"
     r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)"
     r"|roles are supported|jinja\S{0,12} ?(?:exception|template)|raise_exception"
-    r"|(?:field|parameter|argument)s? (?:is|are) invalid",
+    r"|(?:field|parameter|argument)s? (?:is|are) invalid"
+    r"|(?:invalid|unmapped) reasoning effort",
     re.IGNORECASE,
 )
 

@@ -28,6 +28,8 @@ from memoryapp.engine.chat.refusals import EndpointError, document_in, error_in
 DONE = "[DONE]"
 # The longest event is an answer that came in one piece.
 _MOST_EVENT_BYTES = 2 * 1024 * 1024
+# How often JSON alone that may be whole is read; after that, what came is read at the end of the stream.
+_MOST_TRIES = 64
 # What a gateway puts behind an answer that it does not stream.
 GLUED_END = re.compile(r"\s{0,9}data: ?\[DONE\]\s*\Z")
 # Split as bytes, at CR and LF only: str.splitlines would split inside a JSON text that contains U+2028.
@@ -50,6 +52,7 @@ class EventStream:
         self._size = 0
         self._is_error = False
         self._bare: list[str] = []
+        self._tries = 0
 
     @property
     def is_too_long(self) -> bool:
@@ -92,11 +95,14 @@ class EventStream:
         """JSON alone, which some gateways send though they call it a stream of events: an object a line, or one over
         many lines, which ends at the first bracket that is not indented."""
         self._bare.append(line)
-        whole = GLUED_END.sub("", "\n".join(self._bare))
         is_start = len(self._bare) == 1 and len(line) > 1
-        if not (is_start or line.startswith(("}", "]"))) or document_in(whole.encode("utf-8", "replace")) is None:
+        if not (is_start or line.startswith(("}", "]"))) or self._tries == _MOST_TRIES:
             return []
-        self._bare, self._size = [], 0
+        whole = GLUED_END.sub("", "\n".join(self._bare))
+        if document_in(whole.encode("utf-8", "replace")) is None:
+            self._tries += 1
+            return []
+        self._bare, self._size, self._tries = [], 0, 0
         return [whole]
 
     def _keep(self, line: str) -> None:

@@ -139,3 +139,36 @@ async def test_an_answer_in_a_fence_within_a_text_of_json_is_read() -> None:
 
 async def test_half_a_json_in_place_of_a_stream_is_no_answer(waits: list[float]) -> None:
     assert isinstance(await failure(Endpoint(lambda _: streams(ONE_LINE[:40])), stream=True), LLMUnavailable)
+
+
+@pytest.mark.parametrize("reason", ["insufficient_system_resource", "network_error", "abort", "stop"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_answer_that_was_cut_is_asked_for_once_more_and_then_read_with_a_note(
+    reason: str, stream: bool, waits: list[float]
+) -> None:
+    """DeepSeek's and Zhipu's lists of reasons, vLLM's ``abort``; ``stop`` in the middle of JSON."""
+    half, topics = TEXT[:26], {"topics": [], "people": [], "artifacts": []}
+
+    def says_half() -> httpx.Response:
+        choice = {**CHOICE, "message": {"content": half}, "finish_reason": reason}
+        whole = httpx.Response(200, json={**WHOLE, "choices": [choice]})
+        return streams(delta(content=half), delta(reason), END) if stream else whole
+
+    steps = await collect(Endpoint(says_half(), says(json.dumps(topics))).chat(stream=stream).converse(FREE))
+    assert [step.attempt for step in steps if isinstance(step, Retried)] == [1]
+    assert isinstance(steps[-1], Reply)
+    assert (json.loads(steps[-1].text), codes(steps[-1])) == (topics, [])
+    endpoint = Endpoint(lambda _: says_half())
+    got = await reply(endpoint, FREE, stream=stream)
+    assert (got.text, codes(got), len(endpoint.bodies)) == (half, ["reply_breaks_off"], 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[TEXT], [{"type": "text", "text": {"value": TEXT}}], {"type": "text", "text": TEXT}],
+    ids=["a list of texts", "the assistants' parts", "one part"],
+)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_content_in_other_parts_is_text(content: Any, stream: bool) -> None:
+    pieces = streams(delta(content=content), delta("stop"), END)
+    assert (await reply(Endpoint(pieces if stream else says(content)), stream=stream)).text == TEXT

@@ -214,6 +214,14 @@ async def test_reasoning_is_given_up_where_its_signed_thoughts_are_demanded() ->
     assert steps == [("reasoning effort", "reasoning_effort"), ("reasoning effort", "none")]
 
 
+async def test_calls_whose_signature_never_came_go_back_in_words() -> None:
+    """Gateways lose Gemini's signature, which is then demanded with each call."""
+    words = "Function call is missing a thought_signature in functionCall parts."
+    endpoint = refuses(400, [{"error": {"code": 400, "message": words}}], lambda sent: "tool" in role_of(sent))
+    assert steps_of(await collect(endpoint.chat().converse(talk()))) == [("tools", "described in the prompt")]
+    assert "=== Topic 1 ===" in str(endpoint.bodies[-1]["messages"])
+
+
 async def test_a_refused_field_within_the_function_of_a_call_is_left_out() -> None:
     """LiteLLM puts Gemini's signature into ``function.provider_specific_fields``, which others refuse."""
     (call,) = talk().messages[2]["tool_calls"]

@@ -48,6 +48,13 @@ REFUSALS: dict[str, tuple[ChatRequest, int, str, Callable[[Sent], Any], tuple[st
         format_of,
         ("answer format with tools", "none"),
     ),
+    "LiteLLM, an effort": (
+        FREE,
+        500,
+        "litellm.APIConnectionError: Unmapped reasoning effort: low",
+        lambda sent: "reasoning" in sent or "reasoning_effort" in sent,
+        ("reasoning effort", "none"),
+    ),
     "Google behind a gateway": (
         FREE,
         500,
@@ -62,7 +69,7 @@ REFUSALS: dict[str, tuple[ChatRequest, int, str, Callable[[Sent], Any], tuple[st
 async def test_a_refusal_under_the_status_of_a_failure_is_one(
     request_: ChatRequest, status: int, words: str, refuses: Callable[[Sent], Any], step: tuple[str, str]
 ) -> None:
-    """ikawrakow/ik_llama.cpp#778; one request shows what is accepted."""
+    """ikawrakow/ik_llama.cpp#778, BerriAI/litellm#27050; one request shows what is accepted."""
     answer = calls_tool if request_ is FORCED else lambda: says("{}")
     endpoint = Endpoint(lambda sent: error(status, words) if refuses(sent) else answer())
     chat = endpoint.chat()

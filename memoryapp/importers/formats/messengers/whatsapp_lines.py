@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LONGEST_AUTHOR = 60
+_MOST_WORDS_OF_NAME = 3
 # A head is within the first characters of a line.
 LONGEST_HEAD = 120
 # What may stand beside a time and says nothing about the half of the day.
@@ -102,6 +103,14 @@ _TIMES = HeadPatterns(
     re.compile(rf"{_DAY_AND_NAME}{_BEFORE}{_AFTER_TIME}"),
     re.compile(rf"{_NAME_AND_DAY}{_BEFORE}{_AFTER_TIME}"),
 )
+# Only a blank before the author.
+_AFTER_PLAIN = rf"{_NARROW_GAP}( )(?=[^\s:\d][^:\n]{{0,59}}: )"
+_PLAIN_HEADS = HeadPatterns(
+    re.compile(rf"{_DATE}{_BEFORE}{_AFTER_PLAIN}"),
+    re.compile(rf"{_TIME}{_GAP}{_DATE}{_AFTER_PLAIN}"),
+    re.compile(rf"{_DAY_AND_NAME}{_BEFORE}{_AFTER_PLAIN}"),
+    re.compile(rf"{_NAME_AND_DAY}{_BEFORE}{_AFTER_PLAIN}"),
+)
 # Where in a line a number must be for it to begin with a date.
 _MOST_BEFORE_DIGITS = 20
 _SPACES = "\u202f\u00a0\u2009\u2007\u3000\u2002\u2003"
@@ -170,14 +179,22 @@ def folded(word: str) -> str:
 def head_and_rest(line: str) -> tuple[Head, str] | None:
     """Returns the head of a line that begins a message, and the rest of the line; None for other lines."""
     found = _split(line, _HEADS)
-    if found is None:
-        return None
+    if found is None or (found[1] == ": " and found[0].unknown):
+        return _plain_head_and_rest(line)
     head, mark, rest = found
-    if mark.startswith("]") != line.lstrip(MARKS + " ").startswith("["):
+    is_bracketed = mark.startswith("]")
+    if is_bracketed != line.lstrip(MARKS + " ").startswith("["):
         return None
     if mark == ": " and head.seconds is None and not author_and_text(rest)[0]:
         return None
-    return head, rest
+    return head, rest.removeprefix("- ") if is_bracketed else rest
+
+
+def _plain_head_and_rest(line: str) -> tuple[Head, str] | None:
+    """Returns the same of a line with only a blank before the author; without seconds it is what somebody wrote."""
+    head, _mark, rest = _split(line, _PLAIN_HEADS) or (None, "", "")
+    is_known = head and head.seconds is not None and not head.unknown and folded(rest.split()[0]) not in _halves()
+    return (head, rest) if head and is_known and author_and_text(rest)[0] else None
 
 
 def time_and_rest(line: str) -> tuple[Head, str, str] | None:
@@ -328,6 +345,13 @@ def author_and_text(body: str) -> tuple[str, str]:
     """Returns author and text; the author of a notice is empty."""
     author, colon, text = body.partition(":")
     name = plain_spaces(author.strip(MARKS + " "))
-    if not colon or not name or len(name) > LONGEST_AUTHOR or _QUOTES & set(name) or text[:1] not in ("", " ", "\n"):
+    if not colon or not name or len(name) > LONGEST_AUTHOR or _QUOTES & set(name) or not _is_said(name, text):
         return "", body
     return name, text.removeprefix(" ")
+
+
+def _is_said(name: str, text: str) -> bool:
+    """Whether what stands behind a colon is a message. Some exports write no blank; addresses and times have none."""
+    if text[:1] in ("", " ", "\n"):
+        return True
+    return not (text[0].isdecimal() or text[0] == "/") and len(name.split()) <= _MOST_WORDS_OF_NAME
