@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict
@@ -35,7 +36,7 @@ from memoryapp.runs.claims import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run, to_store
-from memoryapp.runs.recall.stages import recall
+from memoryapp.runs.recall.stages import Emitted, recall
 from memoryapp.runs.records import Recorder, RunClosed
 from memoryapp.runs.stops import Stopped
 
@@ -153,12 +154,16 @@ async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None
 
 async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
     request = await request_of(claimed, clients.pool)
-    async with aclosing(recall(request, clients.asking(request.model))) as events:
-        async for event in events:
-            if isinstance(event, ModelProgress):
-                recorder.show(event)
-            else:
-                await recorder.record(event)
+    unread: deque[Emitted] = deque()
+    try:
+        async with aclosing(recall(request, clients.asking(request.model), unread)) as events:
+            async for event in events:
+                if isinstance(event, ModelProgress):
+                    recorder.show(event)
+                else:
+                    await recorder.record(event)
+    finally:
+        recorder.keep(event for event in unread if not isinstance(event, ModelProgress))
 
 
 async def wait_for_end(run: Run) -> None:

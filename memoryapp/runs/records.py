@@ -8,7 +8,7 @@ is stored completely or not at all, and no event is stored without those before 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -57,6 +57,8 @@ class Recorder:
         self.announce = announce
         self.events: list[Event] = []
         self._waiting: list[tuple[datetime, Event]] = []
+        # Whether an entry was not stored, so that nothing may be stored behind it.
+        self._has_gap = False
         self._writing: asyncio.Task[None] | None = None
         self._urgent = asyncio.Event()
         self._showing = Showing(run_id, journal.pool, announce)
@@ -67,15 +69,19 @@ class Recorder:
         Raises RunClosed when the run has ended meanwhile, and errors of the database, at the latest with the last
         event.
         """
+        self.keep([event])
         await self.stop_showing()
         if self._writing and self._writing.done():
             await self._written()
-        self._waiting.append((datetime.now(UTC), event))
         if event.is_before_wait:
             self._urgent.set()
         self._writing = self._writing or asyncio.create_task(self._write())
         if isinstance(event, RunFinished):
             await self._written()
+
+    def keep(self, events: Iterable[Event]) -> None:
+        """Puts the events behind the others, to be stored with the next one that is recorded, or at the end."""
+        self._waiting.extend((datetime.now(UTC), event) for event in events)
 
     async def _written(self) -> None:
         """Returns when everything is stored; raises what prevented it. Cancelling the caller does not interrupt the
@@ -92,7 +98,9 @@ class Recorder:
             latest.cancel()
             self._urgent.clear()
             waiting, self._waiting = self._waiting, []
+            self._has_gap = True
             await self._store(waiting)
+            self._has_gap = False
             await self.announce(self.run_id)
 
     async def _store(self, waiting: Sequence[tuple[datetime, Event]]) -> None:
@@ -120,6 +128,8 @@ class Recorder:
         been stored."""
         with suppress(psycopg.Error, EventsLost):
             await self._written()
+            if not self._has_gap:
+                await self._write()
         self._waiting = []
         async with self.journal.pool.connection() as connection:
             rows = await (await connection.execute(STORED, [self.run_id])).fetchall()

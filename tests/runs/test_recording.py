@@ -98,6 +98,24 @@ async def test_events_before_a_stop_are_kept_and_the_end_comes_last() -> None:
     assert kinds == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
 
 
+async def test_events_that_wait_for_a_slow_writer_are_kept_at_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, silent = await start(await memory_of_three()), Silent()
+
+    async def never_shown(recorder: Recorder) -> None:
+        if not silent.asked.is_set():
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(Recorder, "stop_showing", never_shown)
+    async with open_clients() as clients:
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    kinds = [event.kind for event in await events_of(run)]
+    assert kinds == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
+
+
 async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_one(run: Run) -> None:
     notices = Notices()
     async with pool() as connections:

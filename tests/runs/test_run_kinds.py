@@ -11,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
+from lxml import html
 
 from memoryapp.content import media as kept
 from memoryapp.engine.candidates import ItemCandidate
@@ -119,8 +120,8 @@ def test_a_chosen_person_is_marked_as_topics_are(events: list[Event], topic: Top
 
 def numbers(page: str) -> str:
     """Returns the numbers at the head of the page, as text."""
-    shown = page.split('class="run-numbers"')[1].split('<span class="run-actions"')[0]
-    return " ".join(re.sub(r"<[^>]+>", "", shown.partition(">")[2]).split())
+    (shown,) = html.document_fromstring(page).find_class("run-numbers")
+    return " ".join(shown.text_content().split())
 
 
 @pytest.mark.slow

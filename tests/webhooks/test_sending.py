@@ -122,7 +122,7 @@ def test_a_failure_is_repeated_with_the_same_id_and_the_next_message_arrives(
     assert (hook.failures, hook.failing_since) == (0, None)
 
 
-@override_settings(WEBHOOK_TIMEOUT=2)
+@override_settings(WEBHOOK_TIMEOUT=6)
 def test_one_dead_receiver_holds_up_no_other(receiver: Receiver) -> None:
     dead, _secret = hooked(f"http://127.0.0.1:{free_port()}/", name="dead")
     with receiving() as slow:

@@ -32,10 +32,13 @@ from memoryapp.runs.recall.run_memory import RunMemory
 Emitted = Event | ModelProgress
 
 
-async def recall(request: RecallRequest, clients: RecallClients) -> AsyncGenerator[Emitted, None]:
+async def recall(
+    request: RecallRequest, clients: RecallClients, unread: deque[Emitted] | None = None
+) -> AsyncGenerator[Emitted, None]:
     """Every event of the run, with ``RunFinished`` and the run's totals last; in between, the text that
-    a model has sent so far. Raises what the strategy raises, after its events."""
-    stream = _Stream()
+    a model has sent so far. Raises what the strategy raises, after its events. Events wait in ``unread`` for the
+    reader; one that is cancelled finds there what happened before and was not yet read."""
+    stream = _Stream(deque() if unread is None else unread)
     work = asyncio.create_task(_work(RunMemory.of(request, clients), stream.put))
     work.add_done_callback(stream.end)
     try:
@@ -51,8 +54,8 @@ class _Stream:
     """The queue between the strategy and the reader. Text that a model has sent so far contains all that was sent
     before, so only the latest waits for a slow reader."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[Emitted] = deque()
+    def __init__(self, waiting: deque[Emitted]) -> None:
+        self._waiting = waiting
         self._has_ended = False
         self._changed = asyncio.Event()
 
