@@ -5,7 +5,7 @@ which is a word or a part of one: single characters and pairs together find more
 Zhou 2000, "On the use of words and n-grams for Chinese information retrieval"); pairs are what Lucene's CJK analyser
 makes. Characters of a question or of grammar alone separate terms and are none. Korean words lose their particle first.
 Hindi words are stemmed by Snowball; Arabic and Hebrew ones lose what is written together with them: the article,
-prepositions, plurals.
+prepositions, plurals. Japanese writes one word in either syllabary (ネコ, ねこ), so their terms are the same.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _RUN = re.compile(
     rf"|(?P<other>[^{_HAN}{_HIRAGANA}{_KATAKANA}{_HANGUL}{_SOUTHEAST}\u0590-\u06ff\u0750-\u077f\u0900-\u097f]+)"
 )
 _ALPHABETS = re.compile("[^\x00-\u058f\u1e00-\u2e7f]")
+_AS_HIRAGANA = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 # Characters of scripts without spaces, for a class of an expression.
 UNSPACED_RANGES = f"{_HAN}{_HIRAGANA}{_KATAKANA}{_SOUTHEAST}"
 _UNSPACED = re.compile(f"[{UNSPACED_RANGES}]")
@@ -95,17 +96,61 @@ _HINDI_GRAMMAR = """
 रहा रही रहे हुआ हुई हमने तुमने आपने उसने किया करना करते किससे किसको होगी होगा होंगे होता होती होते
 """
 
+# Chinese characters as Taiwan and Hong Kong write them, and as the mainland does: the more frequent ones with a
+# kSimplifiedVariant in Unicode's Unihan database. Two traditional ones may have one simplified form (發 and 髮).
+_TRADITIONAL = """
+萬與專業東絲兩嚴喪個豐臨為麗舉麼義烏樂喬習鄉書買亂爭虧雲亞產畝親褻億僅從侖倉儀們價眾優會傘偉傳傷倫偽體餘傭債傾僑僕僥
+兒黨蘭關興養獸內岡冊寫軍農馮沖決況凍淨涼減湊凜幾鳳憑凱擊鑿劃劉則剛創刪別劑劍劇勸辦務動勵勁勞勢勳匯區醫華協單賣盧鹵臥
+衛卻廠廳歷曆厲壓厭廁廂廈廚縣參雙發髮變敘疊葉號嘆嚇嗎啟吳員嗚詠嚨嚮後聽吶噸呂響啞問喲嘩喚園圍圓圖團國場壞塊堅壇壩墳墜
+壘塵牆壯聲殼壺處備復複夠頭夾奪奮獎奧妝婦媽嫵嬌娛嬰孫學寧寶實寵審憲宮寬賓寢對尋導壽將爾層屜屆屬歲豈崗島嶺嶽巒幣帥師帳
+帶幫幹乾並廣莊慶廬庫應廟廢開異棄張彈強歸當錄彥徹徑憶憂懷態慫憐總戀恆恥惡惱悅懸驚懼慘慣願憤懶慮戲戰戶撲執擴掃揚擾撫拋
+搶護報擔擬攏揀擁攔擇掛摯撓擋揮損換據擄擺搖攝撐擻敗敵數齋斂鬥斬斷無舊時曠暢曬曉暈暫術機殺雜權條來楊極構槍楓櫃檸標棧棟
+欄樹樣橋橫檢樓歐歡歎殘毀畢氈氣漢湯洶溝沒瀝淪滄滬濘淚澤潔灑窪淺漿澆濁測濟瀏渾濃濤澇渦潤漲澀淵漁滲灣濕溫遊滾滿濾濫濱灘
+燈災爐爛煉煩燒燙熱煥愛爺牽犧狀猶獨獅獄貓獵環現瑪瓊電畫疇療瘋癢癡癥瘡皺盞鹽監蓋盤睜矚礦碼磚確禮禍禪離種積稱穩窮竅窩競
+筆筍築簡籃籠籬類糧糾紅約級紀純紗納綱紙紋紐線練組紳細終絆紹經綁絨結繞繪給絡絕統繼綿綠維綜緊緒續繩緩編緣縛縫縮纖罵羅罰
+罷聖職聯聰肅腸膚腎腫脹脅膽勝腦腳臉臘艦艙藝節薦榮藥蘋蘇虛蟲雖蝦蟻蠶補襯襖襲見觀規視覽覺觸計訂認討讓訊訓議記講諱許論設
+訪證評識詐訴診詞試詩誠話詢該詳語誤說請諸課誰調談謀謊謝謠譜讀負財責賢貨質販貪貧購貫費賀貼貴貸貿資賽贏趕趙躍車軌軟轉輪
+輕載較輔輛輸轟邊遼達遷過運還這進遠違連遲適選遞鄧鄭鄰釋鑒針釘鈔鐘鋼錢鑰鐵鈴鉛銀銅銷鎖鍋錯鏡長門閃閉闖間悶鬧聞閱隊陽陰
+陣階際陸陳險隨隱難靜頁頂項順須頓預領頗頻題顏額風飛飯飲飽飾餃餅館饅馬駕駛騎騙騰驗驕骯髒鬆魚鮮鳥雞鳴鴨鴻麥黃齊齒龍龜臺
+籲癱颱檯點製裡裏錶範鬱麵隻嚐噁繫週
+"""
+_SIMPLIFIED = """
+万与专业东丝两严丧个丰临为丽举么义乌乐乔习乡书买乱争亏云亚产亩亲亵亿仅从仑仓仪们价众优会伞伟传伤伦伪体余佣债倾侨仆侥
+儿党兰关兴养兽内冈册写军农冯冲决况冻净凉减凑凛几凤凭凯击凿划刘则刚创删别剂剑剧劝办务动励劲劳势勋汇区医华协单卖卢卤卧
+卫却厂厅历历厉压厌厕厢厦厨县参双发发变叙叠叶号叹吓吗启吴员呜咏咙向后听呐吨吕响哑问哟哗唤园围圆图团国场坏块坚坛坝坟坠
+垒尘墙壮声壳壶处备复复够头夹夺奋奖奥妆妇妈妩娇娱婴孙学宁宝实宠审宪宫宽宾寝对寻导寿将尔层屉届属岁岂岗岛岭岳峦币帅师帐
+带帮干干并广庄庆庐库应庙废开异弃张弹强归当录彦彻径忆忧怀态怂怜总恋恒耻恶恼悦悬惊惧惨惯愿愤懒虑戏战户扑执扩扫扬扰抚抛
+抢护报担拟拢拣拥拦择挂挚挠挡挥损换据掳摆摇摄撑擞败敌数斋敛斗斩断无旧时旷畅晒晓晕暂术机杀杂权条来杨极构枪枫柜柠标栈栋
+栏树样桥横检楼欧欢叹残毁毕毡气汉汤汹沟没沥沦沧沪泞泪泽洁洒洼浅浆浇浊测济浏浑浓涛涝涡润涨涩渊渔渗湾湿温游滚满滤滥滨滩
+灯灾炉烂炼烦烧烫热焕爱爷牵牺状犹独狮狱猫猎环现玛琼电画畴疗疯痒痴症疮皱盏盐监盖盘睁瞩矿码砖确礼祸禅离种积称稳穷窍窝竞
+笔笋筑简篮笼篱类粮纠红约级纪纯纱纳纲纸纹纽线练组绅细终绊绍经绑绒结绕绘给络绝统继绵绿维综紧绪续绳缓编缘缚缝缩纤骂罗罚
+罢圣职联聪肃肠肤肾肿胀胁胆胜脑脚脸腊舰舱艺节荐荣药苹苏虚虫虽虾蚁蚕补衬袄袭见观规视览觉触计订认讨让讯训议记讲讳许论设
+访证评识诈诉诊词试诗诚话询该详语误说请诸课谁调谈谋谎谢谣谱读负财责贤货质贩贪贫购贯费贺贴贵贷贸资赛赢赶赵跃车轨软转轮
+轻载较辅辆输轰边辽达迁过运还这进远违连迟适选递邓郑邻释鉴针钉钞钟钢钱钥铁铃铅银铜销锁锅错镜长门闪闭闯间闷闹闻阅队阳阴
+阵阶际陆陈险随隐难静页顶项顺须顿预领颇频题颜额风飞饭饮饱饰饺饼馆馒马驾驶骑骗腾验骄肮脏松鱼鲜鸟鸡鸣鸭鸿麦黄齐齿龙龟台
+吁瘫台台点制里里表范郁面只尝恶系周
+"""
+
+_AS_SIMPLIFIED = dict(zip("".join(_TRADITIONAL.split()), "".join(_SIMPLIFIED.split()), strict=True))
+
 # Letters without a decomposition that people write for one another.
 _SAME = str.maketrans(
     {"ё": "е", "ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ς": "σ"}
     | dict.fromkeys("أإآٱ", "ا")
     | {"ى": "ي", "ی": "ي", "ة": "ه", "ک": "ك", "ـ": "", "\u200c": "", "\u200d": ""}
+    # The dots under letters of loanwords (फ़ोन), and the two signs of a nasal vowel (पाँच, पांच), in Hindi and others.
+    | dict.fromkeys("\u093c\u09bc\u0a3c\u0abc", "")
+    | {"\u0901": "\u0902"}
+    # The apostrophe that Ukrainian keyboards have as a letter.
+    | {"\u02bc": "'"}
+    | _AS_SIMPLIFIED
 )
 
 
 class _OneSpelling(dict[int, str]):
     """For ``str.translate``, filled as characters come: a lower-case letter without the marks that its readers leave
-    out, which are accents of Latin and Greek, stress in Cyrillic, and the vowels of Arabic and Hebrew."""
+    out, which are accents of Latin and Greek, stress in Cyrillic, and the vowels of Arabic and Hebrew. Digits of any
+    script become those of ASCII."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -118,8 +163,10 @@ def _spelled(character: str) -> str:
         unicodedata.category(character) == "Mn" and "\u0591" <= character <= "\u06ed"
     ):
         return ""
+    if character.isdecimal():
+        return str(unicodedata.decimal(character))
     first = unicodedata.normalize("NFD", character)[0]
-    has_accent = unicodedata.name(first, "").startswith(("LATIN", "GREEK"))
+    has_accent = unicodedata.name(first, "").startswith(("LATIN", "GREEK", "DEVANAGARI"))
     return (first if has_accent else character).translate(_SAME)
 
 
@@ -130,7 +177,7 @@ _KNOWN_CHARS = 30
 
 def one_spelling(text: str) -> str:
     """``text``, in lower case and composed, with one spelling for letters that people write for one another: ``i`` for
-    the ``ı`` of Istanbul, ``e`` for ``é`` and, in Russian, ``е`` for ``ё``."""
+    the ``ı`` of Istanbul, ``e`` for ``é``, in Russian ``е`` for ``ё``, in Chinese the simplified character."""
     return text.translate(_one_spelling)
 
 
@@ -173,7 +220,7 @@ def _terms_of(script: str, run: str, before: str) -> Iterator[str]:
     elif script == "southeast":
         yield from (term for part in _SOUTHEAST_SEPARATOR.split(run) for term in _paired(_CLUSTER.findall(part)))
     elif script == "katakana":
-        yield from _paired(run)
+        yield from _paired(run.translate(_AS_HIRAGANA))
     else:
         yield from _whole(script, run)
 
@@ -204,17 +251,17 @@ def _hindi(word: str) -> str:
 
 
 _ARABIC_LETTERS = 3
-# The article, before two letters or more; one of the others, before four or more.
-_ARABIC_BEFORE = re.compile(r"ال(?=.{2})|[ولبكف](?=.{4})")
+# "And" before three letters or more, the article with a preposition before two or more. A preposition without the
+# article cannot be told from the first letter of a word (كتاب).
+_ARABIC_BEFORE = re.compile(r"و?(?:[وبكف]?ال|لل)(?=.{2})|و(?=.{3})")
 _ARABIC_SUFFIXES = ("تها", "تهم", "تنا", "ته", "تي", "ها", "هم", "نا", "ان", "ات", "ون", "ين", "يه", "ه", "ي")
 
 
 def _arabic(word: str) -> str:
     """What Larkey's light10, which Lucene uses, removes: conjunctions, prepositions and the article before a word,
     pronouns and plurals after it."""
-    bare = word
-    while before := _ARABIC_BEFORE.match(bare):
-        bare = bare[before.end() :]
+    before = _ARABIC_BEFORE.match(word)
+    bare = word[before.end() :] if before else word
     for suffix in _ARABIC_SUFFIXES:
         least = _ARABIC_LETTERS if len(suffix) > 1 else _ARABIC_LETTERS - 1
         bare = bare.removesuffix(suffix) if len(bare) - len(suffix) >= least else bare
@@ -222,6 +269,8 @@ def _arabic(word: str) -> str:
 
 
 _HEBREW_LETTERS = 3
+# Letters with a form of their own at the end of a word: שכן, שכנים.
+_WITHIN_A_WORD = str.maketrans("ךםןףץ", "כמנפצ")
 
 
 def _hebrew(word: str) -> str:
@@ -230,7 +279,7 @@ def _hebrew(word: str) -> str:
         bare = bare.removesuffix(plural) if len(bare) - len(plural) >= _HEBREW_LETTERS else bare
     while len(bare) > _HEBREW_LETTERS and bare[0] in "הושבלמכ":
         bare = bare[1:]
-    return bare
+    return bare.translate(_WITHIN_A_WORD)
 
 
 def _paired(characters: str | list[str]) -> list[str]:

@@ -50,6 +50,83 @@ def test_days_months_and_years_are_understood(question: str, meant: list[tuple[s
     assert days(question) == meant
 
 
+LAST_WEEK, TWO_WEEKS_AGO = ("2023-10-09", "2023-10-15"), ("2023-10-02", "2023-10-08")
+LAST_MONTH, LAST_YEAR = ("2023-09-01", "2023-09-30"), ("2022-01-01", "2022-12-31")
+SPRING, WINTER = ("2023-03-01", "2023-05-31"), ("2022-12-01", "2023-02-28")
+YESTERDAY, BEFORE = ("2023-10-21", "2023-10-21"), ("2023-10-20", "2023-10-20")
+
+
+@pytest.mark.parametrize(
+    ("meant", "questions"),
+    [
+        (
+            YESTERDAY,
+            "What did I buy yesterday?|Что я купила вчера?|Was habe ich gestern gekauft?|昨天买了什么|昨日は何を食べた",
+        ),
+        (BEFORE, "And the day before yesterday?|А позавчера?|Und vorgestern?|前天呢"),
+        (
+            LAST_WEEK,
+            "last week|Кто звонил на прошлой неделе?|letzte Woche|la semana pasada|上個星期誰來了|先週|지난주",
+        ),
+        (TWO_WEEKS_AGO, "two weeks ago|Две недели назад|vor zwei Wochen|hace dos semanas|两周前|2週間前|2주 전"),
+        (LAST_MONTH, "last month|в прошлом месяце|месяц назад|letzten Monat|el mes pasado|上个月去了哪里|先月|지난달"),
+        (LAST_YEAR, "last year|в прошлом году|letztes Jahr|год назад|去年|작년"),
+        (SPRING, "last spring|прошлой весной|letzten Frühling|la primavera pasada"),
+        (WINTER, "last winter|прошлой зимой"),
+    ],
+)
+def test_a_distance_from_the_last_message_is_understood(meant: tuple[str, str], questions: str) -> None:
+    assert {each: days(each) for each in questions.split("|")} == {each: [meant] for each in questions.split("|")}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wohin fliegen wir im Mai?",
+        "¿Adónde volamos en mayo?",
+        "Où allons-nous en mai ?",
+        "Dokąd lecimy w maju?",
+        "Куди ми летимо у травні?",
+        "五月我们飞去哪里",
+        "5月はどこへ行く?",
+        "5월에 어디로 가?",
+        "Tháng 5 bay đi đâu?",
+    ],
+)
+def test_months_of_many_languages_are_understood(question: str) -> None:
+    assert days(question) == [MAY, LAST_MAY]
+
+
+@pytest.mark.parametrize(
+    "question", ["2023年5月12日发生了什么", "12. Mai 2023", "el 12 de mayo de 2023", "2023년 5월 12일"]
+)
+def test_days_of_many_languages_are_understood(question: str) -> None:
+    assert days(question) == [TWELFTH]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How long ago did she move?",
+        "Where did we go last weekend?",
+        "999999999999 years ago",
+        "0 days ago",
+        "прошлых лет",
+        "Which chocolate mart is it?",
+        "the planet Mars",
+        "Do you like mayo?",
+        "用了5个月",
+        "一个月多少钱",
+        "13月",
+        "2023-13",
+        "vor dem Haus",
+        "Ich habe keine Woche frei",
+    ],
+)
+def test_what_only_looks_like_a_distance_or_a_month_is_none(question: str) -> None:
+    assert days(question) == []
+
+
 @pytest.mark.parametrize(
     "question",
     [

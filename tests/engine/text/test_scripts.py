@@ -103,6 +103,18 @@ def test_the_index_and_the_embedded_scorer_know_the_same_terms(language: str, pl
         ("می\u200cخواهم", "میخواهم"),
         ("שָׁלוֹם", "שלום"),
         ("ｶﾒﾗ", "カメラ"),
+        ("ネコ", "ねこ"),
+        ("ひまわりの種", "ヒマワリの種"),
+        ("學習吉他", "学习吉他"),
+        ("臺灣的醫生", "台湾的医生"),
+        ("फ़ोन", "फोन"),
+        ("पाँच", "पांच"),
+        ("п\u02bcятниця", "п'ятниця"),
+        ("כלבים", "כלב"),
+        ("שכנים", "שכן"),
+        ("كتابي", "الكتاب"),
+        ("٣ تذاكر", "3 تذاكر"),
+        ("３番", "3番"),
     ],
 )
 def test_two_spellings_of_one_word_are_one_term(one: str, other: str) -> None:
@@ -115,6 +127,12 @@ def test_two_spellings_of_one_word_are_one_term(one: str, other: str) -> None:
 )
 def test_marks_that_make_another_letter_stay(one: str, other: str) -> None:
     assert normal(one) != normal(other)
+
+
+def test_a_preposition_with_the_article_is_no_part_of_an_arabic_word() -> None:
+    """What light10 (Larkey, Ballesteros and Connell 2007) removes, and no letter that may begin the word itself."""
+    assert stems("والكتاب بالكتاب للكتاب كالكتاب") == stems("كتاب كتاب كتاب كتاب")
+    assert stems("بيت")[0] == stems("البيت")[0]
 
 
 def test_a_word_of_letters_and_vowel_signs_is_one_word() -> None:
