@@ -51,8 +51,8 @@ MOST_LINES = 100
 MOST_TEXT_LINES = 40
 MOST_LINE_BYTES = 10_000
 
-# Signs without width, and blanks between them.
-_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff \n\t"
+# Blanks, and signs without width. A tab is kept as somebody's text, as it always was.
+_INVISIBLE = " \n\r\u00a0\u2000\u2002\u2003\u2009\u202f\u3000\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
 AnyLayout = TypeVar("AnyLayout", bound=Layout)
 FileLayout = DatabaseLayout | LinesLayout | TextLayout
@@ -112,7 +112,7 @@ class ChatFile:
         for item in items:
             if isinstance(item, MessageRecord) and not self.hints.wants_time(item.sent_at):
                 yield LeftOut(item.line, str(reasons.OTHER_TIME), item.user)
-            elif isinstance(item, MessageRecord) and not item.text.strip().strip(_INVISIBLE):
+            elif isinstance(item, MessageRecord) and not item.text.strip(_INVISIBLE):
                 yield LeftOut(item.line, str(reasons.EMPTY), item.user)
             else:
                 yield item
