@@ -49,7 +49,8 @@ _Step = Retried | SteppedDown | PartialReply | Reply
 class Failure:
     """The reason why there is no usable reply. ``words`` are those of the client or the model, possibly empty.
     ``spent`` is what failed attempts were billed, ``status`` the HTTP status if the endpoint answered. ``is_final``
-    means that the endpoint would refuse the same request again. ``note`` is what the client says, as a code."""
+    means that the endpoint would refuse the same request again. ``note`` is what the client says, as a code;
+    ``thought`` is the reasoning that had come before it failed."""
 
     cause: Cause
     words: str = ""
@@ -57,6 +58,7 @@ class Failure:
     is_final: bool = False
     status: int = 0
     note: Note | None = None
+    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,28 +237,33 @@ class Conversation:
 
     async def _outcome(self, request: ChatRequest, seconds: float, late: Cause, emit: Emit) -> Reply | Failure:
         """What one request leads to; the failure ``late`` when it takes too long."""
+        thought = ""
         try:
             steps = cast("AsyncGenerator[_Step, None]", self._chat.converse(request))
             async with aclosing(steps), asyncio.timeout(seconds):
                 async for step in steps:
                     if isinstance(step, Reply):
                         return step
-                    emit(
-                        ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step
-                    )
+                    if isinstance(step, PartialReply):
+                        thought = step.reasoning
+                        emit(ModelProgress(self.turns, step.text, step.reasoning))
+                    else:
+                        emit(step)
         except LLMTimeout as error:
-            return Failure(late, str(error), error.spent, note=error.note)
+            return Failure(late, str(error), error.spent, note=error.note, thought=thought)
         except TimeoutError:
-            return Failure(late)
+            return Failure(late, thought=thought)
         except LLMError as error:
             is_final = isinstance(error, LLMRefused)
-            return Failure("llm_error", str(error), error.spent, is_final, error.status, error.note)
+            return Failure("llm_error", str(error), error.spent, is_final, error.status, error.note, thought)
         return Reply(text="")
 
     def _replied(self, outcome: Reply | Failure, seconds: float) -> ModelReplied:
         failure = outcome if isinstance(outcome, Failure) else None
-        # A failed call has no words, but its cost is counted.
-        reply = Reply(text="", usage=outcome.spent) if isinstance(outcome, Failure) else outcome
+        # A failed call has no answer, but its cost is counted, and what a reader saw it think stays.
+        reply = (
+            Reply(text="", usage=outcome.spent, reasoning=outcome.thought) if isinstance(outcome, Failure) else outcome
+        )
         notes = (_note(failure, seconds),) if failure and (failure.note or not failure.words) else reply.notes
         return ModelReplied(
             turn=self.turns,

@@ -86,6 +86,8 @@ SENTENCES: Mapping[tuple[str, str], Promise] = {
     ("chosen", "instead"): _("The model chose nothing (%(fallback)s); %(id)s was used instead."),
 }
 _DIGITS = {"cosine": 3, "threshold": 3, "before": 3, "after": 3}
+# Written with two digits, as the scorer writes them.
+_CHANCES = ("chance", "least")
 # What the model did not do.
 _BY_MODEL = ("not_requested", "not_chosen", "beyond_limit")
 
@@ -120,7 +122,8 @@ def _what(wanted: Wanted, fate: Fate) -> str:
 
 def _written(name: str, value: Any) -> str:
     if isinstance(value, float):
-        return str(number_format(round(value, _DIGITS.get(name, 2)), use_l10n=True))
+        written = round(value, _DIGITS.get(name, 2))
+        return str(number_format(written, 2 if name in _CHANCES else None, use_l10n=True))
     return str(number_format(value, force_grouping=True)) if isinstance(value, int) else str(value)
 
 

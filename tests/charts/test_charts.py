@@ -20,6 +20,7 @@ from memoryapp.models import AgentCall, ChatUser, Message, Run, Topic
 from rerankui.runs.charts.river import river
 from rerankui.runs.charts.score_bins import spreads
 from rerankui.runs.charts.stage_strips import stage_strips
+from rerankui.runs.page.playing import played_run
 from tests.conftest import talk
 from tests.runs.stored_events import every_event, store
 
@@ -110,6 +111,16 @@ def test_the_seconds_of_stages_add_up_to_the_run(anna: ChatUser, events: list[Ev
     assert times.seconds["search"] == pytest.approx(0.02)
     stages = sum(seconds for stage, seconds in times.seconds.items() if stage != "whole")
     assert stages == pytest.approx(times.seconds["whole"]) == 1.5
+
+
+def test_the_overview_plays_a_run_and_no_fork_of_it(anna: ChatUser, events: list[Event]) -> None:
+    """What a fork replays took no time, so it would play a search of 0 ms."""
+    run, fork = finished(anna, events), finished(anna, events)
+    Run.objects.update(selected_count=1, fallback="")
+    Run.objects.filter(pk=fork.pk).update(parent=run)
+    played = played_run(anna)
+    assert played is not None
+    assert played.run == run
 
 
 def test_the_pictures_of_a_run_are_its_own(

@@ -12,7 +12,7 @@ from django.utils.translation import override
 
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.budget import Usage
-from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMTimeout, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMTimeout, PartialReply, Reply
 from memoryapp.engine.conversation import Conversation, TurnLimits
 from memoryapp.engine.events import ModelReplied, Retried, ToolCall, TurnStarted
 from memoryapp.engine.prompt_registry import built_in
@@ -48,6 +48,18 @@ async def test_an_answer_is_one_turn_with_the_prompt_its_variables_and_what_it_c
     assert replied.message == {"role": "assistant", "content": "42"}
     assert chat.requests[0].answer_schema == SCHEMA
     assert ask.usage == Usage(100, 10)
+
+
+@pytest.mark.parametrize("error", [LLMTimeout("late"), LLMError("away"), LLMRefused("no")])
+async def test_what_a_reader_saw_a_model_think_stays_when_its_turn_fails(error: LLMError) -> None:
+    """It vanished from the page of a run in the moment in which it was missed most."""
+    ask, _ = await asked(
+        after(fails(error), PartialReply("", "The first three look"), PartialReply("{", "The first three"))
+    )
+    replied = ask.events[-1]
+    assert isinstance(replied, ModelReplied)
+    assert (replied.reasoning, replied.text) == ("The first three", "")
+    assert replied.error
 
 
 async def test_a_reply_that_was_read_in_another_way_than_it_came_leaves_a_note_and_is_no_error() -> None:

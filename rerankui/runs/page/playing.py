@@ -32,9 +32,15 @@ class PlayedRun:
 
 
 def played_run(owner: ChatUser) -> PlayedRun | None:
-    """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read."""
+    """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read.
+
+    No fork: what it replays from its parent took no time, and tells nothing of how long a run takes.
+    """
     runs = (
-        Run.objects.of(owner).by_hand().made_here().filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
+        Run.objects.of(owner)
+        .by_hand()
+        .made_here()
+        .filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0, parent=None)
     )
     run = runs.select_related("owner").order_by("-created_at", "-id").first()
     if run is None:
