@@ -13,6 +13,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text import summaries as extracts
+from memoryapp.engine.text.scripts import beginning
 from memoryapp.engine.text.titles import plain
 
 OPENING_CHARS = 90
@@ -27,7 +28,7 @@ def opening(messages: Sequence[MessageContent]) -> str:
     text = next((words for message in by_user if (words := _unmarked(message.text))), "")
     if len(text) <= OPENING_CHARS:
         return text or "…"
-    return text[:OPENING_CHARS].rsplit(" ", 1)[0] + "…"
+    return beginning(text, OPENING_CHARS) + "…"
 
 
 def _unmarked(text: str) -> str:

@@ -114,6 +114,11 @@ class TestShapes:
         assert [item.reason for item in items if isinstance(item, LeftOut)] == ["it is empty"]
 
 
+def test_a_message_of_whatsapp_that_speaks_of_kakaotalk_is_whatsapps(tmp_path: Path) -> None:
+    path = written(tmp_path, "[2024. 1. 1. 오후 3:20:10] 보라: 카카오톡 대화 봤어?\n", "chat.txt")
+    assert open_chat(path, hints=Hints(me="보라")).format == "whatsapp"
+
+
 class TestPeople:
     def test_the_user_is_asked_for_and_times_are_of_the_zone(self, tmp_path: Path) -> None:
         path = written(tmp_path, DAY_HOURS, "chat.txt")

@@ -43,6 +43,8 @@ _END_SECONDS = 0.1
 # Where each chunk gives a reason, the next piece may take as long as in any other stream.
 _WAITING_SHARE = 0.9
 _BETWEEN_PROGRESS = 0.1
+# The title of a page shows that the address is that of another program.
+_QUOTED_CHARS = 120
 # A hundred thousand tokens, even if each letter is escaped. Reading four times as much, in small values, takes an
 # interpreter two seconds, in which it does nothing else.
 _MOST_BYTES = 2 * 1024 * 1024
@@ -150,7 +152,8 @@ def _read(response: httpx.Response) -> AttemptEnd:
             failed = replace(failed, status=status, wait=wait, code=error.code)
         return AttemptEnd(failed)
     if completion is None:
-        return AttemptEnd(Problem(502, "the answer is not JSON"))
+        page = words_in(content)[:_QUOTED_CHARS]
+        return AttemptEnd(Problem(502, f"the answer is not JSON: {page}" if page else "the answer is not JSON"))
     if error:
         return AttemptEnd(_problem(error, completion, wait))
     return AttemptEnd(_judged(parse_reply(completion)))

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from memoryapp.engine.text.lexical import stems, words
+from memoryapp.engine.text.scripts import beginning
 
 SUMMARY_CHARS = 400
 MOST_KEYWORDS = 12
@@ -38,7 +39,7 @@ def _beginning(text: str) -> str:
         return line
     cut = line[: SUMMARY_CHARS - 1]
     end = max(cut.rfind(mark) for mark in (". ", "! ", "? "))
-    return cut[: end + 1] if end > SUMMARY_CHARS // 3 else f"{cut.rpartition(' ')[0] or cut}…"
+    return cut[: end + 1] if end > SUMMARY_CHARS // 3 else f"{beginning(line, SUMMARY_CHARS - 1)}…"
 
 
 def _keywords(text: str) -> list[str]:

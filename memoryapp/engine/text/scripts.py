@@ -45,6 +45,9 @@ _AS_HIRAGANA = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 # Characters of scripts without spaces, for a class of an expression.
 UNSPACED_RANGES = f"{_HAN}{_HIRAGANA}{_KATAKANA}{_SOUTHEAST}"
 _UNSPACED = re.compile(f"[{UNSPACED_RANGES}]")
+# What belongs to the character before it, which it changes, colours or joins to the next one.
+_JOINED = re.compile(rf"[{MARK_RANGES}{JOINERS}\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
+_LONGEST_WORD = 30
 # A letter with the marks on it.
 _CLUSTER = re.compile(rf".[{MARK_RANGES}]*", re.DOTALL)
 
@@ -184,6 +187,18 @@ def one_spelling(text: str) -> str:
 def is_spaced(word: str) -> bool:
     """Whether ``word`` comes from a script that puts spaces between words."""
     return not _UNSPACED.search(word)
+
+
+def beginning(text: str, most: int) -> str:
+    """At most ``most`` characters of a text, cut after a word; where no space is near, as where none are written, after
+    a whole character with its marks."""
+    if len(text) <= most:
+        return text
+    space = text.rfind(" ", max(0, most - _LONGEST_WORD), most)
+    end = space if space > 0 else most
+    while end > 0 and (_JOINED.match(text, end) or text[end - 1] == JOINERS[-1]):
+        end -= 1
+    return text[: end or most]
 
 
 def has_own_terms(text: str) -> bool:

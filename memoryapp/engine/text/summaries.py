@@ -23,7 +23,7 @@ from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text import leads
 from memoryapp.engine.text.languages import general, script_of
 from memoryapp.engine.text.lexical import Floats, idf, stems
-from memoryapp.engine.text.scripts import WORD
+from memoryapp.engine.text.scripts import WORD, beginning
 from memoryapp.engine.text.terms import common
 from memoryapp.engine.text.titles import SMALL_TALK, nearness, plain, sentences_of
 
@@ -183,7 +183,7 @@ def _joined(sentences: Sequence[_Sentence]) -> str:
 def _shortened(sentence: str) -> str:
     if len(sentence) <= _SENTENCE_CHARS:
         return sentence.rstrip(".!;,: 。！；，、।۔")
-    return sentence[:_SENTENCE_CHARS].rsplit(" ", 1)[0].rstrip(".,;:!?-– 。！？；，、।۔") + "…"
+    return beginning(sentence, _SENTENCE_CHARS).rstrip(".,;:!?-– 。！？；，、।۔") + "…"
 
 
 def _day(at: datetime, text: str) -> str:

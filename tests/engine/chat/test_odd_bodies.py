@@ -137,6 +137,13 @@ async def test_an_answer_in_a_fence_within_a_text_of_json_is_read() -> None:
     assert (json.loads(got.text), codes(got)) == (answer, ["answer_in_text"])
 
 
+async def test_a_page_in_place_of_an_answer_is_quoted(waits: list[float]) -> None:
+    """An address without ``/v1`` is often answered with the page of a program, and status 200."""
+    page = b"<html><head><style>p {}</style></head><body><h1>Open WebUI</h1></body></html>"
+    answered = httpx.Response(200, content=page, headers={"Content-Type": "text/html"})
+    assert "the answer is not JSON: Open WebUI" in str(await failure(Endpoint(answered)))
+
+
 async def test_half_a_json_in_place_of_a_stream_is_no_answer(waits: list[float]) -> None:
     assert isinstance(await failure(Endpoint(lambda _: streams(ONE_LINE[:40])), stream=True), LLMUnavailable)
 

@@ -62,6 +62,15 @@ def test_a_topic_far_before_the_next_answers_a_question_of_two_words(next_best: 
     assert [found.topic.id for found in choose(judged)] == chosen
 
 
+@pytest.mark.parametrize(("best", "next_best", "count"), [(0.5, 0.3, 1), (0.5, 0.4, 0), (0.32, 0.1, 0)])
+@pytest.mark.parametrize("question", ["Чего боится собака?", "Wovor fürchtet sich mein Hund?", "狗害怕什么？"])
+def test_a_question_in_another_language_is_answered_by_meaning_far_before_the_next(
+    question: str, best: float, next_best: float, count: int
+) -> None:
+    """Of 200 such questions about small memories 174 found nothing, though the right topic was the first of 185."""
+    assert len(choose(judge(question, of_small_memory(best, next_best)))) == count
+
+
 @pytest.mark.parametrize(("question", "count"), [("What is the dog afraid of?", 1), ("Where is my red scooter?", 0)])
 def test_in_a_memory_of_a_few_messages_half_of_the_words_is_an_answer(question: str, count: int) -> None:
     """The first recall of a new memory: one talk has no deviation from others, so its score says nothing."""

@@ -21,6 +21,7 @@ from memoryapp.engine.strategies.ports import Found, FoundPassage
 from memoryapp.engine.text.lexical import idf, stems
 from memoryapp.engine.text.lines import message_text, one_line, placed, source_text
 from memoryapp.engine.text.passages import line_of, parts_of
+from memoryapp.engine.text.scripts import beginning
 
 # How many deviations lower a passage counts that was not found by the question itself.
 _SECOND_HAND = 1.0
@@ -58,7 +59,7 @@ class Document:
             return whole
         if room < _LEAST_TOKENS:
             return ""
-        return source_text(number, day, lines[: int(len(lines) * room / tokens * 0.95)].rsplit(" ", 1)[0] + " …")
+        return source_text(number, day, beginning(lines, int(len(lines) * room / tokens * 0.95)) + " …")
 
     @property
     def _request(self) -> str:

@@ -26,6 +26,7 @@ from memoryapp.importers.formats.messengers.whatsapp_lines import (
     YEAR_SIGNS,
     Head,
     date_of,
+    head_and_rest,
     hour_of,
     month_of,
     time_and_rest,
@@ -71,7 +72,8 @@ def recognises(beginning: str) -> bool:
 
 
 def _is_heading(number: int, line: str) -> bool:
-    return number <= _HEADING_LINES and bool(_HEADING.search(line))
+    # A message of WhatsApp may speak of KakaoTalk.
+    return number <= _HEADING_LINES and bool(_HEADING.search(line)) and head_and_rest(line) is None
 
 
 def _is_table(beginning: str) -> bool:
