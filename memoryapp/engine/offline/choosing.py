@@ -158,11 +158,13 @@ def _is_answered(judged: Sequence[Judged]) -> bool:
 
 
 def _stands_out(judged: Sequence[Judged]) -> bool:
-    """Whether the best topic is far before the next; alone, before the mean of all."""
+    """Whether the best topic is far before the next; alone, before the mean of all, which tells nothing of meaning."""
     best = max(judged, key=lambda found: found.topic.score)
     scores = sorted((fused_score(found.topic.score) for found in judged), reverse=True)
     lead = scores[0] - (scores[1] if len(scores) > 1 else 0.0)
-    return lead >= _FAR if best.shared else lead >= _FAR_IN_MEANING and scores[0] >= _LEAST_MEANT
+    if best.shared:
+        return lead >= _FAR
+    return len(scores) > 1 and lead >= _FAR_IN_MEANING and scores[0] >= _LEAST_MEANT
 
 
 def _holds_half(judged: Sequence[Judged]) -> bool:
