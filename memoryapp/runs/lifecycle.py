@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -142,11 +143,12 @@ async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
         except Stopped as stopped:
+            end = endings.stopped_event(stopped.by)
             with suppress(RunClosed):
-                await asyncio.shield(recorder.close(endings.stopped_event(stopped.by)))
+                await asyncio.shield(recorder.close(lambda _events: end))
         except BaseException as error:
             with suppress(RunClosed):
-                await asyncio.shield(recorder.close(endings.after_fault(error, recorder.events)))
+                await asyncio.shield(recorder.close(partial(endings.after_fault, error)))
             raise
         finally:
             await recorder.stop_showing()

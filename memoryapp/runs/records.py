@@ -8,7 +8,7 @@ is stored completely or not at all, and no event is stored without those before 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -69,8 +69,10 @@ class Recorder:
         Raises RunClosed when the run has ended meanwhile, and errors of the database, at the latest with the last
         event.
         """
-        self.keep([event])
-        await self.stop_showing()
+        try:
+            await self.stop_showing()
+        finally:
+            self.keep([event])
         if self._writing and self._writing.done():
             await self._written()
         if event.is_before_wait:
@@ -123,9 +125,9 @@ class Recorder:
         """Stops showing progress."""
         await self._showing.stop()
 
-    async def close(self, event: RunFinished) -> None:
-        """Ends the run after a fault, after its last stored event. Reads the events again, because not all may have
-        been stored."""
+    async def close(self, ending: Callable[[Sequence[Event]], RunFinished]) -> None:
+        """Ends the run after a fault, after its last stored event, as ``ending`` makes it from those that are stored.
+        Reads the events again, because not all may have been."""
         with suppress(psycopg.Error, EventsLost):
             await self._written()
             if not self._has_gap:
@@ -134,7 +136,7 @@ class Recorder:
         async with self.journal.pool.connection() as connection:
             rows = await (await connection.execute(STORED, [self.run_id])).fetchall()
         self.events = [from_payload(kind, payload) for kind, payload in rows]
-        await self.record(event)
+        await self.record(ending(self.events))
 
 
 def _ending(events: list[Event]) -> dict[str, Any]:

@@ -204,7 +204,7 @@ async def test_who_is_cancelled_goes_on_when_it_is_certain_what_is_stored(connec
         recording.cancel()
         with pytest.raises(asyncio.CancelledError):
             await recording
-        closing = asyncio.create_task(recorder.close(FINISHED))
+        closing = asyncio.create_task(recorder.close(lambda _events: FINISHED))
         await somebody_waits_for_a_lock()
         assert not closing.done()
     with pytest.raises(RunClosed):

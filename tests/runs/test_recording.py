@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import psycopg
 import psycopg_pool
 import pytest
 
-from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
+from memoryapp.engine.events import Event, ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.operations.database import pool
 from memoryapp.runs import endings, lifecycle
@@ -83,37 +84,39 @@ async def test_an_endpoint_that_counts_absurd_tokens_ends_no_run(run: Run) -> No
     assert (run.state, run.input_tokens, run.output_tokens) == (Run.State.FINISHED, 2**31 - 1, 2**31 - 1)
 
 
-async def test_events_before_a_stop_are_kept_and_the_end_comes_last() -> None:
-    run, silent = (
-        await start(await memory_of_three(), parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE}),
-        Silent(),
-    )
+async def stopped_in_its_first_turn(**parameters: float) -> list[Event]:
+    """The events of a run whose process ends while it waits for the model."""
+    run, silent = await start(await memory_of_three(), parameters=parameters), Silent()
     async with open_clients() as clients:
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    kinds = [event.kind for event in await events_of(run)]
-    assert kinds == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
+    return await events_of(run)
 
 
-async def test_events_that_wait_for_a_slow_writer_are_kept_at_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, silent = await start(await memory_of_three()), Silent()
+TO_THE_FIRST_TURN = ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
 
-    async def never_shown(recorder: Recorder) -> None:
-        if not silent.asked.is_set():
+
+async def test_events_before_a_stop_are_kept_and_the_end_comes_last() -> None:
+    events = await stopped_in_its_first_turn(seconds=PATIENCE, turn_seconds=PATIENCE)
+    assert [event.kind for event in events] == TO_THE_FIRST_TURN
+
+
+async def test_at_a_stop_events_that_wait_for_a_slow_writer_are_kept_and_the_nearest_topics_stand_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never_done(recorder: Recorder) -> None:
+        if not recorder.events:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(Recorder, "stop_showing", never_shown)
-    async with open_clients() as clients:
-        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
-        await silent.asked.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    kinds = [event.kind for event in await events_of(run)]
-    assert kinds == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
+    monkeypatch.setattr(Recorder, "stop_showing", never_done)
+    events = await stopped_in_its_first_turn()
+    assert [event.kind for event in events] == TO_THE_FIRST_TURN
+    end = events[-1]
+    assert isinstance(end, RunFinished)
+    assert (end.fallback, bool(end.selected)) == ("abandoned", True)
 
 
 async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_one(run: Run) -> None:
@@ -126,7 +129,7 @@ async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_on
         await RunEvent.objects.filter(run=run, seq__gt=1).adelete()
         with pytest.raises(EventsLost) as lost:
             await recorder.record(RunFinished((), (), "", ""))
-        await recorder.close(endings.after_fault(lost.value))
+        await recorder.close(partial(endings.after_fault, lost.value))
     assert await kinds(run.pk) == ["run_started", "run_finished"]
     await run.arefresh_from_db()
     assert (run.state, run.fallback) == (Run.State.FINISHED, "crashed")
