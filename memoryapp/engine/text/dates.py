@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import MAXYEAR, MINYEAR, date, timedelta
 from itertools import pairwise
 
 import numpy as np
@@ -234,7 +234,10 @@ _FIRST_MONTH = {name: month for month, names in _FIRST_MONTHS.items() for name i
 
 
 def _relative(text: str, today: date) -> Iterator[Window]:
-    """The periods before ``today`` that a question names by their distance: "two weeks ago", "прошлой весной"."""
+    """The periods before ``today`` that a question names by their distance: "two weeks ago", "прошлой весной". None
+    where the calendar might have no such day."""
+    if not MINYEAR + _MOST_AGO <= today.year < MAXYEAR:
+        return
     for season in _SEASON.finditer(text):
         yield _last_season(_FIRST_MONTH[season[1] or season[2]], today, season[0])
     for pattern in _COUNTED_AGO:

@@ -127,6 +127,13 @@ def test_what_only_looks_like_a_distance_or_a_month_is_none(question: str) -> No
     assert days(question) == []
 
 
+@pytest.mark.parametrize("today", [date.min, date(50, 1, 1), date.max])
+@pytest.mark.parametrize("question", ["99 years ago", "99 weeks ago", "yesterday", "last month", "last winter"])
+def test_a_memory_whose_messages_have_any_date_is_asked_by_distances(question: str, today: date) -> None:
+    """An import takes such dates where it is told to (``--any-dates``)."""
+    assert windows(question, today) == ()
+
+
 @pytest.mark.parametrize(
     "question",
     [
