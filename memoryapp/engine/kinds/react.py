@@ -37,8 +37,8 @@ class ToolUsed(EventKind, look="tool", then="search"):
     kind: ClassVar[str] = "tool_used"
     step: int
     tool: Code
-    arguments: Mapping[Code, Any]
-    result: Mapping[Code, Any]
+    arguments: Mapping[str, Any]
+    result: Mapping[str, Any]
     seconds: float
     outcome: ToolOutcome
     code: Code = ""
