@@ -119,6 +119,7 @@ class CandidatesFound(EventKind, lane="candidates", look="candidates"):
     have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by
     their words. ``copies`` maps each topic that was not shown to the topic that says the same. ``cached_seconds`` is
     how long ago another run found this result. ``sessions`` are active sessions, each with its messages.
+    ``newest`` is the number of the last message that had arrived, 0 in runs of earlier versions.
     """
 
     kind: ClassVar[str] = "candidates_found"
@@ -136,6 +137,7 @@ class CandidatesFound(EventKind, lane="candidates", look="candidates"):
     cached_seconds: float | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
     sessions: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    newest: int = 0
 
     @property
     def by_words_alone(self) -> bool:

@@ -50,6 +50,9 @@ class Sizes:
     passages: int = 0
 
 
+NEWEST = "SELECT last_value FROM memoryapp_message_id_seq"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Candidates of each kind, best first; topic ids in plain vector order; and how many texts were compared.
@@ -60,7 +63,8 @@ class SearchResult:
     ranked and not shown. ``copies`` maps each topic that is left out, because a shown one says the same, to that one.
     ``rarity`` is the idf of each stem of the query that any passage contains.
 
-    ``sessions`` are the active sessions that were ranked, with the numbers of their messages.
+    ``sessions`` are the active sessions that were ranked, with the numbers of their messages. ``newest`` is the
+    number of the last message of anybody that had arrived: whatever came later has a higher one.
     """
 
     candidates: tuple[Candidate, ...]
@@ -76,6 +80,7 @@ class SearchResult:
     copies: Mapping[str, str] = field(default_factory=dict)
     rarity: Mapping[str, float] = field(default_factory=dict)
     sessions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    newest: int = 0
 
     @property
     def shown(self) -> tuple[Candidate, ...]:
@@ -157,6 +162,7 @@ async def search(
     sessions = trip.ask(_session_facts_read(asked, [number for number in unknown if number < 0], index.active))
     best_rows = trip.ask(passages.best_read(owner, texts, best, where))
     sayings = trip.ask(passages.sayings_read(owner, [number for number in read_for if number not in index.sayings]))
+    newest = trip.ask(SqlRead((NEWEST, {}), lambda rows: int(rows[0][0])))
     for statement in keep:
         trip.ask(SqlRead(statement, list))
     await trip.make(connection)
@@ -178,6 +184,7 @@ async def search(
         copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},
         rarity=texts.words.rarity,
         sessions=_sessions(ranked.best.topics, index.active),
+        newest=newest.value,
     )
 
 
