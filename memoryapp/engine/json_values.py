@@ -100,7 +100,7 @@ def rewritten(hint: Any, value: Any, change: Change, path: tuple[str, ...] = ())
         return [rewritten(item, each, change, path) for each in value]
     if not isinstance(value, Mapping):
         return value
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         hints = _hints(hint)
         return {name: rewritten(hints.get(name), each, change, (*path, name)) for name, each in value.items()}
     of_key, of_item = get_args(hint) if get_origin(hint) is Mapping else (str, Any)
