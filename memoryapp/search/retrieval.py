@@ -137,10 +137,8 @@ async def search(
 ) -> SearchResult:
     """Searches the owner's live topics, people and artifacts.
 
-    A topic that shares no word with the query, not even in its summary, and whose cosine is below ``threshold`` is
-    ranked, so that its absence can be explained, but never shown. Without a ``threshold`` that of the profile's row
-    applies. The statements ``keep`` are sent together with the last ones. Data that earlier searches read are taken
-    from ``cache``, unless an edit came since. ``fusion`` combines meaning and words into one order.
+    A topic that shares no word with the query and whose cosine is below ``threshold``, or that of the profile's row, is
+    ranked and never shown. ``keep`` are statements sent with the last ones; ``cache`` has what earlier searches read.
     """
     cache, owner, where = cache or IndexCache(), asked.owner_id, asked.where
     memory = await compare(connection, asked, cache, fusion)
