@@ -38,6 +38,7 @@ from memoryapp.assistant import keeping, provider
 from memoryapp.assistant.provider import Payer, ProviderFailed
 from memoryapp.assistant.talk import Asked, asked, with_context
 from memoryapp.content import chat_users
+from memoryapp.engine.chat.refusals import document_in
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
@@ -152,7 +153,7 @@ async def _listed(account: Payer) -> bytes | None:
     """Returns the provider's list; None if it has none. Raises ProviderFailed."""
     answer = await provider.ask(await _http(), account, "/models")
     content = await provider.whole(answer)
-    return content if answer.status_code == 200 else None
+    return content if answer.status_code == 200 and document_in(content) is not None else None
 
 
 def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
@@ -295,15 +296,16 @@ def _fault(failure: ProviderFailed) -> dict[str, Any]:
 
 async def _response(answer: httpx.Response, call: Call, recalled: Recalled) -> HttpResponseBase:
     """Returns the provider's answer for the program. Raises ProviderFailed."""
-    kind = answer.headers.get("Content-Type", "application/json")
-    if answer.status_code == 200 and "event-stream" in kind:
+    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if answer.status_code == 200 and kind == "text/event-stream":
         return _streamed(answer, call, recalled)
-    content = await provider.whole(answer)
     response: HttpResponse
     if answer.status_code == 200:
+        content = await provider.whole_document(answer)
         await asyncio.shield(_kept(call, recalled, keeping.answer_in(content) if call.wishes else ""))
-        response = HttpResponse(content, content_type=kind)
+        response = HttpResponse(content, content_type="application/json")
     else:
+        content = await provider.whole(answer)
         status = answer.status_code if answer.status_code >= 400 else 502
         response = JsonResponse(provider.error_body(answer.status_code, content, call.account), status=status)
     return _with(response, provider.passed_headers(answer))

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memoryapp.engine.json_values import Code
+
 INSTEAD: Mapping[str, str] = {
     "nothing": "nothing was chosen",
     "requested": "the first topics it asked for stand in",
@@ -163,8 +165,8 @@ class Note:
     Values are what JSON gives back: texts, numbers, and lists of them.
     """
 
-    code: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    code: Code
+    values: Mapping[Code, Any] = field(default_factory=dict)
 
     def stored(self) -> dict[str, Any]:
         """The note as JSON, without the words of an endpoint, which may repeat what it was sent."""

@@ -22,12 +22,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from memoryapp.api.refusals import PREFIX, refusal
+from memoryapp.capsules import LARGEST_BYTES
 from memoryapp.operations.storage import NoSpace
 from rerankui.web import uploads
 from rerankui.web.languages import language_of
 
 # A form of a page; programs may send media and a thousand messages at once.
 FORM_BYTES = 2 * 1024 * 1024
+# The page that takes the file of a run, which has a limit of its own.
+OPENS_RUNS = b"/runs/open/"
 # A request must be complete within these seconds and one more for each of these bytes.
 FIRST_SECONDS = 20.0
 BYTES_A_SECOND = 8 * 1024
@@ -119,6 +122,8 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
     def _most_bytes(self) -> int:
         if self._is_upload:
             return int(settings.IMPORT_MAX_BYTES) + uploads.FORM_BYTES
+        if self.channel._path.partition(b"?")[0] == OPENS_RUNS:
+            return LARGEST_BYTES + FORM_BYTES
         return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE if self._is_of_programs else FORM_BYTES)
 
     def _forget_body(self) -> None:

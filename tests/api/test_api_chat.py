@@ -216,7 +216,21 @@ async def test_what_the_provider_refuses_is_passed_on_as_it_is(client: AsyncClie
     assert (answer.status_code, answer.json()) == (429, REFUSAL)
     assert (answer["Retry-After"], answer["X-Request-Id"]) == ("7", "req_1")
     assert answer["X-Mnemoscope-Run"]
+    assert "X-RateLimit-Plan" not in answer
     assert not await Message.objects.filter(external_id__startswith="chat:").aexists()
+
+
+async def test_a_page_in_place_of_an_answer_is_a_fault_of_the_provider(
+    client: AsyncClient, provider: ChatProvider
+) -> None:
+    provider.mood = "page"
+    for stream in (False, True):
+        answer = await ask(client, stream=stream, headers={"X-Mnemoscope-Store": "true"})
+        assert (answer.status_code, answer["Content-Type"]) == (502, "application/json")
+        assert answer.json()["error"]["message"] == "The provider answered with text/html instead of JSON."
+    assert not await Message.objects.filter(external_id__startswith="chat:").aexists()
+    provider.calm()
+    assert (await ask(client)).json()["choices"][0]["message"]["content"] == ANSWER
 
 
 async def test_a_silent_and_a_missing_provider_are_reported_and_the_next_call_works(

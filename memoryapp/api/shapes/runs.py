@@ -113,7 +113,8 @@ class CounterfactualAnswer(BaseModel):
 
 class WhyNotAnswer(BaseModel):
     """The ``stage`` that lost what was asked about, the ``topic`` as the run met it (a person or a file keeps its id),
-    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``seq`` is the event that lost it."""
+    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``others`` further ones that say the
+    same or nearly, ``seq`` is the event that lost it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -130,6 +131,7 @@ class WhyNotAnswer(BaseModel):
                     }
                 ],
                 "now": ["Topic:42"],
+                "others": ["Topic:7"],
                 "seq": 3,
             }
         }
@@ -141,6 +143,7 @@ class WhyNotAnswer(BaseModel):
     numbers: dict[str, Any]
     counterfactuals: list[CounterfactualAnswer]
     now: list[str]
+    others: list[str] = []
     seq: int | None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from memoryapp.engine.json_values import Code
 from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.notes import Notes
 
@@ -35,12 +36,12 @@ class ToolUsed(EventKind, look="tool", then="search"):
 
     kind: ClassVar[str] = "tool_used"
     step: int
-    tool: str
+    tool: Code
     arguments: Mapping[str, Any]
     result: Mapping[str, Any]
     seconds: float
     outcome: ToolOutcome
-    code: str = ""
+    code: Code = ""
     topics: tuple[str, ...] = ()
     asked_by: Literal["agent", "model"] = "agent"
 
