@@ -61,6 +61,18 @@ async def test_an_answer_without_reading_is_accepted_in_auto_mode() -> None:
     assert of(TurnStarted, events)[0].tool_choice == "auto"
 
 
+async def test_an_answer_in_words_is_the_choice_with_a_note_but_not_where_it_was_cut() -> None:
+    words = "The relevant ones are [Topic:2] and [Topic:1]."
+    finished = end(await run(asks(1, 2), says(words)))
+    assert (ids(finished), finished.fallback, [note.code for note in finished.notes]) == (
+        ["Topic:2", "Topic:1"],
+        "",
+        ["answer_in_words"],
+    )
+    cut = end(await run(asks(1, 2), Reply(text=words[:-2], finish_reason="length")))
+    assert cut.fallback == "parse_error"
+
+
 async def test_an_unreadable_answer_falls_back_to_the_first_requested_topics() -> None:
     finished = end(await run(asks(6, 5, 4, 3, 2, 1), says("I would rather talk about it.")))
     assert finished.fallback == "parse_error"
