@@ -28,6 +28,7 @@ from tests.engine.scripted import (
     chooses,
     emitted,
     fails,
+    limited,
     request,
     says,
     slow,
@@ -69,7 +70,7 @@ async def test_an_answer_in_words_is_the_choice_with_a_note_but_not_where_it_was
         "",
         ["answer_in_words"],
     )
-    cut = end(await run(asks(1, 2), Reply(text=words[:-2], finish_reason="length")))
+    cut = end(await run(asks(1, 2), limited(words[:-2])))
     assert cut.fallback == "parse_error"
 
 
