@@ -142,8 +142,10 @@ async def _finished(
     """The last event, from the outcome of the conversation's ``last`` turn."""
     trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
 
+    cut = outcome.cause == "cut" if isinstance(outcome, Failure) else outcome.is_at_limit
+
     def fallen(fallback: Fallback) -> RunFinished:
-        return fall_back(request, fallback, limits.stand_ins, trail)
+        return replace(fall_back(request, fallback, limits.stand_ins, trail), cut=cut)
 
     if isinstance(outcome, Failure):
         return fallen("parse_error" if outcome.cause == "cut" else outcome.cause)
@@ -151,9 +153,9 @@ async def _finished(
         return fallen("max_tool_calls")
     if last.must_read:
         return fallen("protocol_violation")
-    notes: Notes = ()
+    notes: Notes = (Note("reply_at_limit"),) if cut else ()
     picks = await in_thread_if_long(parse_answer, outcome.text, size=len(outcome.text))
-    if picks is None and not outcome.is_at_limit:
+    if picks is None and not cut:
         picks, notes = answer_in_words(outcome.text), (Note("answer_in_words"),)
     if picks is None:
         return fallen("parse_error")
@@ -168,7 +170,7 @@ async def _finished(
         people=_selected_items(choice.people, request.people),
         artifacts=_selected_items(choice.artifacts, request.artifacts),
     )
-    return replace(finished, notes=(*finished.notes, *notes))
+    return replace(finished, notes=(*finished.notes, *notes), cut=cut)
 
 
 @dataclass(frozen=True, slots=True)
