@@ -118,7 +118,7 @@ def _as_named(value: Any, schema: Mapping[str, Any]) -> Any:
         return value
     named: dict[str, Any] = {}
     for key, inner in value.items():
-        meant: str = key if key in schema["properties"] else known.get(plain_key(key), key)
+        meant = str(key if key in schema["properties"] else known.get(plain_key(key), key))
         if meant == key or meant not in value:
             named[meant] = _as_named(inner, schema["properties"].get(meant, {}))
         else:
