@@ -277,7 +277,7 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     a fallback. ``rerank_seconds`` is the wall time of the reranker alone; it is 0 without a reranker and in runs of
     earlier versions. ``requested`` lists the candidates that the model asked to read, ``dropped`` those it read but did
     not select, ``hallucinated`` the ids that were no candidates, ``baseline`` the plain vector order. ``stopped_by``
-    names the person who stopped the run.
+    names the person who stopped the run. ``cut``: the model's answer ran into its limit.
     """
 
     kind: ClassVar[str] = "run_finished"
@@ -295,6 +295,7 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     stopped_by: str = ""
     rerank_seconds: float = 0.0
     notes: Notes = ()
+    cut: bool = False
 
     def marks(self) -> Mapping[str, str]:
         """After a fallback what a model read and what nobody uses stays as it was: no model judged anything."""

@@ -59,7 +59,7 @@ class WordsAnswer(BaseModel):
     ``support`` is null for passages, refusals, and where nothing was checked. ``verified`` says whether a model found
     all statements supported, and is null where no model judged them. ``by`` is null for passages; earlier versions
     composed answers of ``extracts``. ``note`` names what was left out, corrected or widened. ``agent`` is false for the
-    plain path.
+    plain path. ``cut``: the model ran into its limit of tokens, so the answer lacks its end.
     """
 
     model_config = ConfigDict(
@@ -90,6 +90,7 @@ class WordsAnswer(BaseModel):
                 "note": "No chat model is connected, or models are switched off, so nothing is answered: these are the "
                 "passages nearest to the question. Set LLM_BASE_URL and LLM_API_KEY to connect one.",
                 "fallback": None,
+                "cut": False,
                 "usage": {
                     "input_tokens": 0,
                     "output_tokens": 0,
@@ -116,6 +117,7 @@ class WordsAnswer(BaseModel):
     by: Literal["model", "extracts"] | None
     note: str
     fallback: str | None
+    cut: bool
     usage: Usage
 
 

@@ -110,6 +110,7 @@ class RecallAnswer(BaseModel):
     """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    ``cut``: the model's answer ran into its limit of tokens.
     """
 
     model_config = ConfigDict(
@@ -135,6 +136,7 @@ class RecallAnswer(BaseModel):
                 "context": "[Topic:42] 2026-07-25 Which GPU to buy | 3 of 14 messages\n…",
                 "handed_over": "passages",
                 "fallback": None,
+                "cut": False,
                 "usage": {
                     "input_tokens": 5120,
                     "output_tokens": 240,
@@ -155,4 +157,5 @@ class RecallAnswer(BaseModel):
     context: str
     handed_over: Literal["passages", "topics"]
     fallback: str | None
+    cut: bool
     usage: Usage

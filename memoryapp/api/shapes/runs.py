@@ -69,6 +69,7 @@ class RunAnswer(BaseModel):
     artifacts: list[ChosenItem] | None = None
     context: str | None = None
     fallback: str | None = None
+    cut: bool | None = None
     usage: Usage | None = None
 
 

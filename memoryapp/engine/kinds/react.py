@@ -75,7 +75,7 @@ class Answered(EventKind, lane="result", look="answer"):
     statements, or else their words were compared. ``unsupported`` statements were left out; ``misquoted`` counts those
     that cited a source that does not say so, while another one does, which is cited instead. ``dropped_numbers`` cited
     no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for people; ``note`` is the same in
-    English for programs, and empty in a row.
+    English for programs, and empty in a row. ``cut``: the model ran into its limit of tokens.
     """
 
     kind: ClassVar[str] = "answered"
@@ -92,3 +92,4 @@ class Answered(EventKind, lane="result", look="answer"):
     judged: bool = False
     unsupported: tuple[str, ...] = ()
     misquoted: int = 0
+    cut: bool = False

@@ -61,7 +61,7 @@ Located = Sequence[tuple[Citation, Piece]]
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A model's answer before it is judged. ``support`` is the share of its statements that were borne out, None when
-    none was checked; ``judged`` says that a model did so."""
+    none was checked; ``judged`` says that a model did so, ``cut`` that the model ran into its limit."""
 
     statements: Statements
     notes: Notes = ()
@@ -69,6 +69,7 @@ class Draft:
     judged: bool = False
     unsupported: tuple[str, ...] = ()
     misquoted: int = 0
+    cut: bool = False
 
 
 def model_draft(text: str, sources: Mapping[int, Document]) -> Draft:
