@@ -170,5 +170,6 @@ def _write_as_json(
 ) -> None:
     fields = {"client": host, "status": status, "bytes": length}
     known = {name: value for name, value in fields.items() if value is not None}
-    line = {"name": "daphne.access", "levelname": "INFO", "msg": request, "fields": known}
+    # What follows the question mark may be words that somebody looks for.
+    line = {"name": "daphne.access", "levelname": "INFO", "msg": request.partition("?")[0], "fields": known}
     log.stream.write(JsonFormatter().format(logging.makeLogRecord(line)) + "\n")
