@@ -15,7 +15,7 @@ from ninja import Header, Query, Router
 from memoryapp import capsules, compare, delivery
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import answered, described, document, page_of
+from memoryapp.api.answers import answered, described, page_of
 from memoryapp.api.asking import start_fork, wait_for_end
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.events import EventLine
@@ -33,7 +33,7 @@ from memoryapp.api.shapes.runs import (
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
 from memoryapp.compare.comparison import MOST_RUNS
 from memoryapp.engine.outline import Outline
-from memoryapp.explain import WhyNotError, document_of, why_not
+from memoryapp.explain import Explanation, WhyNotError, why_not
 from memoryapp.importers.record import LONGEST, quote
 from memoryapp.models import Run
 from memoryapp.models.run import RunQuerySet
@@ -88,14 +88,14 @@ async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
 )
 async def capsule(
     request: HttpRequest, pk: UUID, format: Literal["html", "json"] = "html", mask: bool = False
-) -> HttpResponse:
+) -> HttpResponse | CapsuleAnswer:
     """Read a finished run as one file: HTML that replays without a server, or JSON that another installation opens.
 
     With ``mask`` names, numbers and addresses of mail and web are replaced by dots, and counted.
     """
     made = await in_thread(_capsule, grant_of(request), pk, mask)
     if format == "json":
-        return document(request, capsules.document(made))
+        return await answered(CapsuleAnswer, capsules.document, made)
     return HttpResponse(await in_thread(import_string(settings.CAPSULE_PAGE), made))
 
 
@@ -184,12 +184,12 @@ def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
     return capsules.masked(made, run.owner) if mask else made
 
 
-def _compared(grant: Grant, runs: list[UUID]) -> dict[str, Any]:
+def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
     if any(pk not in seen for pk in runs):
         raise RequestRefused(404, "There is no such run.")
     try:
-        return compare.document_of(compare.compare([seen[pk] for pk in runs]))
+        return compare.compare([seen[pk] for pk in runs])
     except compare.CompareError as error:
         raise RequestRefused(422, str(error)) from None
 
@@ -205,9 +205,9 @@ def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
     return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
 
 
-def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> dict[str, Any]:
+def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Explanation:
     try:
-        return document_of(why_not(_run(grant, pk), topic=topic, message=message, text=text))
+        return why_not(_run(grant, pk), topic=topic, message=message, text=text)
     except WhyNotError as error:
         raise RequestRefused(422, str(error)) from None
 

@@ -13,6 +13,7 @@ from memoryapp.api.answers import answered, message_fields
 from memoryapp.api.asking import start_run, wait_for_end
 from memoryapp.api.shapes.edits import EditsAnswer
 from memoryapp.api.shapes.recall import RecallBody
+from memoryapp.api.shapes.runs import WhyNotAnswer
 from memoryapp.api.shapes.topics import TopicAnswer
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.strategies import DEFAULT, PLAIN, STRATEGIES
@@ -108,7 +109,8 @@ def _topic_text(topic: dict[str, Any]) -> str:
 
 
 async def why_not(memory: Memory, asked: WhyNotArguments) -> ToolAnswer:
-    found = await in_thread(runs.explained, memory.grant, asked.run, asked.topic, asked.message, asked.text)
+    why = (asked.run, asked.topic, asked.message, asked.text)
+    found = values_of(await answered(WhyNotAnswer, runs.explained, memory.grant, *why))
     tried = [f"- {each['change']}: {each['result']}" for each in found["counterfactuals"]]
     return ToolAnswer("\n".join([found["sentence"], *tried]), found)
 

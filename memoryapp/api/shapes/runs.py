@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from memoryapp.api.shapes.fields import NUMBER, PARAMETERS, Answer, PageUrl, StrictBody, exemplified
 from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, HandedOver, Usage
@@ -16,6 +16,13 @@ from memoryapp.runs.replays import LARGEST_SEED, LONGEST_QUERY, LONGEST_TEXT
 
 MOST_IDS = 200
 LATEST_TURN = 10_000
+# Values of the domain have an empty text or 0 where an answer has null.
+_NOTHING_IS_NULL = BeforeValidator(lambda value: value or None)
+_RunId = Annotated[str, BeforeValidator(str)]
+
+
+def _is_missing(value: Any) -> bool:
+    return not value and value is not False
 
 
 class ForkChanges(BaseModel):
@@ -120,10 +127,10 @@ class CounterfactualAnswer(Answer):
 
     change: str
     result: str
-    fork: dict[str, Any] | None = None
-    merge: list[str] | None = None
-    rank: int | None = None
-    shown: bool | None = None
+    fork: dict[str, Any] | None = Field(None, exclude_if=_is_missing)
+    merge: list[str] | None = Field(None, exclude_if=_is_missing)
+    rank: int | None = Field(None, exclude_if=_is_missing)
+    shown: bool | None = Field(None, exclude_if=_is_missing)
 
 
 class WhyNotAnswer(Answer):
@@ -151,19 +158,19 @@ class WhyNotAnswer(Answer):
     )
 
     stage: Stage
-    topic: str | None
+    topic: Annotated[str | None, _NOTHING_IS_NULL]
     sentence: str
     numbers: dict[str, Any]
     counterfactuals: list[CounterfactualAnswer]
     now: list[str]
-    seq: int | None
+    seq: Annotated[int | None, _NOTHING_IS_NULL]
 
 
 class FirstDivergence(Answer):
     """Where the first two runs, A and B, first differ; ``none`` if they did the same."""
 
     stage: Literal["query", "rewrite", "search", "filter", "turn", "tools", "choice", "answer", "words", "none"]
-    turn: int | None = None
+    turn: int | None = Field(None, exclude_if=_is_missing)
     sentence: str
 
 
@@ -172,18 +179,18 @@ class ComparedTopicAnswer(Answer):
     ``met_as`` names those under which a run met it, ``now`` the live ones of a topic that is retired."""
 
     id: str
-    in_: dict[str, State] = Field(alias="in")
-    ranks: dict[str, int]
-    met_as: dict[str, list[str]]
-    now: list[str]
-    summary: str
+    in_: dict[_RunId, State] = Field(alias="in", validation_alias=AliasChoices("states", "in"))
+    ranks: dict[_RunId, int]
+    met_as: dict[_RunId, list[str]]
+    now: list[str] = Field(validation_alias=AliasPath("lineage", "now"))
+    summary: str = Field(validation_alias=AliasPath("lineage", "summary"))
 
 
 class ComparisonAnswer(Answer):
     """Runs of one memory side by side."""
 
-    first_divergence: FirstDivergence
-    runs: list[UUID]
+    first_divergence: FirstDivergence = Field(validation_alias="divergence")
+    runs: list[Annotated[UUID, BeforeValidator(lambda run: getattr(run, "pk", run))]]
     topics: list[ComparedTopicAnswer]
 
 
