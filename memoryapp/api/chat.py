@@ -60,7 +60,7 @@ _HEADERS = {
     RUN_HEADER: {"description": "the address of the run's page", "schema": {"type": "string"}},
     RECALL_HEADER: {
         "description": "what became of the recall",
-        "schema": {"enum": ["found", "nothing", "failed", "off"]},
+        "schema": {"enum": ["found", "nothing", "stand_ins", "failed", "off"]},
     },
     "Content-Location": {"description": "the run's address under /v1/", "schema": {"type": "string"}},
 }
@@ -97,7 +97,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What became of a recall (``found``, ``nothing``, ``failed``, ``off``), its run, and the context that it gave."""
+    """What became of a recall (``found``, ``nothing``, ``stand_ins``, ``failed``, ``off``), its run, and the context
+    that it gave. Stand-ins are the topics that a run hands over where its model failed."""
 
     outcome: str
     run: Run | None = None
@@ -164,7 +165,7 @@ def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
     if stores and not grant.may(Scope.INGEST):
         raise RequestRefused(403, "This token may not store messages: it needs the scope ingest.")
     if not settings.LLM_BASE_URL:
-        raise RequestRefused(404, "No chat model is connected: set LLM_BASE_URL and LLM_API_KEY.")
+        raise RequestRefused(503, "No chat model is connected: set LLM_BASE_URL and LLM_API_KEY.")
     return Call(
         grant=grant,
         name=owner.name if owner else name,
@@ -264,7 +265,8 @@ def _known_run(call: Call, owner: ChatUser, query: str) -> Run | None:
 def _context_of(run: Run) -> Recalled:
     finished = Outline.of([item.event for item in followers.stored(run.pk)]).finished
     context = recall_document.document(run)["context"]
-    return Recalled(delivery.recall_outcome(finished) if finished else "failed", run, context)
+    outcome = delivery.recall_outcome(finished) if finished else "failed"
+    return Recalled("stand_ins" if outcome == "failed" and finished and finished.selected else outcome, run, context)
 
 
 def _messages(body: ChatBody, recalled: Recalled) -> list[Any]:

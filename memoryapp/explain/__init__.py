@@ -7,6 +7,6 @@ with that; ``sentences`` puts it into words. It writes nothing and asks no chat 
 runs, the search, curation, the marks of erasures, the clients of models, the models and the engine.
 """
 
-from memoryapp.explain.why_not import Explanation, WhyNotError, document_of, why_not
+from memoryapp.explain.why_not import Explanation, WhyNotError, why_not
 
-__all__ = ["Explanation", "WhyNotError", "document_of", "why_not"]
+__all__ = ["Explanation", "WhyNotError", "why_not"]

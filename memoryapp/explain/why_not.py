@@ -93,25 +93,6 @@ def _of_foreign(run: Run, asked: str, *, is_message: bool) -> Explanation:
     return Explanation(found.stage, found.id, found.sentence, found.numbers, seq=found.seq)
 
 
-def document_of(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as programs receive it."""
-    return {
-        "stage": explanation.stage,
-        "topic": explanation.topic or None,
-        "sentence": explanation.sentence,
-        "numbers": dict(explanation.numbers),
-        "counterfactuals": [_tried(each) for each in explanation.counterfactuals],
-        "now": list(explanation.now),
-        "others": list(explanation.others),
-        "seq": explanation.seq or None,
-    }
-
-
-def _tried(each: Counterfactual) -> dict[str, Any]:
-    more = {"fork": each.fork, "merge": list(each.merge), "rank": each.rank, "shown": each.shown}
-    return {"change": each.change, "result": each.result, **{n: v for n, v in more.items() if v or v is False}}
-
-
 def story_of(run: Run) -> Story:
     """The run with its events, whose replies contain the messages as they came; one statement."""
     columns = ("kind", "payload", "raw_reply__message", "seq", "at")

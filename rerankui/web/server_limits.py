@@ -1,4 +1,5 @@
-"""How much the web server takes of a request, and how slowly, before the application sees any of it.
+"""How much the web server takes of a request, and how slowly, before the application sees any of it; and the line that
+it writes of each request.
 
 Daphne gathers a whole body first and has no setting for its size, so the limits stand in its class of requests. What
 comes beyond them is thrown away as it arrives. A chat file is written to disk and not handed on, see ``uploads``. A
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +18,7 @@ from typing import IO, Any
 # First of all of daphne, and of Twisted, which keeps the event loop that is installed when it is first asked for one.
 import daphne.server  # noqa: F401
 from daphne import http_protocol
+from daphne.access import AccessLogGenerator
 from daphne.http_protocol import WebRequest
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -23,6 +26,7 @@ from django.utils.translation import override
 
 from memoryapp.api.refusals import PREFIX, refusal
 from memoryapp.capsules import LARGEST_BYTES
+from memoryapp.operations.logs import JsonFormatter
 from memoryapp.operations.storage import NoSpace
 from rerankui.web import uploads
 from rerankui.web.languages import language_of
@@ -160,5 +164,17 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
 
 
 def limit() -> None:
-    """Have daphne take every request within the limits."""
+    """Have daphne take every request within the limits, and write its lines as the logs are written."""
     http_protocol.WebRequest = LimitedRequest
+    if settings.LOG_FORMAT == "json":
+        AccessLogGenerator.write_entry = _write_as_json
+
+
+def _write_as_json(
+    log: AccessLogGenerator, host: str, date: datetime, request: str, status: int | None = None, length: Any = None
+) -> None:
+    fields = {"client": host, "status": status, "bytes": length}
+    known = {name: value for name, value in fields.items() if value is not None}
+    # What follows the question mark may be words that somebody looks for.
+    line = {"name": "daphne.access", "levelname": "INFO", "msg": request.partition("?")[0], "fields": known}
+    log.stream.write(JsonFormatter().format(logging.makeLogRecord(line)) + "\n")

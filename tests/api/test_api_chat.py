@@ -166,7 +166,8 @@ async def test_a_late_recall_ends_by_its_own_limits_and_a_broken_one_keeps_no_an
     provider.sleeps = True
     provider.awake.clear()
     late = await ask(client, headers={"X-Mnemoscope-Strategy": "flash"})
-    assert (late.status_code, late["X-Mnemoscope-Recall"]) == (200, "failed")
+    assert (late.status_code, late["X-Mnemoscope-Recall"]) == (200, "stand_ins")
+    assert "Topic:" in str(provider.requests[-1]["messages"]), "what stands in is in the prompt"
     assert (await Run.objects.aget()).fallback in {"timeout", "turn_timeout"}
     provider.calm()
 
@@ -318,7 +319,9 @@ async def test_models_are_those_of_the_provider_or_of_the_settings(client: Async
     assert (await ask(client, headers={"X-Provider-Key": KEY})).status_code == 200
     settings.LLM_BASE_URL = ""
     assert (await client.get("/v1/models")).json() == {"object": "list", "data": []}
-    assert (await ask(client, headers={"X-Provider-Key": KEY})).status_code == 404
+    refused = await ask(client, headers={"X-Provider-Key": KEY})
+    assert refused.status_code == 503
+    assert "LLM_BASE_URL" in refused.json()["error"]["message"]
 
 
 async def test_a_run_belongs_to_the_span_of_its_caller_and_a_broken_header_breaks_nothing(client: AsyncClient) -> None:

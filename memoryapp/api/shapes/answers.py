@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from pydantic import ConfigDict, WithJsonSchema
 
-from memoryapp.api.shapes.fields import PARAMETERS, KnownName, Query, StrictBody, exemplified
+from memoryapp.api.shapes.fields import PARAMETERS, Answer, KnownName, PageUrl, Query, StrictBody, exemplified
 from memoryapp.api.shapes.recall import Conversation, RecallBody, Usage
 
 
@@ -33,7 +33,7 @@ class QuestionBody(StrictBody):
         )
 
 
-class CitedMessage(BaseModel):
+class CitedMessage(Answer):
     """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
 
     ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
@@ -48,7 +48,7 @@ class CitedMessage(BaseModel):
     passage: list[str] = []
 
 
-class WordsAnswer(BaseModel):
+class WordsAnswer(Answer):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
@@ -104,7 +104,7 @@ class WordsAnswer(BaseModel):
     )
 
     run: UUID
-    url: str
+    url: PageUrl
     strategy: str
     agent: bool
     outcome: Literal["answered", "softened", "refused", "passages", "failed"]
@@ -121,17 +121,17 @@ class WordsAnswer(BaseModel):
     usage: Usage
 
 
-class StreamBegun(BaseModel):
+class StreamBegun(Answer):
     """The first event, ``run``: the run and its strategy. ``note`` says why it is not the agent, or is empty."""
 
     run: UUID
-    url: str
+    url: PageUrl
     strategy: str
     agent: bool
     note: str
 
 
-class StreamProgress(BaseModel):
+class StreamProgress(Answer):
     """An event ``progress``: the current step, and the tool that it uses."""
 
     step: str
