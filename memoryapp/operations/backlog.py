@@ -47,8 +47,8 @@ is_live AND NOT facts_extracted
 AND owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE extraction = 'off')
 AND id NOT IN (SELECT topic_id FROM memoryapp_unreadtopic WHERE state = 'failed')
 """
-# Seconds since the oldest message came that waits for a passage, a vector or, after its session ended, a topic. A message
-# of a file came with the file. Looked at are the latest messages and passages, up to a bound.
+# Seconds since the oldest message came that waits for a passage, a vector or, after its session ended, a topic. A
+# message of a file came with the file. Looked at are the latest messages and passages, up to a bound.
 _WAITING = """
 SELECT greatest(0, extract(epoch FROM now() - greatest(m.sent_at, b.started_at)))::float8 FROM (
     SELECT m.sent_at, m.batch_id FROM ({looked_at}) m WHERE {lacks} ORDER BY m.id LIMIT 1
