@@ -193,6 +193,7 @@ def test_the_ages_say_what_waits_and_nothing_when_all_is_done(anna: ChatUser, mo
     assert ages()["vector"] == pytest.approx(7200, abs=60)
     tasks.index_talk()
     tasks.archive_due()
+    tasks.embed_pending()
     assert ages() == {"passage": 0.0, "vector": 0.0, "topic": 0.0}
 
 
