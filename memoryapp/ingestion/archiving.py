@@ -56,7 +56,7 @@ def archive(
     Only one worker archives an owner at a time: if another does, this one calls ``meanwhile`` and waits up to ``wait``,
     then gives up. The progress is stored in the owner's row of work, and passed to ``report``. Raises IngestionError,
     and the errors of ``cutter``; earlier sessions stay archived. So they do when ``until`` says that it is enough,
-    which is a StagePaused: others have their turn. What came last, and what somebody asked for, is archived first.
+    which is a StagePaused: others have their turn. A session that somebody asked for is archived first.
     """
     with advisory_locks.exclusive("archive", owner.pk, wait=wait, meanwhile=meanwhile) as alone:
         if not alone:
@@ -134,7 +134,7 @@ def latest_sessions(owner: ChatUser, limits: SessionLimits, most: int) -> list[S
 def _due(owner: ChatUser, now: bool, asked: work.AskedSessions, limits: SessionLimits) -> list[Session]:
     clock = timezone.now()
     everything = now or asked.everything
-    sessions = active.cut(Message.objects.of(owner).active(), limits)[::-1]
+    sessions = active.cut(Message.objects.of(owner).active(), limits)
     sessions.sort(key=lambda session: session.messages[0].label not in asked.labels)
     return [
         session

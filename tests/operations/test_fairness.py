@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from memoryapp import extraction, suggestions, tasks, work
 from memoryapp.bulk import carrying_out
+from memoryapp.engine.embeddings import Profile
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.llm import clients
@@ -123,6 +124,13 @@ def test_a_fault_of_one_topic_ends_as_its_state_and_the_others_are_done(
     assert BulkWork.objects.get().state == BulkWork.State.DONE
 
 
+def of_profile(profile: Profile) -> Hashing:
+    """An embedder of the profile that serves."""
+    embedder = Hashing()
+    embedder.profile = profile
+    return embedder
+
+
 def backlog(owner: ChatUser, count: int = 40) -> None:
     """Messages of a file, which wait for their passages."""
     batch = ImportBatch.objects.create(owner=owner, source="a.jsonl", format="chat")
@@ -133,7 +141,7 @@ def backlog(owner: ChatUser, count: int = 40) -> None:
 def test_what_was_said_last_is_found_and_archived_before_the_backlogs_of_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(clients, "embedder_of", lambda profile: Hashing())
+    monkeypatch.setattr(clients, "embedder_of", of_profile)
     profiles.serving()
     for number in range(25):
         backlog(ChatUser.objects.create(name=f"many{number}"), 8)
@@ -144,7 +152,7 @@ def test_what_was_said_last_is_found_and_archived_before_the_backlogs_of_many(
     assert len(passages.with_bare()) >= 6
     tasks.archive_due()
     assert Topic.objects.filter(owner=fresh).exists()
-    for _sweep in range(10):
+    for _sweep in range(40):
         tasks.index_talk()
     assert not passages.with_bare().exists()
 
@@ -153,10 +161,10 @@ def test_what_was_said_last_is_found_and_archived_before_the_backlogs_of_many(
 def test_a_memory_that_another_process_writes_is_left_out_and_the_others_are_served(
     anna: ChatUser, boris: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "embedder_of", lambda profile: Hashing())
+    monkeypatch.setattr(clients, "embedder_of", of_profile)
     profiles.serving()
-    backlog(anna)
-    backlog(boris)
+    backlog(anna, 1)
+    backlog(boris, 1)
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
@@ -175,7 +183,7 @@ def test_a_turn_of_archiving_ends_and_what_was_asked_for_stays_asked_for(anna: C
     limits = SessionLimits(HOUR, 400, 25_000)
     with pytest.raises(StagePaused):
         archiving.archive(anna, in_pairs, limits, until=lambda: True)
-    assert Topic.objects.get().summary == "about message 3"
+    assert Topic.objects.get().summary == "about message 0"
     assert list(work.asked_to_archive()) == [anna]
     archiving.archive(anna, in_pairs, limits)
     assert not Message.objects.active().exists()
@@ -183,7 +191,7 @@ def test_a_turn_of_archiving_ends_and_what_was_asked_for_stays_asked_for(anna: C
 
 
 def test_the_ages_say_what_waits_and_nothing_when_all_is_done(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "embedder_of", lambda profile: Hashing())
+    monkeypatch.setattr(clients, "embedder_of", of_profile)
     profiles.serving()
     assert ages() == {"passage": 0.0, "vector": 0.0, "topic": 0.0}
     backlog(anna, 4)
