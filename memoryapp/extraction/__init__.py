@@ -6,7 +6,7 @@ overwritten nor made again. It imports the models, ``knowledge``, ``curation``, 
 ``prompt_versions``, ``work`` and the engine.
 """
 
-from memoryapp.extraction.passes import PEOPLES_ROLES, Extracted, Model, ModelFailed, enough_after, extract
+from memoryapp.extraction.passes import PEOPLES_ROLES, Extracted, Model, ModelFailed, extract
 from memoryapp.extraction.review import (
     FindingDecided,
     confirm,
@@ -34,7 +34,6 @@ __all__ = [
     "ModelFailed",
     "backlog",
     "confirm",
-    "enough_after",
     "extract",
     "failed",
     "last_decided",
