@@ -15,6 +15,7 @@ from functools import cache
 from memoryapp.engine.text.dates import MONTH_NAMES
 from memoryapp.engine.text.irregular import base
 from memoryapp.engine.text.lexical import normal, stems, words
+from memoryapp.engine.text.standing import is_akin
 
 # They ask for something without naming it, or only say that something was said; a rewrite may replace or add them.
 _ASKING = """
@@ -45,9 +46,6 @@ he him his she her hers it its they them their theirs
 """
 _NUMBER = re.compile(r"\d+")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-# Words with a common beginning of this share are forms of each other: "пробежка" and "пробежал".
-_AKIN = 0.75
-_LEAST_BEGINNING = 4
 
 
 def guesses(query: str, rewrite: str, texts: Iterable[str]) -> bool:
@@ -100,13 +98,7 @@ def _lost_pronouns(query: str, rewrite: str) -> bool:
 
 
 def _is_among(stem: str, known: Collection[str]) -> bool:
-    return stem in known or any(_is_akin(stem, other) for other in known)
-
-
-def _is_akin(one: str, other: str) -> bool:
-    shared = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-    length = min(len(one), len(other)) if shared is None else shared
-    return length >= _LEAST_BEGINNING and length >= _AKIN * max(len(one), len(other))
+    return stem in known or any(is_akin(stem, other) for other in known)
 
 
 @cache

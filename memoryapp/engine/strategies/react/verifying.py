@@ -17,12 +17,12 @@ from memoryapp.engine.prompts.language import Language
 from memoryapp.engine.prompts.prompt import PromptBook
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.coverage import borne_out
-from memoryapp.engine.strategies.react.negation import signed_sentences
 from memoryapp.engine.strategies.react.shapes import VerifyInput, VerifyOutput
 from memoryapp.engine.strategies.react.statements import Statement
 from memoryapp.engine.strategies.react.toolbox import ToolFailed
 from memoryapp.engine.text.lexical import is_wide
 from memoryapp.engine.text.lines import one_line
+from memoryapp.engine.text.negation import signed_sentences
 
 # The least share of its words for which a statement counts as supported by what it cites, and by what it does not cite.
 SUPPORTED = 0.6

@@ -21,8 +21,8 @@ _WORDS: Mapping[str, str] = {
     "listing": "and or nor и или ни а также",
     "only": "only just merely только лишь просто",
     # Between a negation and the word that it denies.
-    "adverbs": "really quite yet necessarily actually even absolutely always ever "
-    "обязательно совсем вполне особо пока сильно действительно всегда",
+    "adverbs": "really quite yet necessarily actually even absolutely always ever longer "
+    "обязательно совсем вполне особо пока сильно действительно всегда больше",
 }
 _NEGATIONS, _LISTING, _ONLY, _ADVERBS = (frozenset(line.split()) for line in _WORDS.values())
 # "isn't", "don’t" and, as people type them, "isnt", "dont".
