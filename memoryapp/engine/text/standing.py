@@ -208,9 +208,12 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How a text stands in its messages. ``missing`` are its words that they lack, ``turned`` those of which they say
-    another number or date, the opposite, or another order; both as written, in order. Neither has duplicates."""
+    another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found`` counts
+    the words that stand there.
+    """
 
     grade: Grade
+    found: int = 0
     missing: tuple[str, ...] = ()
     turned: tuple[str, ...] = ()
 
@@ -267,7 +270,7 @@ def stands_in(
     for written in turned:
         missing.pop(written, None)
     grade: Grade = "contradicted" if turned else "differs" if missing or comparison.apart else "in_words"
-    return Standing(grade, tuple(missing) or tuple(dict.fromkeys(comparison.apart)), tuple(turned))
+    return Standing(grade, comparison.found, tuple(missing) or tuple(dict.fromkeys(comparison.apart)), tuple(turned))
 
 
 def is_akin(one: str, other: str) -> bool:
@@ -292,6 +295,7 @@ class _Comparison:
             self._beginnings[key[:_LEAST_BEGINNING]].append(key)
         self._names = {normal(token.written) for token in self._tokens if token.is_name}
         # Words that stand in the messages, but only in a question, under "if", or beside other names.
+        self.found = 0
         self.apart: list[str] = []
 
     def compare(self, sentence: _Sentence, missing: dict[str, None], turned: dict[str, None]) -> None:
@@ -299,7 +303,11 @@ class _Comparison:
         lacking = [token for token in tokens if not self._stands(token)]
         nearest = self._nearest(tokens)
         for token in lacking:
-            (turned if self._is_turned(token, tokens, nearest) else missing)[token.written] = None
+            if self._is_turned(token, tokens, nearest):
+                turned[token.written] = None
+            else:
+                missing[token.written] = None
+        self.found += sum(token not in lacking and normal(token.written) not in _WEAK for token in tokens)
         if _is_denied(sentence.signed, [near.signed for near in nearest]):
             turned.update(dict.fromkeys(_opposed(tokens, sentence.signed, nearest)))
         for near in nearest:

@@ -84,7 +84,7 @@ async def _written(
 
     async def verify(statement: Statement) -> VerifyOutput | None:
         asked = verifying.question(statement, parameters.claim_evidence)
-        return await verifying.verify(asked, unheard) if asked else None
+        return await verifying.verify(asked, unheard)
 
     return await verified(model_draft(reply.text, composing.sources), parameters.claims, verify)
 

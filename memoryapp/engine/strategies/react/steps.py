@@ -134,7 +134,7 @@ class _Agent:
             self._language,
             ports.deadline,
             min(request.parameters.tool_seconds, request.parameters.turn_seconds),
-            ports.writer,
+            ports.judge or ports.writer,
         )
         self._verify = AgentTool("verify", VerifyInput, self._verifying.verify, _VERIFY_PURPOSE)
         self._toolbox = Toolbox(
@@ -254,11 +254,13 @@ class _Agent:
         if self._parameters.verify == "off" or not statements:
             return draft
         await self._verifying.judge(statements[:most], self._emit)
-        return await verified(draft, most, self._checked)
+        draft = await verified(draft, most, self._checked)
+        judge = self._verifying.judge_chat
+        return replace(draft, judge=judge.model) if draft.judged and judge else draft
 
     async def _checked(self, statement: Statement) -> VerifyOutput | None:
         asked = self._verifying.question(statement, self._parameters.claim_evidence)
-        return await self._use(self._verify, **asked.model_dump()) if asked else None
+        return await self._use(self._verify, **asked.model_dump())
 
     async def _write(self) -> Draft | None:
         """A model's answer, None when it gives none; the model may search while a step is left."""
