@@ -120,6 +120,19 @@ class Cited(Shape):
     passage: tuple[str, ...] = ()
 
 
+class Checked(Shape):
+    """A statement beside the messages that it cites. ``support`` is ``in_words``, ``differs``, ``contradicted`` or
+    ``unchecked``; ``missing`` and ``turned`` are the words that differ. One that is not ``kept`` was left out."""
+
+    text: str
+    citations: tuple[int, ...]
+    support: str
+    missing: tuple[str, ...]
+    turned: tuple[str, ...]
+    verified: bool | None
+    kept: bool
+
+
 class Answered(Shape):
     """An answer in words, whose statements end in the numbers of their citations.
 
@@ -137,6 +150,7 @@ class Answered(Shape):
     coverage: float
     support: float | None
     verified: bool | None
+    statements: tuple[Checked, ...] = ()
     by: str | None
     note: str
     fallback: str | None

@@ -51,10 +51,10 @@ class CitedMessage(BaseModel):
 class CheckedStatement(BaseModel):
     """A statement of an answer beside the messages with the numbers ``citations``.
 
-    ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted`` if
-    a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing`` and
-    ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never verified.
-    One that is not ``kept`` was left out of the answer.
+    ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
+    if a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing``
+    and ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never
+    verified. One that is not ``kept`` was left out of the answer.
     """
 
     text: str
@@ -75,9 +75,9 @@ class WordsAnswer(BaseModel):
     ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's ``statements``
     that a model confirmed or, where none judged, whose words all stand in the messages, both from 0 to 1.
     ``support`` is null for passages, refusals, and where nothing could be checked. ``verified`` says whether a model
-    confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by`` is null for passages; earlier versions
-    composed answers of ``extracts``. ``note`` names what was left out, corrected or widened. ``agent`` is false for the
-    plain path.
+    confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
+    is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
+    or widened. ``agent`` is false for the plain path.
     """
 
     model_config = ConfigDict(

@@ -67,9 +67,9 @@ class StatementCheck:
     """A statement of a model's answer beside the messages that it cites, with its ``numbers`` among the citations.
 
     ``support`` is what their words say of it: ``in_words``, ``differs``, ``contradicted``, or ``unchecked`` where words
-    tell nothing. ``missing`` are its words that they lack, ``turned`` those of which they say something else. ``judged``
-    is whether a model says that the sources say it, None when none was asked. One that is not ``kept`` was left out of
-    the answer.
+    tell nothing. ``missing`` are its words that they lack, ``turned`` those of which they say something else.
+    ``judged`` is whether a model says that the sources say it, None when none was asked. One that is not ``kept`` was
+    left out of the answer.
     """
 
     text: str
@@ -99,11 +99,11 @@ class Answered(EventKind, lane="result", look="answer"):
     citations are the passages nearest to the question, best first. ``coverage`` is the share of the question that the
     sources speak about, ``support`` the share of the model's statements that a model confirms, or of which every word
     stands in the messages, both in [0, 1]; ``support`` is None when nothing could be checked, and for refusals and
-    passages. A model, the ``judge``, ``judged`` the statements, or else their words alone were compared; ``statements``
-    has each with what was found, and runs of earlier versions have none. ``unsupported`` statements were left out; ``misquoted`` counts those
-    that cited a source that does not say so, while another one does, which is cited instead. ``dropped_numbers`` cited
-    no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for people; ``note`` is the same in
-    English for programs, and empty in a row.
+    passages. A model ``judged`` the statements, or else their words alone were compared: the ``judge``, or the model
+    that wrote them where that is empty. ``statements`` has each with what was found; runs of earlier versions have
+    none. ``unsupported`` statements were left out; ``misquoted`` counts those that cited a source that does not say so,
+    while another one does, which is cited instead. ``dropped_numbers`` cited no source, ``dropped_statements`` cited
+    nothing at all. ``notes`` are remarks for people; ``note`` is the same in English for programs, and empty in a row.
     """
 
     kind: ClassVar[str] = "answered"

@@ -201,6 +201,8 @@ _TOKEN = re.compile(
     rf"(?P<number>(?<![^\W_]){_NUMBER})(?P<scale>(?i:[kк])\b)?|(?P<word>{WORD.pattern})|(?P<unit>[$€£₽%])|(?P<stop>[.,;:!?…()\n—–])"
 )
 _OWNED = re.compile(rf"\W*(?:(?P<my>{WORD.pattern})|{WORD.pattern}['’]s)\s+(?P<noun>{WORD.pattern})")
+_GROUPS = re.compile(r"(?<=[1-9])[.,](?=\d{3}(?:\D|$))|(?<=\d\d)[.,](?=\d{3}(?:\D|$))")
+_POINTS = re.compile(r"[.,:]")
 _CITED = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t\b", re.IGNORECASE)
 
@@ -208,8 +210,8 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How a text stands in its messages. ``missing`` are its words that they lack, ``turned`` those of which they say
-    another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found`` counts
-    the words that stand there.
+    another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found``
+    counts the words that stand there.
     """
 
     grade: Grade
@@ -490,18 +492,12 @@ def _number(found: Sequence[re.Match[str]], at: int) -> tuple[int, set[float]]:
 
 def _value(figure: str) -> float:
     """A figure as a number; a time of day or a version as its parts in hundreds."""
-    plain = re.sub(r"[  ]", "", figure)
-    plain = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", plain) if not plain.startswith("0") else plain
-    parts = re.split(r"[.,:]", plain)
-    if len(parts) == 1:
-        return float(parts[0][:15])
-    if ":" in plain or len(parts) > 2:
-        return (
-            sum(float(part[:9]) / 100**place for place, part in enumerate(parts))
-            if parts[1].strip("0")
-            else float(parts[0])
-        )
-    return float(f"{parts[0][:15]}.{parts[1]}")
+    plain = _GROUPS.sub("", figure.replace(" ", "").replace("\u00a0", ""))
+    parts = [part[:15] for part in _POINTS.split(plain)]
+    if ":" not in plain and len(parts) <= 2:
+        return float(".".join(parts))
+    is_whole = not "".join(parts[1:]).strip("0")
+    return float(parts[0]) if is_whole else sum(float(part[:9]) / 100**place for place, part in enumerate(parts))
 
 
 def _beside(token: _Token, tokens: Sequence[_Token]) -> frozenset[str]:

@@ -63,8 +63,8 @@ Located = Sequence[tuple[Citation, Piece]]
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A model's answer before it is judged. ``support`` is the share of its statements that are supported, ``stay`` the
-    share that was not left out; both are None when none could be checked. ``judged`` says that a model, the ``judge``,
-    did so."""
+    share that was not left out; both are None when none could be checked. ``judged`` says that a model did
+    so, another ``judge`` than the writer if that is not empty."""
 
     statements: Statements
     notes: Notes = ()

@@ -255,8 +255,9 @@ class _Agent:
             return draft
         await self._verifying.judge(statements[:most], self._emit)
         draft = await verified(draft, most, self._checked)
-        judge = self._verifying.judge_chat
-        return replace(draft, judge=judge.model) if draft.judged and judge else draft
+        judge, writer = self._ports.judge, self._ports.writer
+        is_other = draft.judged and judge and writer and judge.model != writer.model
+        return replace(draft, judge=judge.model) if judge and is_other else draft
 
     async def _checked(self, statement: Statement) -> VerifyOutput | None:
         asked = self._verifying.question(statement, self._parameters.claim_evidence)

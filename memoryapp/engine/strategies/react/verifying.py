@@ -73,12 +73,13 @@ class Verifying:
         says = list(cited) if standing.grade == "in_words" else []
         if judged is not None:
             says = [number for number in judged if number in cited] or list(judged)
-        elif not says:
-            others = {n: _standing(asked.claim, [sources[n]]) for n in sources if n not in cited}
+        others = {n: _standing(asked.claim, [sources[n]]) for n in sources if n not in cited}
+        if judged is None and not says:
             says = [n for n, other in others.items() if other.grade == "in_words"][:1]
-            # A source that speaks of the same, whether it was cited or not, may say the opposite.
+        if standing.grade == "differs" and all(other.grade != "in_words" for other in others.values()):
+            # A source that speaks more of the same, cited or not, may say the opposite.
             opposed = (each for each in others.values() if each.grade == "contradicted" and each.found > standing.found)
-            standing = next(opposed, standing) if not says and standing.grade == "differs" else standing
+            standing = next(opposed, standing)
         is_misquoted = bool(says) and not set(says) & set(cited)
         if is_misquoted:
             standing = _standing(asked.claim, [sources[number] for number in says])
