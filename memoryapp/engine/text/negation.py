@@ -43,6 +43,11 @@ def signed_sentences(text: str) -> list[frozenset[Signed]]:
     return [signed for sentence in sentences(text) if (signed := frozenset(_signed(sentence)))]
 
 
+def is_negated(text: str) -> bool:
+    """Whether a text contains a negation."""
+    return not _NEGATIONS.isdisjoint(_WORD.findall(_CONTRACTED.sub(" not ", normal(text))))
+
+
 def _signed(sentence: str) -> Iterator[Signed]:
     plain = _CONTRACTED.sub(" not ", _TAG.sub("?", normal(sentence)))
     for clause in _CLAUSE.split(plain):

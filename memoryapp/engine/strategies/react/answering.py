@@ -214,11 +214,12 @@ def _telling(document: Document, wanted: QuestionTerms) -> Place:
     return (number, 0, len(text)) if len(text) <= LONGEST_QUOTE else (number, start, end)
 
 
-def filter_notes(where: Where, unread: Sequence[str], widened: Where, found: bool) -> Notes:
-    """What to say about the filters of a run: that nothing meets those that were typed, that guessed ones were widened,
-    and which could not be read."""
+def filter_notes(where: Where, unread: Sequence[str], widened: Where, narrowed: Where, found: bool) -> Notes:
+    """What to say about the filters of a run: that nothing meets those that were typed, which guessed ones were widened
+    or are in force, and which could not be read."""
     notes = [Note("nothing_within", {"filters": where.words()})] if where.has_filters and not found else []
     notes += [Note("filters_widened", {"filters": widened.words()})] if widened else []
+    notes += [Note("filters_guessed", {"filters": narrowed.words()})] if narrowed else []
     return (*notes, *([Note("filters_unread", {"filters": list(unread)})] if unread else []))
 
 

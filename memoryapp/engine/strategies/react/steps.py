@@ -234,10 +234,14 @@ class _Agent:
         return self._parameters.refine == "on" and is_little and self._has_step_left
 
     async def _refine(self) -> None:
-        """Searches wider, and with other words if a model finds some; earlier results are kept."""
+        """Searches wider, without guessed filters, and with other words if a model finds some; earlier results are
+        kept."""
         self._begin("refine")
+        guess = self._guess
         if self._ports.writer and self._parameters.planner != "never" and not self._pool.is_empty:
             await self._ask_for_queries(found_little=True)
+        if guess:
+            self._searching.widened, self._guess = guess, ANYWHERE
         await self._look(self._queries, self._parameters.wider_hits)
 
     async def _answer(self, candidates: Mapping[str, Candidate]) -> RunFinished:
