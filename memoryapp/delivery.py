@@ -20,7 +20,6 @@ from memoryapp.engine.memory import parse_document_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
-from memoryapp.engine.strategies.react.verifying import SUPPORTED
 from memoryapp.engine.text.lexical import fold, words
 from memoryapp.engine.text.sentences import sentences
 from memoryapp.models import Run
@@ -36,6 +35,8 @@ _AROUND = 3
 _LEAST_TERMS = 2
 # A topic that bears a sentence out less than another one by more than this is not its source.
 _BEHIND = 0.1
+# The least share of its words for which a sentence is credited to a topic.
+_LEAST_SHARE = 0.6
 _LONGEST_SENTENCE = 300
 # Outcomes in which no model failed.
 _MEANT = ("", "disabled", "no_candidates")
@@ -143,7 +144,7 @@ def _reworded(written: Sequence[str], topics: Mapping[str, Sequence[str]], query
         scores = {id: _best(sentence, telling, each) for id, each in windows.items()}
         best = max(scores.values(), default=0.0)
         for id, score in scores.items():
-            if score >= max(SUPPORTED, best - _BEHIND):
+            if score >= max(_LEAST_SHARE, best - _BEHIND):
                 yield Use(id, "reworded", sentence[:_LONGEST_SENTENCE])
 
 
@@ -155,7 +156,7 @@ def _windows(texts: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
 
 def _best(sentence: str, telling: frozenset[str], windows: Iterable[tuple[str, frozenset[str]]]) -> float:
     """How far the best of the windows bears the sentence out; those with too few of its words are not read."""
-    near = (text for text, terms in windows if len(telling & terms) >= SUPPORTED * len(telling))
+    near = (text for text, terms in windows if len(telling & terms) >= _LEAST_SHARE * len(telling))
     return max((borne_out(sentence, text) for text in near), default=0.0)
 
 

@@ -282,6 +282,8 @@ LLM_BASE_URL = env.address("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM
 LLM_MODEL = env.text("LLM_MODEL", "google/gemini-3-flash-preview")
 RERANKER_MODEL = env.text("RERANKER_MODEL", LLM_MODEL)
 ENRICHER_MODEL = env.text("ENRICHER_MODEL", LLM_MODEL)
+# Judges whether the sources say what an answer states; empty for the model that wrote it.
+VERIFIER_MODEL = env.text("VERIFIER_MODEL")
 # Proposals for a curator: the parts of a topic, the summary of merged topics.
 SPLITTER_MODEL = env.text("SPLITTER_MODEL", LLM_MODEL)
 MERGER_MODEL = env.text("MERGER_MODEL", LLM_MODEL)

@@ -26,6 +26,7 @@ NAMES = {
     "Usage": "Spent",
     "RecallAnswer": "Recalled",
     "CitedMessage": "Cited",
+    "CheckedStatement": "Checked",
     "WordsAnswer": "Answered",
     "UseOfChosen": "MemoryUse",
     "DeliveredAnswer": "UsedMemory",
@@ -74,7 +75,7 @@ def _needed(shape: type[Any]) -> list[str]:
 
 def _class(shape: type[Any]) -> str:
     base = next((NAMES[each.__name__] for each in shape.__bases__ if each.__name__ in NAMES), "Shape")
-    inherited = set() if base == "Shape" else {*shape.__bases__[0].model_fields}
+    inherited = {} if base == "Shape" else getattr(shape.__bases__[0], "model_fields", {})
     schema = shape.model_json_schema(mode="serialization", by_alias=True)
     lines = [f"    {name}: {_type(shape, name, schema)}\n" for name in shape.model_fields if name not in inherited]
     about = f'    """{shape.__doc__}"""\n\n' if shape.__doc__ else ""

@@ -118,6 +118,7 @@ class Recalled(Shape):
     """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    ``cut``: the model's answer ran into its limit of tokens.
     """
 
     run: UUID
@@ -128,6 +129,7 @@ class Recalled(Shape):
     context: str
     handed_over: str
     fallback: str | None
+    cut: bool
     usage: Spent
 
 
@@ -146,18 +148,37 @@ class Cited(Shape):
     passage: tuple[str, ...] = ()
 
 
+class Checked(Shape):
+    """A statement of an answer beside the messages with the numbers ``citations``.
+
+    ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
+    if a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing``
+    and ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never
+    verified. One that is not ``kept`` was left out of the answer.
+    """
+
+    text: str
+    citations: tuple[int, ...]
+    support: str
+    missing: tuple[str, ...]
+    turned: tuple[str, ...]
+    verified: bool | None
+    kept: bool
+
+
 class Answered(Shape):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
     ``failed`` if the run ended before it had one; ``fallback`` then says why. Where no chat model is connected it is
     ``passages``: ``answer`` is empty, and ``citations`` are the passages nearest to the question, best first.
-    ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's statements that
-    the messages they cite bear out, both from 0 to 1; statements that they do not bear out are left out of the answer.
-    ``support`` is null for passages, refusals, and where nothing was checked. ``verified`` says whether a model found
-    all statements supported, and is null where no model judged them. ``by`` is null for passages; earlier versions
-    composed answers of ``extracts``. ``note`` names what was left out, corrected or widened. ``agent`` is false for the
-    plain path.
+    ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's ``statements``
+    that a model confirmed or, where none judged, whose words all stand in the messages, both from 0 to 1.
+    ``support`` is null for passages, refusals, and where nothing could be checked. ``verified`` says whether a model
+    confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
+    is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
+    or widened. ``agent`` is false for the plain path. ``cut``: the model ran into its limit of tokens,
+    so the answer lacks its end.
     """
 
     run: UUID
@@ -171,9 +192,11 @@ class Answered(Shape):
     coverage: float
     support: float | None
     verified: bool | None
+    statements: tuple[Checked, ...] = ()
     by: str | None
     note: str
     fallback: str | None
+    cut: bool
     usage: Spent
 
 
@@ -219,6 +242,7 @@ class StoredRun(Shape):
     context: str | None = None
     handed_over: str | None = None
     fallback: str | None = None
+    cut: bool | None = None
     usage: Spent | None = None
 
 
@@ -236,7 +260,8 @@ class Counterfactual(Shape):
 
 class Reason(Shape):
     """The ``stage`` that lost what was asked about, the ``topic`` as the run met it (a person or a file keeps its id),
-    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``seq`` is the event that lost it."""
+    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``others`` further ones that say the
+    same or nearly, ``seq`` is the event that lost it."""
 
     stage: str
     topic: str | None
@@ -244,6 +269,7 @@ class Reason(Shape):
     numbers: dict[str, Any]
     counterfactuals: tuple[Counterfactual, ...]
     now: tuple[str, ...]
+    others: tuple[str, ...] = ()
     seq: int | None
 
 

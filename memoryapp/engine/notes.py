@@ -48,6 +48,7 @@ ENGLISH: Mapping[str, str] = {
     "nothing_within": "No message meets the filters {filters}.",
     "filters_widened": "Too little was found within {filters}, which was guessed from the question, so messages beyond "
     "it were searched too.",
+    "filters_guessed": "Searched within {filters} alone, which was guessed from the question.",
     "said_by_others": "The question names {named}; what comes nearest to it was said by {who}.",
     "filters_unread": "These filters could not be read, write a day as 2026-05-31: {filters}.",
     # The same of earlier versions.

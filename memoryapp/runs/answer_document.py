@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import reverse
 
 from memoryapp.engine.events import Event, RunFinished
-from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.kinds.react import Answered, Citation, StatementCheck
 from memoryapp.engine.notes import english
 from memoryapp.engine.strategies import PLANNING
 from memoryapp.models import Message, Run
@@ -41,7 +41,7 @@ def document(run: Run) -> dict[str, Any]:
 def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
     if answered is None:
         nothing = {"answer": "", "text": "", "citations": [], "coverage": 0.0, "support": None}
-        return {"outcome": "failed", **nothing, "verified": None, "by": None, "note": ""}
+        return {"outcome": "failed", **nothing, "verified": None, "statements": [], "by": None, "note": ""}
     messages = _cited(run, answered.citations)
     return {
         "outcome": answered.outcome,
@@ -50,9 +50,30 @@ def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
         "citations": [_citation(each, messages) for each in answered.citations if each.message in messages],
         "coverage": answered.coverage,
         "support": answered.support,
-        "verified": answered.support >= 1 if answered.judged and answered.support is not None else None,
+        "verified": _is_verified(answered),
+        "statements": [_statement(each) for each in answered.statements],
         "by": None if answered.outcome == "passages" else answered.by,
         "note": english(answered.notes),
+    }
+
+
+def _is_verified(answered: Answered) -> bool | None:
+    """Whether a model confirmed every statement that stayed, and no word contradicts one; None where none judged."""
+    if not answered.statements:
+        # Runs of earlier versions stored the share alone.
+        return answered.support >= 1 if answered.judged and answered.support is not None else None
+    return all(each.is_verified for each in answered.statements if each.kept) if answered.judged else None
+
+
+def _statement(check: StatementCheck) -> dict[str, Any]:
+    return {
+        "text": check.text,
+        "citations": list(check.numbers),
+        "support": check.support,
+        "missing": list(check.missing),
+        "turned": list(check.turned),
+        "verified": None if check.judged is None else check.is_verified,
+        "kept": check.kept,
     }
 
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.trial import TrialFinding
 from memoryapp.engine.events import MediaItem, PromptMessage, QueryEnriched, ToolCall
+from memoryapp.engine.kinds.react import StatementCheck
 from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.text.answers import topics_in
@@ -33,6 +34,7 @@ from rerankui.runs.page.outcomes import NAMES, NO_ANSWER
 from rerankui.runs.page.result import Segment
 from rerankui.runs.page.score_parts import bounds, days, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
+from rerankui.text.cited import marked
 from rerankui.text.json_text import begins_as_json, indented
 from rerankui.text.pictures import is_shown
 from rerankui.text.tool_words import part_name, part_words, plain_value
@@ -262,6 +264,12 @@ def _enricher_failed(event: QueryEnriched) -> str:
 
 
 register.filter(remarks)
+
+
+@register.filter
+def marked_statement(check: StatementCheck) -> SafeString:
+    """A statement of an answer with the words marked in which its messages differ."""
+    return marked(check.text, (*check.missing, *check.turned))
 
 
 @register.filter

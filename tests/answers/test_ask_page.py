@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.engine.events import RunFinished, RunStarted
-from memoryapp.engine.kinds.react import Answered, Citation, ToolUsed
+from memoryapp.engine.kinds.react import Answered, Citation, StatementCheck, ToolUsed
 from memoryapp.engine.notes import Note
 from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
+from memoryapp.runs import answer_document
 from rerankui.runs import answer_fragments
 from rerankui.runs.consumers import AnswerConsumer
 from rerankui.runs.fragments import Seen, SocketFrame
@@ -219,7 +221,29 @@ def test_statements_that_were_left_out_are_shown_as_such(as_viewer: Client, anna
     run.events.filter(kind="answered").update(payload={**stored.payload, **changes})
     page = get(as_viewer, page_of(run))
     assert "<s>Cacti won &lt;i&gt;the&lt;/i&gt; election.</s>" in page
-    assert "statements confirmed by the model" in page
+
+
+def test_a_statement_stands_beside_its_messages_with_the_words_that_differ(
+    as_viewer: Client, anna: ChatUser, topic: Topic
+) -> None:
+    run = answered_run(anna, topic, *QUOTES)
+    stored = run.events.get(kind="answered")
+    checks = [
+        StatementCheck("She <b>accepted</b> the offer.", "differs", (1,), missing=("accepted",)),
+        StatementCheck("The salary was 2400.", "contradicted", (1,), turned=("2400",), judged=True, kept=False),
+    ]
+    changes = {"by": "model", "support": 0.0, "judged": True, "statements": [asdict(check) for check in checks]}
+    run.events.filter(kind="answered").update(payload={**stored.payload, **changes})
+    page = get(as_viewer, page_of(run))
+    assert "She &lt;b&gt;<mark>accepted</mark>&lt;/b&gt; the offer." in page
+    words = shown(as_viewer, page_of(run))
+    assert "Not in the source: accepted" in words
+    assert "The source says otherwise: 2400 The model says that the source says it." in words
+    assert "by the model that wrote them" in words
+    assert "%" not in words.partition("statements judged")[2].partition("Sources")[0]
+    document = answer_document.document(run)
+    found = [(each["support"], each["verified"]) for each in document["statements"]]
+    assert found == [("differs", None), ("contradicted", False)]
 
 
 def test_an_answer_whose_message_was_erased_says_so(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:

@@ -36,7 +36,9 @@ VALUES: dict[str, dict[str, Any]] = {
     "low_coverage": {"coverage": 0.4, "least": 0.5},
     "unsupported": {"support": 0.33, "least": 0.5},
     **dict.fromkeys(("statements_uncited", "statements_unsupported", "wrong_citations", "calls_taken_apart"), {"n": 2}),
-    **dict.fromkeys(("nothing_within", "filters_widened"), {"filters": "since:2026-05-01 author:Anna"}),
+    **dict.fromkeys(
+        ("nothing_within", "filters_widened", "filters_guessed"), {"filters": "since:2026-05-01 author:Anna"}
+    ),
     "answer_in_call": {"name": "answer"},
     "filters_unread": {"filters": ["since:soon"]},
     "said_by_others": {"named": "Melanie", "who": "Caroline"},

@@ -11,8 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memoryapp import erasure
-from memoryapp.engine.events import KINDS, Event, PromptMessage, TurnStarted, from_payload, to_payload
-from memoryapp.engine.json_values import rewritten
+from memoryapp.engine.events import Event, PromptMessage, TurnStarted, from_payload, to_payload
 from memoryapp.erasure import Target
 from memoryapp.models import Run, RunEvent
 from memoryapp.runs.records import finished_columns

@@ -48,18 +48,37 @@ class CitedMessage(Answer):
     passage: list[str] = []
 
 
+class CheckedStatement(Answer):
+    """A statement of an answer beside the messages with the numbers ``citations``.
+
+    ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
+    if a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing``
+    and ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never
+    verified. One that is not ``kept`` was left out of the answer.
+    """
+
+    text: str
+    citations: list[int]
+    support: Literal["in_words", "differs", "contradicted", "unchecked"]
+    missing: list[str]
+    turned: list[str]
+    verified: bool | None
+    kept: bool
+
+
 class WordsAnswer(Answer):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
     ``failed`` if the run ended before it had one; ``fallback`` then says why. Where no chat model is connected it is
     ``passages``: ``answer`` is empty, and ``citations`` are the passages nearest to the question, best first.
-    ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's statements that
-    the messages they cite bear out, both from 0 to 1; statements that they do not bear out are left out of the answer.
-    ``support`` is null for passages, refusals, and where nothing was checked. ``verified`` says whether a model found
-    all statements supported, and is null where no model judged them. ``by`` is null for passages; earlier versions
-    composed answers of ``extracts``. ``note`` names what was left out, corrected or widened. ``agent`` is false for the
-    plain path. ``cut``: the model ran into its limit of tokens, so the answer lacks its end.
+    ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's ``statements``
+    that a model confirmed or, where none judged, whose words all stand in the messages, both from 0 to 1.
+    ``support`` is null for passages, refusals, and where nothing could be checked. ``verified`` says whether a model
+    confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
+    is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
+    or widened. ``agent`` is false for the plain path. ``cut``: the model ran into its limit of tokens,
+    so the answer lacks its end.
     """
 
     model_config = ConfigDict(
@@ -86,6 +105,7 @@ class WordsAnswer(Answer):
                 "coverage": 0.91,
                 "support": None,
                 "verified": None,
+                "statements": [],
                 "by": None,
                 "note": "No chat model is connected, or models are switched off, so nothing is answered: these are the "
                 "passages nearest to the question. Set LLM_BASE_URL and LLM_API_KEY to connect one.",
@@ -114,6 +134,7 @@ class WordsAnswer(Answer):
     coverage: float
     support: float | None
     verified: bool | None
+    statements: list[CheckedStatement] = []
     by: Literal["model", "extracts"] | None
     note: str
     fallback: str | None

@@ -1,9 +1,10 @@
-"""Whether a rewrite of a query guesses: a word of the query gave way to one that nobody said.
+"""Whether a rewrite of a query guesses: a word of the query gave way to one that nobody said, or one was added that
+names something.
 
 A rewrite may drop words, inflect them, put dates into numbers, and take words from the conversation and the profile. It
-may not put "MinIO" in the place of "мениск". A pronoun counts as such a place too, since it may only become what was
-talked about. Words by which one asks ("сказал", "tell") may become any others, and nothing is decided by a model, so
-that the same rewrite is judged alike for every embedding.
+may not put "MinIO" in the place of "мениск", nor add a name, a number, a date or a "not" that nobody said. A pronoun
+counts as such a place too, since it may only become what was talked about. Words by which one asks ("сказал", "tell")
+may become any others, and nothing is decided by a model, so that the same rewrite is judged alike for every embedding.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from functools import cache
 from memoryapp.engine.text.dates import MONTH_NAMES
 from memoryapp.engine.text.irregular import base
 from memoryapp.engine.text.lexical import normal, stems, words
+from memoryapp.engine.text.names import names_in
+from memoryapp.engine.text.negation import is_negated
+from memoryapp.engine.text.standing import is_akin
 
 # They ask for something without naming it, or only say that something was said; a rewrite may replace or add them.
 _ASKING = """
@@ -45,21 +49,40 @@ he him his she her hers it its they them their theirs
 """
 _NUMBER = re.compile(r"\d+")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-# Words with a common beginning of this share are forms of each other: "пробежка" and "пробежал".
-_AKIN = 0.75
-_LEAST_BEGINNING = 4
 
 
 def guesses(query: str, rewrite: str, texts: Iterable[str]) -> bool:
-    """Whether a word of ``query`` is missing in ``rewrite``, which has one that is neither in the query nor in the
-    ``texts`` of the conversation, and is no date where the query names a time."""
-    own, known = _known(query), {stem for text in texts for stem in _known(text)}
+    """Whether ``rewrite`` has a word that is neither in ``query`` nor in the ``texts`` of the conversation, and is no
+    date where the query names a time: in the place of a word of the query, or a name, a number or a negation."""
+    shown = list(texts)
+    own, known = _known(query), {stem for text in shown for stem in _known(text)}
     written = _known(rewrite)
+    if _names_more(query, rewrite, own | known) or is_negated(rewrite) and not any(map(is_negated, (query, *shown))):
+        return True
     missing = [word for word in _telling(query) if not _is_among(word, written)]
     if not missing and not _lost_pronouns(query, rewrite):
         return False
     added = (word for word in _telling(rewrite) if not _is_among(word, own | known))
     return any(not _may_be_added(word, query) for word in added)
+
+
+def _names_more(query: str, rewrite: str, known: Collection[str]) -> bool:
+    """Whether the rewrite has a number, a month, or a word with a capital letter in a sentence that is not known."""
+    naming = (word for word in words(rewrite) if word in names_in(rewrite) or _NUMBER.search(word) or _is_month(word))
+    added = (base(stem) for word in naming for stem in stems(word)[:1])
+    return any(
+        not _is_among(stem, known) and not _may_be_added(stem, query) and not _is_resolved(stem, query)
+        for stem in added
+    )
+
+
+def _is_resolved(stem: str, query: str) -> bool:
+    """Whether the word is of time, to which the query's words of time may have been resolved."""
+    return stem in _times() and _names_time(query)
+
+
+def _is_month(word: str) -> bool:
+    return normal(word) in MONTH_NAMES
 
 
 def _known(text: str) -> set[str]:
@@ -100,13 +123,7 @@ def _lost_pronouns(query: str, rewrite: str) -> bool:
 
 
 def _is_among(stem: str, known: Collection[str]) -> bool:
-    return stem in known or any(_is_akin(stem, other) for other in known)
-
-
-def _is_akin(one: str, other: str) -> bool:
-    shared = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-    length = min(len(one), len(other)) if shared is None else shared
-    return length >= _LEAST_BEGINNING and length >= _AKIN * max(len(one), len(other))
+    return stem in known or any(is_akin(stem, other) for other in known)
 
 
 @cache

@@ -27,6 +27,12 @@ class RecordedChat:
         self._chat = chat
         self._left = list(replies)
 
+    def beside(self, chat: Chat) -> RecordedChat:
+        """The same replies in the same order, before another model is asked."""
+        other = RecordedChat(chat, ())
+        other._left = self._left
+        return other
+
     def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]:
         return _recorded(self._left.pop(0), request) if self._left else self._chat.converse(request)
 

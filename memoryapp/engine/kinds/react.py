@@ -64,18 +64,48 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementCheck:
+    """A statement of a model's answer beside the messages that it cites, with its ``numbers`` among the citations.
+
+    ``support`` is what their words say of it: ``in_words``, ``differs``, ``contradicted``, or ``unchecked`` where words
+    tell nothing. ``missing`` are its words that they lack, ``turned`` those of which they say something else.
+    ``judged`` is whether a model says that the sources say it, None when none was asked. One that is not ``kept`` was
+    left out of the answer.
+    """
+
+    text: str
+    support: Literal["in_words", "differs", "contradicted", "unchecked"]
+    numbers: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()
+    judged: bool | None = None
+    kept: bool = True
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether a model says that the sources say it, and no word of them contradicts that."""
+        return bool(self.judged) and self.support != "contradicted"
+
+    @property
+    def is_supported(self) -> bool:
+        return self.support == "in_words" if self.judged is None else self.is_verified
+
+
+@dataclass(frozen=True, slots=True)
 class Answered(EventKind, lane="result", look="answer"):
     """The answer in words. Every statement of ``text`` ends with the numbers of its ``citations``, as in ``[1][3]``.
 
     ``outcome`` says whether the answer is kept as it is, was ``softened`` because little supports it, or was
     ``refused``; a refusal cites nothing. Where no model wrote one it is ``passages``: ``text`` is empty, and the
     citations are the passages nearest to the question, best first. ``coverage`` is the share of the question that the
-    sources speak about, ``support`` the share of the model's statements that the sources they cite bear out, both in
-    [0, 1]; ``support`` is None when nothing was checked, and for refusals and passages. A model ``judged`` the
-    statements, or else their words were compared. ``unsupported`` statements were left out; ``misquoted`` counts those
-    that cited a source that does not say so, while another one does, which is cited instead. ``dropped_numbers`` cited
-    no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for people; ``note`` is the same in
-    English for programs, and empty in a row. ``cut``: the model ran into its limit of tokens.
+    sources speak about, ``support`` the share of the model's statements that a model confirms, or of which every word
+    stands in the messages, both in [0, 1]; ``support`` is None when nothing could be checked, and for refusals and
+    passages. A model ``judged`` the statements, or else their words alone were compared: the ``judge``, or the model
+    that wrote them where that is empty. ``statements`` has each with what was found; runs of earlier versions have
+    none. ``unsupported`` statements were left out; ``misquoted`` counts those that cited a source that does not say so,
+    while another one does, which is cited instead. ``dropped_numbers`` cited no source, ``dropped_statements`` cited
+    nothing at all. ``notes`` are remarks for people; ``note`` is the same in English for programs, and empty in a row.
+    ``cut``: the model ran into its limit of tokens.
     """
 
     kind: ClassVar[str] = "answered"
@@ -93,3 +123,5 @@ class Answered(EventKind, lane="result", look="answer"):
     unsupported: tuple[str, ...] = ()
     misquoted: int = 0
     cut: bool = False
+    statements: tuple[StatementCheck, ...] = ()
+    judge: str = ""

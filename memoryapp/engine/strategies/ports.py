@@ -130,7 +130,8 @@ class Ports:
     returns the prepared search. ``read_topics`` and ``read_messages`` take row numbers and return, in that order, what
     the owner still has of them. ``rerank_scores`` asks the cross-encoder, or else the embedded scorer. ``deadline`` is
     that of the whole run: every call of a model gets a part of the seconds ``left``. ``writer`` is the model that may
-    write an answer; None when no model is connected or models are switched off.
+    write an answer; None when no model is connected or models are switched off. ``judge`` says whether
+    its sources say that; None for the writer itself.
     """
 
     chat: Chat
@@ -141,3 +142,4 @@ class Ports:
     rerank_scores: ScoreTexts
     deadline: Deadline
     writer: Chat | None = None
+    judge: Chat | None = None

@@ -15,14 +15,15 @@ from memoryapp.search.search_cache import SearchCache
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallClients:
-    """For use in one event loop. ``enricher`` is None without a chat model, ``cross_encoder`` is None when none is
-    configured.
+    """For use in one event loop. ``enricher`` is None without a chat model, ``verifier`` unless answers are judged by
+    another model than the one that writes them, ``cross_encoder`` when none is configured.
 
     ``index_cache`` keeps what searches have read, ``search_cache`` keeps their results.
     """
 
     chat: Chat
     enricher: Chat | None
+    verifier: Chat | None = None
     embedder: Embedder
     profile_id: int
     pool: AsyncConnectionPool

@@ -54,7 +54,9 @@ class RunMemory:
     @classmethod
     def of(cls, request: RecallRequest, clients: RecallClients) -> RunMemory:
         if request.replayed.replies:
-            clients = replace(clients, chat=RecordedChat(clients.chat, request.replayed.replies))
+            recorded = RecordedChat(clients.chat, request.replayed.replies)
+            verifier = recorded.beside(clients.verifier) if clients.verifier else None
+            clients = replace(clients, chat=recorded, verifier=verifier)
         return cls(request, clients, Deadline(request.parameters.seconds))
 
     @property
@@ -68,6 +70,7 @@ class RunMemory:
             rerank_scores=self.rerank_scores,
             deadline=self.deadline,
             writer=self.writer,
+            judge=self.writer and self.clients.verifier,
         )
 
     @property

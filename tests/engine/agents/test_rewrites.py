@@ -25,6 +25,11 @@ TALK = ("Саша порвал мениск, оперировал его Сар�
         ("Когда он приедет?", "Когда приедет Николай?"),
         ("When did she call the bank?", "When did Veronica call the bank?"),
         ("kubectl упал", "kubernetes-dashboard недоступен, перезагрузка"),
+        ("What is the wifi password?", "What is the wifi password sunflower7"),
+        ("When does Anna arrive?", "When does Anna arrive on 14 June 2026"),
+        ("Where is the red car?", "Where is the red Škoda car of Lena"),
+        ("Is the operation needed?", "the operation is not needed"),
+        ("Нужна ли операция на мениске?", "Операция на мениске не нужна"),
     ],
 )
 def test_a_word_that_nobody_said_in_the_place_of_a_typed_one_is_a_guess(query: str, rewrite: str) -> None:

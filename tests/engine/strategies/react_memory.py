@@ -78,6 +78,7 @@ class Memory:
 
     entries: Sequence[tuple[int, str, str, str]] = TALK
     writer: Chat | None = None
+    judge: Chat | None = None
     seconds: float = 30.0
     asked: list[tuple[str, Fusion, int, Where]] = field(default_factory=list)
     rescored: list[Sequence[str]] = field(default_factory=list)
@@ -103,6 +104,7 @@ class Memory:
             rerank_scores=self._scores,
             deadline=Deadline(self.seconds),
             writer=self.writer,
+            judge=self.judge,
         )
 
     async def _enrich(self, emit: Emit) -> QueryEnriched:

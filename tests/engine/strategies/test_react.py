@@ -205,6 +205,28 @@ async def test_a_model_judges_all_statements_in_one_question() -> None:
     assert '<source n="1"' in shown
 
 
+async def test_no_yes_of_a_model_verifies_what_the_messages_contradict() -> None:
+    text = "The cake had 13 candles [2]. Dasha baked a poppy seed cake [1]. It pleased the guests with poppy seeds [1]."
+    chat = Writer(says(text), judged=[[2], [1], [1]])
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    thirteen, poppy, guests = answered.statements
+    assert (thirteen.support, thirteen.turned, thirteen.judged) == ("contradicted", ("13",), True)
+    assert (thirteen.kept, thirteen.is_verified) == (False, False)
+    assert (poppy.support, poppy.is_verified, poppy.numbers) == ("in_words", True, (1,))
+    assert (guests.support, guests.missing, guests.is_verified) == ("differs", ("pleased", "guests"), True)
+    assert "13" not in answered.text
+    assert (answered.judged, answered.judge, answered.support) == (True, "", round(2 / 3, 16))
+
+
+async def test_another_model_may_judge_what_one_wrote() -> None:
+    writer = Writer(says("Dasha baked a poppy seed cake [1]."))
+    judge = Writer(says("unused"), judged=[[1]])
+    judge.model = "a-judge"
+    answered = answer(await Memory(writer=writer, judge=judge).run(CAKE, planner="never"))
+    assert (answered.judge, len(judge.judgements), len(writer.judgements)) == ("a-judge", 1, 0)
+    assert answered.statements[0].is_verified
+
+
 @pytest.mark.parametrize("verdict", [fails(LLMError("down")), says(""), says("I think so"), says('{"statements": []}')])
 async def test_when_no_verdict_comes_words_decide(verdict: Any) -> None:
     chat = Writer(says("Dasha baked a poppy seed cake [1]. Marcello came by helicopter [1]."), verdict=verdict)

@@ -175,11 +175,14 @@ async def test_a_plan_may_propose_filters_and_only_valid_ones_count() -> None:
         "channels": "News",
         "authors": ["Dasha", "x" * 300],
     }
-    chat = Writer(says(json.dumps(plan)), says("NOT_IN_MEMORY"))
-    memory = Memory(writer=chat)
-    await memory.run("What did she say?", planner="always", refine="off")
+    asked = []
+    for question in ("What did she say in August 2025?", "What did she say?"):
+        memory = Memory(writer=Writer(says(json.dumps(plan)), says("NOT_IN_MEMORY")))
+        await memory.run(question, planner="always", refine="off", date_filter="on")
+        asked.append(memory.asked[0][3])
     assert proposed(plan).where == Where(since="2025-08-01")
-    assert memory.asked[0][3] == Where(since="2025-08-01")
+    # Days that the question does not name are invented.
+    assert (asked[0].since, asked[1].since) == ("2025-08-01", "")
     assert proposed({**plan, "authors": ["Dasha "]}).where.authors == ("Dasha",)
     assert proposed({"since": "2025-02-01", "until": "2025-01-01", "queries": []}).where == ANYWHERE
 

@@ -1,7 +1,9 @@
 """What a run answers: a model's text as far as its sources bear it out, or the passages nearest to the question.
 
-A statement that the sources it cites do not bear out is left out. Where another source does, that one is cited instead,
-and a note says so. What is left is softened when less than ``least_support`` of the statements was borne out, or when
+A statement that its sources contradict, or that a model which judges does not confirm while its words differ from
+theirs, is left out. Where another source says it, that one is cited instead, and a note says so. Other statements whose
+words differ stay, with the words that do; they are never called supported. What is left is softened when less than
+``least_support`` of the statements is supported, or when
 the sources cover less than ``least_coverage`` of the question; when nothing is left, and when too little is covered and
 nothing was checked, the answer is refused.
 
@@ -17,7 +19,7 @@ from typing import Literal
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import RunFinished, Selected
-from memoryapp.engine.kinds.react import Answered, Citation
+from memoryapp.engine.kinds.react import Answered, Citation, StatementCheck
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import Where
 from memoryapp.engine.notes import Note, Notes
@@ -60,14 +62,17 @@ Located = Sequence[tuple[Citation, Piece]]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A model's answer before it is judged. ``support`` is the share of its statements that were borne out, None when
-    none was checked; ``judged`` says that a model did so, ``cut`` that the model ran into its limit."""
+    """A model's answer before it is judged. ``support`` is the share of its statements that are supported, ``stay`` the
+    share that was not left out; both are None when none could be checked. ``judged`` says that a model did so,
+    another ``judge`` than the writer if that is not empty, ``cut`` that the model ran into its limit."""
 
     statements: Statements
     notes: Notes = ()
     support: float | None = None
+    stay: float | None = None
     judged: bool = False
-    unsupported: tuple[str, ...] = ()
+    judge: str = ""
+    checks: tuple[StatementCheck, ...] = ()
     misquoted: int = 0
     cut: bool = False
 
@@ -84,24 +89,44 @@ def model_draft(text: str, sources: Mapping[int, Document]) -> Draft:
 def checked(draft: Draft, checks: Sequence[tuple[Statement, VerifyOutput | None]]) -> Draft:
     """The draft with those of its statements that the checks leave: all that could not be checked, and all that a
     source bears out, with that source."""
-    kept = [replace(each, numbers=_borne_out_by(each, check)) for each, check in checks if _stands(check)]
-    unsupported = tuple(each.text for each, check in checks if not _stands(check))
+    kept = [replace(each, numbers=_borne_out_by(each, check)) for each, check in checks if _stays(check)]
+    found = tuple(_check(each, check) for each, check in checks)
     misquoted = sum(check.misquoted for _each, check in checks if check)
-    tried = [check for _each, check in checks if check]
-    remarks = (("statements_unsupported", len(unsupported)), ("wrong_citations", misquoted))
+    tried = [check for check in found if check.judged is not None or check.support != "unchecked"]
+    left_out = sum(not check.kept for check in found)
+    remarks = (("statements_unsupported", left_out), ("wrong_citations", misquoted))
     return replace(
         draft,
         statements=replace(draft.statements, kept=tuple(kept)),
         notes=(*draft.notes, *(Note(code, {"n": n}) for code, n in remarks if n)),
-        support=sum(map(_stands, tried)) / len(tried) if tried else None,
-        judged=bool(tried) and all(check.by == "model" for check in tried),
-        unsupported=unsupported,
+        support=sum(check.is_supported for check in tried) / len(tried) if tried else None,
+        stay=sum(check.kept for check in tried) / len(tried) if tried else None,
+        judged=bool(tried) and all(check.judged is not None for check in tried),
+        checks=found,
         misquoted=misquoted,
     )
 
 
-def _stands(check: VerifyOutput | None) -> bool:
-    return check is None or check.verified or check.misquoted
+def _check(statement: Statement, check: VerifyOutput | None) -> StatementCheck:
+    if check is None:
+        return StatementCheck(statement.text, "unchecked", statement.numbers)
+    return StatementCheck(
+        statement.text,
+        check.support,
+        _borne_out_by(statement, check),
+        check.missing,
+        check.turned,
+        bool(check.sources) if check.by == "model" else None,
+        _stays(check),
+    )
+
+
+def _stays(check: VerifyOutput | None) -> bool:
+    """Whether a statement is kept: unless words contradict it, or it differs in words and either a model denies it or
+    no word of it stands in the messages."""
+    if check is None or check.misquoted or check.verified or check.support == "in_words":
+        return True
+    return check.by == "words" and (check.support == "unchecked" or check.support == "differs" and check.found > 0)
 
 
 def _borne_out_by(statement: Statement, check: VerifyOutput | None) -> tuple[int, ...]:
@@ -129,8 +154,10 @@ def answer_event(draft: Draft, coverage: float, parameters: ReactParameters, lan
         dropped_statements=statements.dropped,
         notes=notes,
         judged=draft.judged and outcome != "refused",
-        unsupported=draft.unsupported,
+        judge=draft.judge if outcome != "refused" else "",
+        unsupported=tuple(check.text for check in draft.checks if not check.kept),
         misquoted=draft.misquoted,
+        statements=tuple(replace(each, numbers=draft.statements.places(each.numbers)) for each in draft.checks),
     )
 
 
@@ -149,7 +176,7 @@ def _outcome(
     notes = (*draft.notes, *(() if is_covered else (little,)), *(() if is_supported else (shaky,)))
     if is_covered and is_supported:
         return "answered", notes
-    return ("refused" if not is_covered and not support else "softened"), notes
+    return ("refused" if not is_covered and not draft.stay else "softened"), notes
 
 
 def passages_event(
@@ -188,11 +215,12 @@ def _telling(document: Document, wanted: QuestionTerms) -> Place:
     return (number, 0, len(text)) if len(text) <= LONGEST_QUOTE else (number, start, end)
 
 
-def filter_notes(where: Where, unread: Sequence[str], widened: Where, found: bool) -> Notes:
-    """What to say about the filters of a run: that nothing meets those that were typed, that guessed ones were widened,
-    and which could not be read."""
+def filter_notes(where: Where, unread: Sequence[str], widened: Where, narrowed: Where, found: bool) -> Notes:
+    """What to say about the filters of a run: that nothing meets those that were typed, which guessed ones were widened
+    or are in force, and which could not be read."""
     notes = [Note("nothing_within", {"filters": where.words()})] if where.has_filters and not found else []
     notes += [Note("filters_widened", {"filters": widened.words()})] if widened else []
+    notes += [Note("filters_guessed", {"filters": narrowed.words()})] if narrowed else []
     return (*notes, *([Note("filters_unread", {"filters": list(unread)})] if unread else []))
 
 

@@ -42,9 +42,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from memoryapp.engine.strategies.react.negation import Signed, signed_sentences
 from memoryapp.engine.text.irregular import bases
 from memoryapp.engine.text.lexical import normal, stems
+from memoryapp.engine.text.negation import Signed, signed_sentences
 
 # The log-odds of an answer: without any signal, what the whole share of words adds, and what meaning adds: the usual
 # cosine, or a deviation.

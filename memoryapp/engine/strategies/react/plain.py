@@ -84,7 +84,7 @@ async def _written(
 
     async def verify(statement: Statement) -> VerifyOutput | None:
         asked = verifying.question(statement, parameters.claim_evidence)
-        return await verifying.verify(asked, unheard) if asked else None
+        return await verifying.verify(asked, unheard)
 
     draft = replace(model_draft(reply.text, composing.sources), cut=reply.is_at_limit)
     return await verified(draft, parameters.claims, verify)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from memoryapp.engine.prompts.prompt import BuiltInPrompt, PromptBook
 from memoryapp.engine.prompts.variables import QUERY, TODAY
 from memoryapp.engine.prompts.words import gettext_noop as _
 from memoryapp.engine.strategies.react.shapes import Filters, PlanInput, PlanOutput
+from memoryapp.engine.text.dates import windows
 from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lexical import fold, stems
 from memoryapp.engine.text.lines import quoted
@@ -88,7 +90,11 @@ class Planning:
         planned = distinct(asked.query, _texts(found, "queries"))[: asked.most]
         if not planned:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_plan")
-        return PlanOutput(queries=(asked.query, *planned), by="model", **proposed(found).model_dump())
+        filters = proposed(found)
+        # A model invents days readily, and the one source that answers may lie outside of them.
+        if not windows(asked.query, date.fromisoformat(self.today)):
+            filters = _without_days(filters)
+        return PlanOutput(queries=(asked.query, *planned), by="model", **filters.model_dump())
 
     async def _expand(self, question: str, emit: Emit) -> PlanOutput:
         """A passage that might contain the answer, and paraphrases of the question."""

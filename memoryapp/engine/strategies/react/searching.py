@@ -46,7 +46,8 @@ _CROSS_ENCODER = 3.0
 class Searching:
     """The three tools over one pool. ``prepared`` is the search for the question itself, whose vectors are ready.
 
-    ``widened`` is the guess that left too few hits; the filters of the run itself apply to every search.
+    ``widened`` is the guess that left too few hits, ``narrowed`` the one within which the last search stayed; the
+    filters of the run itself apply to every search.
     """
 
     question: str
@@ -55,6 +56,7 @@ class Searching:
     parameters: ReactParameters
     pool: Pool = field(default_factory=Pool)
     widened: Where = ANYWHERE
+    narrowed: Where = ANYWHERE
 
     def __post_init__(self) -> None:
         self.pool.seconds += self.prepared.seconds
@@ -64,10 +66,10 @@ class Searching:
         where = asked.where
         known = set(self.pool.passages)
         found = await self._find(asked, where)
-        relaxed = False
+        relaxed, self.narrowed = False, where
         for wider in _wider(where):
             if len({passage.id for passage in found}) < _FEWEST_FILTERED:
-                relaxed, self.widened = True, where
+                relaxed, self.widened, self.narrowed = True, where, wider
                 found += await self._find(asked, wider)
         self._diversify()
         ids = {passage.id for passage in found}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from memoryapp.engine.memory import Where
+from memoryapp.engine.text.standing import Grade
 
 LONGEST_QUESTION = 4_000
 MOST_QUERIES = 8
@@ -190,13 +191,20 @@ class VerifyInput(Shape):
 class VerifyOutput(Shape):
     """``verified`` says whether the cited sources say what the claim states; if only others do, it is ``misquoted``.
 
-    ``sources`` are the numbers of those that do, ``by`` whether a model judged or words decided.
+    ``sources`` are the numbers of those that do, ``by`` whether a model judged or words decided. ``support``,
+    ``missing`` and ``turned`` are what the words of the messages say, as in ``StatementCheck``; ``found`` of its words
+    stand there. ``confidence`` is 1 or
+    0; None where words differ, because no share of words proves anything.
     """
 
     verified: bool
-    confidence: Share
+    confidence: Share | None
     evidence: Annotated[tuple[str, ...], Field(max_length=10)]
     documents_found: int
     sources: tuple[int, ...] = ()
     misquoted: bool = False
     by: Literal["model", "words"] = "words"
+    found: int = 0
+    support: Grade = "unchecked"
+    missing: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()

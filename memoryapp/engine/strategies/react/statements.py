@@ -74,13 +74,20 @@ class Statements:
 
     def numbered(self) -> Statements:
         """The same with only the sources that are cited, numbered from 1 in the order of their citations."""
-        order = dict.fromkeys(number for statement in self.kept for number in statement.numbers)
-        renamed = {number: place for place, number in enumerate(order, start=1)}
         return replace(
             self,
-            kept=tuple(replace(each, numbers=tuple(sorted(renamed[n] for n in each.numbers))) for each in self.kept),
-            sources={renamed[number]: self.sources[number] for number in order},
+            kept=tuple(replace(each, numbers=self.places(each.numbers)) for each in self.kept),
+            sources={place: self.sources[number] for place, number in enumerate(self._order, start=1)},
         )
+
+    @property
+    def _order(self) -> list[int]:
+        return list(dict.fromkeys(number for statement in self.kept for number in statement.numbers))
+
+    def places(self, numbers: Iterable[int]) -> tuple[int, ...]:
+        """The numbers that sources have once they are ``numbered``, ascending; sources that none cites have none."""
+        renamed = {number: place for place, number in enumerate(self._order, start=1)}
+        return tuple(sorted(renamed[number] for number in numbers if number in renamed))
 
 
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:

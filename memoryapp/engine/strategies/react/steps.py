@@ -135,7 +135,7 @@ class _Agent:
             self._language,
             ports.deadline,
             min(request.parameters.tool_seconds, request.parameters.turn_seconds),
-            ports.writer,
+            ports.judge or ports.writer,
         )
         self._verify = AgentTool("verify", VerifyInput, self._verifying.verify, _VERIFY_PURPOSE)
         self._toolbox = Toolbox(
@@ -235,10 +235,14 @@ class _Agent:
         return self._parameters.refine == "on" and is_little and self._has_step_left
 
     async def _refine(self) -> None:
-        """Searches wider, and with other words if a model finds some; earlier results are kept."""
+        """Searches wider, without guessed filters, and with other words if a model finds some; earlier results are
+        kept."""
         self._begin("refine")
+        guess = self._guess
         if self._ports.writer and self._parameters.planner != "never" and not self._pool.is_empty:
             await self._ask_for_queries(found_little=True)
+        if guess:
+            self._searching.widened, self._guess = guess, ANYWHERE
         await self._look(self._queries, self._parameters.wider_hits)
 
     async def _answer(self, candidates: Mapping[str, Candidate]) -> RunFinished:
@@ -255,11 +259,14 @@ class _Agent:
         if self._parameters.verify == "off" or not statements:
             return draft
         await self._verifying.judge(statements[:most], self._emit)
-        return await verified(draft, most, self._checked)
+        draft = await verified(draft, most, self._checked)
+        judge, writer = self._ports.judge, self._ports.writer
+        is_other = draft.judged and judge and writer and judge.model != writer.model
+        return replace(draft, judge=judge.model) if judge and is_other else draft
 
     async def _checked(self, statement: Statement) -> VerifyOutput | None:
         asked = self._verifying.question(statement, self._parameters.claim_evidence)
-        return await self._use(self._verify, **asked.model_dump()) if asked else None
+        return await self._use(self._verify, **asked.model_dump())
 
     async def _write(self) -> Draft | None:
         """A model's answer, None when it gives none; the model may search while a step is left."""

@@ -105,7 +105,7 @@ def conclusion(
     sources, baseline = composing.sources, searching.pool.baseline
     coverage = composing.coverage(sources.values())
     notes = (*notes, *_by_others(composing))
-    notes = (*notes, *filter_notes(request.where, request.unread, searching.widened, bool(sources)))
+    notes = (*notes, *filter_notes(request.where, request.unread, searching.widened, searching.narrowed, bool(sources)))
     if draft:
         draft = replace(draft, notes=(*notes, *draft.notes))
         answer = answer_event(draft, coverage, searching.parameters, language_of(request.query))

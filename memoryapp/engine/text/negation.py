@@ -21,8 +21,8 @@ _WORDS: Mapping[str, str] = {
     "listing": "and or nor и или ни а также",
     "only": "only just merely только лишь просто",
     # Between a negation and the word that it denies.
-    "adverbs": "really quite yet necessarily actually even absolutely always ever "
-    "обязательно совсем вполне особо пока сильно действительно всегда",
+    "adverbs": "really quite yet necessarily actually even absolutely always ever longer "
+    "обязательно совсем вполне особо пока сильно действительно всегда больше",
 }
 _NEGATIONS, _LISTING, _ONLY, _ADVERBS = (frozenset(line.split()) for line in _WORDS.values())
 # "isn't", "don’t" and, as people type them, "isnt", "dont".
@@ -41,6 +41,11 @@ Signed = tuple[str, bool]
 def signed_sentences(text: str) -> list[frozenset[Signed]]:
     """The stems of each sentence of a text, with whether they are negated there."""
     return [signed for sentence in sentences(text) if (signed := frozenset(_signed(sentence)))]
+
+
+def is_negated(text: str) -> bool:
+    """Whether a text contains a negation."""
+    return not _NEGATIONS.isdisjoint(_WORD.findall(_CONTRACTED.sub(" not ", normal(text))))
 
 
 def _signed(sentence: str) -> Iterator[Signed]:
