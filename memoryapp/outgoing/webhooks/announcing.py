@@ -1,7 +1,8 @@
 """Announces what happened: a row for each webhook that wants to know, in the transaction of what is announced.
 
-A webhook that is removed meanwhile waits, and takes the row along. So nothing is lost when the process is killed, and nothing is sent of what was rolled back. Whoever announces waits for
-no receiver; without webhooks it is one statement over an empty table.
+A webhook that is removed meanwhile waits, and takes the row along. So nothing is lost when the process is killed, and
+nothing is sent of what was rolled back. Whoever announces waits for no receiver; without webhooks it is one statement
+over an empty table.
 """
 
 from __future__ import annotations
