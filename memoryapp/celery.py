@@ -23,7 +23,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 from memoryapp.embedded import watchdog
 from memoryapp.operations import heartbeats, startup
-from memoryapp.operations.outages import database_outage, is_outage
+from memoryapp.operations.outages import database_outage, is_gone, is_outage
 from memoryapp.operations.pauses import StagePaused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
@@ -48,7 +48,7 @@ def _transport() -> dict[str, Any]:
 
 
 class Sweep(Task):  # type: ignore[misc]
-    """A task that ends without an error when its work is paused, and during an outage of the database.
+    """A task that ends without an error when its work is paused or gone, and during an outage of the database.
 
     The remaining work stays in the rows for the next sweep.
     """
@@ -59,6 +59,8 @@ class Sweep(Task):  # type: ignore[misc]
         except StagePaused:
             return None
         except (DatabaseError, psycopg.Error) as error:
+            if is_gone(error):
+                return None
             if not is_outage(error):
                 raise
             database_outage.report(error)

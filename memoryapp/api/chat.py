@@ -45,6 +45,7 @@ from memoryapp.engine.strategies import DEFAULT
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.database import in_thread
+from memoryapp.operations.outages import is_gone
 from memoryapp.runs import followers, recall_document
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.runner import runner
@@ -359,5 +360,6 @@ async def _keep(exchange: keeping.Exchange, wishes: keeping.Wishes) -> None:
         return
     try:
         await in_thread(keeping.keep, exchange, wishes)
-    except DatabaseError:
-        logger.exception("an exchange could not be kept")
+    except DatabaseError as error:
+        if not is_gone(error):
+            logger.exception("an exchange could not be kept")

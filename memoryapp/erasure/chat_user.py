@@ -28,6 +28,7 @@ from memoryapp.models import (
     Access,
     ApiToken,
     Artifact,
+    Card,
     ChatUser,
     Erasure,
     Evaluation,
@@ -61,6 +62,8 @@ _ROOTS: Sequence[tuple[type[Model], int]] = (
     (Suggestion, 1_000),
     (Finding, 1_000),
     (Fact, 1_000),
+    # Before their rows, with which the database would delete them uncounted.
+    (Card, 1_000),
     (Artifact, 1_000),
     (Person, 1_000),
     (KnowledgeEdit, 1_000),

@@ -12,7 +12,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.files.storage import default_storage
 from django.db.models import Model, QuerySet
 
-from memoryapp.models import Media
+from memoryapp.models import Artifact, Card, Media, Person
 from memoryapp.operations import advisory_locks
 
 # The key under which a receipt counts files, beside the names of tables.
@@ -25,7 +25,11 @@ def deleted(rows: QuerySet[Any]) -> Counter[str]:
     numbers = list(rows.values_list("pk", flat=True))
     if not numbers:
         return Counter()
-    gone = by_table(rows.model._base_manager.filter(pk__in=numbers).delete()[1])
+    gone: Counter[str] = Counter()
+    if rows.model in (Person, Artifact):
+        # Django would delete them after their rows, with which the database deletes them uncounted.
+        gone += by_table(Card.objects.filter(**{f"{rows.model._meta.model_name}__in": numbers}).delete()[1])
+    gone += by_table(rows.model._base_manager.filter(pk__in=numbers).delete()[1])
     return gone + delete_log_entries(rows.model, numbers)
 
 

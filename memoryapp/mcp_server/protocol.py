@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.http import HttpResponse
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -31,6 +31,7 @@ from memoryapp.mcp_server.changing import CHANGING
 from memoryapp.mcp_server.reading import READING
 from memoryapp.mcp_server.tool import MemoryTool
 from memoryapp.operations.database import in_thread
+from memoryapp.operations.outages import is_gone
 from memoryapp.runs.parameters import ParameterError
 
 TOOLS = {tool.name: tool for tool in (*READING, *CHANGING)}
@@ -125,6 +126,10 @@ async def _called(caller: Caller, asked: CallToolRequestParams) -> CallToolResul
         return _fault(refusal.message or "This is refused.")
     except (BeingErased, ParameterError) as refusal:
         return _fault(str(refusal))
+    except IntegrityError as error:
+        if not is_gone(error):
+            raise
+        return _fault("It was deleted meanwhile.")
     except (OperationalError, InterfaceError):
         logger.warning("the database is out of reach")
         return _fault("The database is out of reach; try again in a few seconds.")

@@ -1,5 +1,6 @@
--- The laws of the rows, kept by the database whoever writes. Live topics partition the archived messages, what a topic
--- says never changes, history stays, and a row stays in the memory in which it was created.
+-- The laws of the rows that no key and no constraint can say, kept by the database whoever writes: a constraint sees one
+-- row and a key two, but that live topics partition the archived messages concerns many; and none of them compares a row
+-- with what it was, as "what a topic says never changes" and "history stays" do.
 --
 -- What a swap only reaches at its end is checked when the transaction ends, a query a topic; what holds after each of
 -- its statements is checked after the statement, set by set, so that large changes stay fast. The laws of topics and
@@ -31,13 +32,6 @@ BEGIN
             'History stays: row %s of %s goes only when its chat user is erased.', OLD.id, TG_TABLE_NAME);
     END IF;
     RETURN NULL;
-END $$;
-
-CREATE FUNCTION memoryapp_refuse_owner() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format(
-        'A row of %s never changes its chat user: it is chat user %s''s and cannot become %s''s.',
-        TG_TABLE_NAME, OLD.owner_id, NEW.owner_id);
 END $$;
 
 CREATE FUNCTION memoryapp_topic_is_whole() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -156,18 +150,6 @@ BEGIN
     FOREACH name IN ARRAY ARRAY['topic', 'topicmessage', 'topicedit', 'editedtopic'] LOOP
         EXECUTE format('CREATE CONSTRAINT TRIGGER %1$s_stays AFTER DELETE ON memoryapp_%1$s
             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION memoryapp_refuse_loss()', name);
-    END LOOP;
-    -- Accesses are rows of operators, and messages of webhooks are their admins'.
-    FOREACH name IN ARRAY ARRAY[
-        'agentcall', 'artifact', 'bulktopic', 'bulkwork', 'card', 'cardvector', 'editedtopic', 'fact',
-        'finding', 'findingmessage', 'forgetrequest', 'goldenalarm', 'goldenquestion', 'grade', 'importbatch',
-        'importfile', 'itemvector', 'judgement', 'knowledgeedit', 'media', 'message', 'passage',
-        'passagemessage', 'passagevector', 'pause', 'person', 'queryvector', 'rawreply', 'refusedtext', 'run',
-        'runevent', 'runprogress', 'savedview', 'storeditem', 'suggestion', 'topic', 'topicedit',
-        'topicmessage', 'topicvector', 'trace', 'tracespan', 'unreadtopic', 'work'
-    ] LOOP
-        EXECUTE format('CREATE TRIGGER %1$s_keeps_its_owner BEFORE UPDATE OF owner_id ON memoryapp_%1$s FOR EACH ROW
-            WHEN (OLD.owner_id IS DISTINCT FROM NEW.owner_id) EXECUTE FUNCTION memoryapp_refuse_owner()', name);
     END LOOP;
 END $$;
 

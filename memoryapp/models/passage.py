@@ -46,10 +46,10 @@ class Passage(Owned):
     messages = models.ManyToManyField(Message, through="PassageMessage", verbose_name=_("messages"))
 
     class Meta:
-        indexes = (
-            models.Index(fields=("owner",), include=("id", "term_count", "is_wide"), name="passage_owner"),
-            GinIndex(fields=("terms",), name="passage_terms"),
+        constraints = (
+            models.UniqueConstraint(fields=("owner", "id"), include=("term_count", "is_wide"), name="passage_owner"),
         )
+        indexes = (GinIndex(fields=("terms",), name="passage_terms"),)
         verbose_name = _("passage")
         verbose_name_plural = _("passages")
 

@@ -66,11 +66,11 @@ class Topic(Owned):
     objects = TopicQuerySet.as_manager()
 
     class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "id"), name="topic_owner"),)
         indexes = (
             models.Index(
                 fields=("owner", "-ended_at", "-id"), condition=models.Q(is_live=True), name="topic_live_order"
             ),
-            models.Index(fields=("owner", "id"), name="topic_owner"),
             GinIndex(fields=("terms",), name="topic_terms"),
             models.Index(
                 fields=("owner",), condition=models.Q(is_live=True) & ~models.Q(recall=""), name="topic_recall"
@@ -153,10 +153,8 @@ class TopicEdit(Owned):
 
     class Meta:
         ordering = ("-at", "-id")
-        indexes = (
-            models.Index(fields=("owner", "-at", "-id"), name="topicedit_owner"),
-            models.Index(fields=("owner", "id"), name="topicedit_number"),
-        )
+        constraints = (models.UniqueConstraint(fields=("owner", "id"), name="topicedit_number"),)
+        indexes = (models.Index(fields=("owner", "-at", "-id"), name="topicedit_owner"),)
         verbose_name = _("edit")
         verbose_name_plural = _("edits")
 

@@ -69,6 +69,12 @@ def is_outage(error: BaseException) -> bool:
     return cause.sqlstate is None or cause.sqlstate.startswith(("08", "28", "3D", "57P"))
 
 
+def is_gone(error: BaseException) -> bool:
+    """Whether a row was not written because what it belongs to was deleted meanwhile, which is no fault."""
+    cause = error.__cause__ if isinstance(error, DatabaseError) else error
+    return isinstance(cause, psycopg.errors.ForeignKeyViolation)
+
+
 @contextmanager
 def others_go_on(
     message: str, number: object, keep: Callable[[Exception], object] = lambda error: None
@@ -82,6 +88,8 @@ def others_go_on(
     except Exception as error:
         if is_outage(error):
             raise
+        if is_gone(error):
+            return
         log_fault(message, number)
         keep(error)
 

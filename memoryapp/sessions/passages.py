@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.search import SearchVector
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, TextField, Value
 
 from memoryapp.content.reading import content
@@ -67,7 +67,7 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
         return True
     known = {(each.text, each.messages): each.id for each in _known(owner, sorted(ids))}
     drafts = [draft for draft in cut_passages(messages) if known.pop(_key(draft), None) is None]
-    Passage.objects.filter(pk__in=known.values()).delete()
+    _forget(known.values())
     _put(owner, drafts)
     note_change(owner)
     return True
@@ -92,7 +92,7 @@ def settle(owner: ChatUser, parts: Parts) -> None:
     known = _known(owner, list(part_of))
     within = [each for each in known if len({part_of.get(number) for number in each.messages}) == 1]
     across = {each.id for each in known} - {each.id for each in within}
-    Passage.objects.filter(pk__in=across).delete()
+    _forget(across)
     placed = {number for each in within for number in each.messages}
     put_passages(owner, [gap for part in parts for gap in _gaps(part, placed)])
 
@@ -129,6 +129,11 @@ def _known(owner: ChatUser, messages: Sequence[int]) -> list[_Known]:
 def put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) -> None:
     """Stores the passages of each of the ``parts``, whose messages are in order; vectors are made later."""
     _put(owner, [draft for part in parts for draft in cut_passages(part)])
+
+
+def _forget(passages: Collection[int]) -> None:
+    # The database deletes what belongs to them, vectors that are stored meanwhile too, so Django need not fetch it.
+    Passage.objects.filter(pk__in=passages)._raw_delete(DEFAULT_DB_ALIAS)
 
 
 def _put(owner: ChatUser, drafts: Sequence[PassageDraft]) -> None:

@@ -1,7 +1,8 @@
 """Input that cannot be read or stored, answered in one place: 400 with a sentence instead of a server error.
 
 Pages and the administration check what they expect. The rest are texts and numbers that only the database, the calendar
-or the interpreter's limits refuse: a lone surrogate, a year 0, an integer of five thousand digits.
+or the interpreter's limits refuse: a lone surrogate, a year 0, an integer of five thousand digits. What was
+deleted while a request wrote to it is not found: 404.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.deprecation import MiddlewareMixin
+from django.views.defaults import page_not_found
+
+from memoryapp.operations.outages import is_gone
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +27,8 @@ _UNTYPED_MESSAGES = ("integer string conversion", "cannot contain NUL", "expecte
 
 class MalformedMiddleware(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if is_gone(exception):
+            return page_not_found(request, exception)
         is_value = isinstance(exception, ValueError) and any(words in str(exception) for words in _UNTYPED_MESSAGES)
         if not is_value and not isinstance(exception, _REFUSED):
             return None

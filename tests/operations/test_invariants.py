@@ -5,21 +5,22 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from memoryapp import knowledge
 from memoryapp.engine.events import ModelReplied, RunFinished, to_payload
 from memoryapp.invariants import counted, violations
 from memoryapp.models import (
-    Access,
     ChatUser,
     EditedTopic,
     KnowledgeEdit,
@@ -35,6 +36,7 @@ from memoryapp.models import (
 )
 from memoryapp.models.user import Owned
 from memoryapp.runs.endings import close_abandoned, finished_columns
+from memoryapp.search import cards
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import lawless, talk
 from tests.search.test_vectors import Hashing
@@ -211,25 +213,53 @@ def test_what_is_broken_is_named(memory: ChatUser, broken: Callable[[], None], i
     assert invariant in found
 
 
-def test_the_database_refuses_every_row_another_owner(db: None) -> None:
-    owned = {
-        model._meta.db_table
-        for model in apps.get_app_config("memoryapp").get_models()
-        if issubclass(model, Owned) and model is not Access
-    }
+def test_every_foreign_key_has_its_owner_and_does_what_the_model_says(db: None) -> None:
+    found = """
+        SELECT conrelid::regclass::text, confrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE contype = 'f' AND conrelid::regclass::text LIKE 'memoryapp\\_%'"""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgenabled = 'O'")
-        guarded = {table for table, law in cursor.fetchall() if "BEFORE UPDATE OF owner_id" in law}
-    assert guarded == owned
+        cursor.execute(found)
+        made = {(table, parent, law.partition(" DEFERRABLE")[0]) for table, parent, law in cursor.fetchall()}
+    wanted = set()
+    for model in apps.get_app_config("memoryapp").get_models(include_auto_created=True):
+        for field in model._meta.local_fields:
+            if isinstance(field, models.ForeignKey):
+                wanted.add(law_of(field))
+    assert made == wanted
+
+
+def law_of(field: models.ForeignKey[Any, Any]) -> tuple[str, str, str]:
+    """A key's table, its parent's, and its statement, as the database shows them."""
+    between_memories = issubclass(field.model, Owned) and issubclass(field.related_model, Owned)
+    owner = ", owner_id" if between_memories else ""
+    table, parent = field.model._meta.db_table, field.related_model._meta.db_table
+    deletes = {
+        models.CASCADE: " ON DELETE CASCADE",
+        models.SET_NULL: f" ON DELETE SET NULL ({field.column})",
+    }
+    law = f"FOREIGN KEY ({field.column}{owner}) REFERENCES {parent}({field.target_field.column}{owner})"
+    # The chat user goes last, when the erasure has counted and deleted every row.
+    does = "" if field.name == "owner" else deletes.get(field.remote_field.on_delete, "")
+    return table, parent, law + does
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Has the database check at the end of the block what it else checks when the transaction ends."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
 
 
 def test_no_writer_gives_a_row_to_another_memory(memory: ChatUser, boris: ChatUser) -> None:
-    person = Person.objects.create(owner=memory, display_name="Dora")
-    for rows in (Person.objects.filter(pk=person.pk), Message.objects.of(memory), Run.objects.of(memory)):
-        with pytest.raises(IntegrityError, match="never changes its chat user"), transaction.atomic():
+    Person.objects.create(owner=memory, display_name="Dora")
+    cards.refresh(memory)
+    for rows in (Person.objects.filter(owner=memory), Message.objects.of(memory), Passage.objects.filter(owner=memory)):
+        with pytest.raises(IntegrityError, match="violates foreign key"), transaction.atomic(), at_once():
             rows.update(owner=boris)
-    person.bio = "A vet."
-    person.save()
+    event = RunEvent(owner=boris, run=Run.objects.get(), seq=9, kind="x", at=timezone.now(), payload={})
+    with pytest.raises(IntegrityError, match="violates foreign key"), transaction.atomic(), at_once():
+        event.save()
     assert list(violations()) == []
 
 

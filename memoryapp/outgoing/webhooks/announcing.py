@@ -1,7 +1,8 @@
 """Announces what happened: a row for each webhook that wants to know, in the transaction of what is announced.
 
-So nothing is lost when the process is killed, and nothing is sent of what was rolled back. Whoever announces waits for
-no receiver; without webhooks it is one statement over an empty table.
+A webhook that is removed meanwhile waits, and takes the row along. So nothing is lost when the process is killed, and
+nothing is sent of what was rolled back. Whoever announces waits for no receiver; without webhooks it is one statement
+over an empty table.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _ANNOUNCE = """
 INSERT INTO memoryapp_webhookdelivery (webhook_id, owner_id, kind, subject, next_at)
 SELECT hook.id, %(owner)s, %(kind)s, %(subject)s, statement_timestamp() + %(after)s
 FROM memoryapp_webhook hook WHERE hook.state <> 'off' AND hook.kinds ? %(kind)s
+FOR KEY SHARE
 ON CONFLICT DO NOTHING
 """
 # For the statement that ends a run: ``run`` is its row, ``stored`` has a row if this statement ended it. The runs of an
@@ -39,6 +41,7 @@ RUN_ENDED = """
     FROM run CROSS JOIN unnest(%(news)b::text[]) news (kind)
     JOIN memoryapp_webhook hook ON hook.state <> 'off' AND hook.kinds ? news.kind
     WHERE run.evaluation_id IS NULL AND EXISTS (SELECT FROM stored)
+    FOR KEY SHARE OF hook
 """
 
 

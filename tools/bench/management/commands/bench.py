@@ -50,7 +50,13 @@ class Command(BaseCommand):
 
     def _print(self, rows: Iterator[BenchRow], *, as_json: bool) -> None:
         if as_json:
-            self.stdout.write(json.dumps({"rows": [row.as_dict() for row in rows]}))
+            measured = []
+            try:
+                for row in rows:
+                    measured.append(row.as_dict())
+            finally:
+                # What was measured is printed even if a later measurement or the clean-up fails.
+                self.stdout.write(json.dumps({"rows": measured}))
             return
         self.stdout.write(heading())
         for row in rows:

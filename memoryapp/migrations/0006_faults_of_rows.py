@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
 
-    dependencies = [("memoryapp", "0004_words_again")]
+    dependencies = [("memoryapp", "0005_keys")]
 
     operations = [
         migrations.AddField(
