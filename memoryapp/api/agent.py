@@ -7,7 +7,7 @@ If the agent is switched off, the plain path answers in the stream, and the firs
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -22,13 +22,12 @@ from memoryapp.api.asking import caller_span, start_run, wait_for_end
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
-from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
-from memoryapp.engine.kinds.react import StepStarted, ToolUsed
+from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answer_document
-from memoryapp.runs.followers import EventText, follow
+from memoryapp.runs.followers import follow
 from memoryapp.runs.parameters import own, validate
 from memoryapp.runs.runner import runner
 
@@ -52,8 +51,6 @@ PROGRESS: dict[str, Any] = {
         }
     },
 }
-# The step that is shown for an event whose content is not shown.
-_STEPS = {QueryEnriched.kind: "search", CandidatesFound.kind: "compose", TurnStarted.kind: "model"}
 
 router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 
@@ -110,7 +107,7 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
                 yield _event_text(
                     "answer", text.seq, _absolute(request, await in_thread(answer_document.document, run))
                 )
-            elif progress := _progress(text):
+            elif progress := from_payload(text.kind, json.loads(text.stored)).progress():
                 yield _event_text("progress", text.seq, progress)
 
 
@@ -120,18 +117,9 @@ def _run_fields(request: HttpRequest, run: Run) -> dict[str, Any]:
     return _absolute(request, {**fields, "note": "" if is_agent else OFF})
 
 
-def _progress(text: EventText) -> dict[str, Any] | None:
-    """Returns the progress that a waiting person sees for this event; None if there is none."""
-    if text.kind == StepStarted.kind:
-        return {"step": json.loads(text.stored)["phase"]}
-    if text.kind == ToolUsed.kind:
-        return {"step": "tool", "tool": json.loads(text.stored)["tool"]}
-    return {"step": _STEPS[text.kind]} if text.kind in _STEPS else None
-
-
 def _absolute(request: HttpRequest, values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "url": request.build_absolute_uri(values["url"])}
 
 
-def _event_text(name: str, number: int, values: dict[str, Any]) -> str:
+def _event_text(name: str, number: int, values: Mapping[str, Any]) -> str:
     return f"event: {name}\nid: {number}\ndata: {unbroken(json.dumps(values, ensure_ascii=False))}\n\n"
