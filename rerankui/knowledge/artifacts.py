@@ -46,6 +46,7 @@ class ArtifactFilter(Filter):
 
 
 class ArtifactList(ListPage[Artifact, ArtifactFilter]):
+    title = gettext_lazy("Artifacts")
     name, noun = "artifacts", KnowledgeEdit.Noun.ARTIFACT
     form = ArtifactFilter
     columns = {

@@ -36,6 +36,7 @@ class FactFilter(MeaningFilter):
 
 
 class FactList(ListPage[Fact, FactFilter]):
+    title = _("Facts")
     name, near, noun = "facts", "facts", KnowledgeEdit.Noun.FACT
     form = FactFilter
     columns = {

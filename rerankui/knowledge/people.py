@@ -26,6 +26,7 @@ class PersonFilter(MeaningFilter):
 
 
 class PeopleList(ListPage[Person, PersonFilter]):
+    title = _("People")
     name, near, noun = "people", "people", KnowledgeEdit.Noun.PERSON
     form = PersonFilter
     columns = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from django.db.models import Case, IntegerField, Model, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -26,6 +26,9 @@ from rerankui.lists.downloads import MOST_ROWS, file_of, is_asked
 from rerankui.lists.facets import Facet, counted, is_narrowed, narrowed
 from rerankui.pages import PAGE_SIZE, Page, in_order, is_partial, page_around, page_of, page_of_rows, show
 from rerankui.web.moment import moment_of
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 Row = TypeVar("Row", bound=Model)
 FilterT = TypeVar("FilterT", bound=Filter)
@@ -76,7 +79,8 @@ class AskedList(Generic[FilterT]):
 
 
 class ListPage(Generic[Row, FilterT]):
-    """``name`` is that of its route, its saved views and its file; ``columns`` of the file are fields by their titles.
+    """``name`` is that of its route, its saved views and its file; ``columns`` of the file are fields by their titles;
+    ``partial`` shows the rows.
 
     ``today_only`` are columns that say what is so today. ``noun`` is that of rows whose changes are followed back to a
     moment, ``near`` that of rows that are found by meaning, see ``NearestRows``. ``latest`` counts facets among the
@@ -86,8 +90,9 @@ class ListPage(Generic[Row, FilterT]):
     name: ClassVar[str]
     form: type[FilterT]
     columns: ClassVar[Mapping[str, str]]
-    page: ClassVar[str]
+    title: ClassVar[StrOrPromise]
     partial: ClassVar[str]
+    page: ClassVar[str] = "pages/lists/list.html"
     today_only: ClassVar[frozenset[str]] = frozenset()
     noun: ClassVar[str] = ""
     near: ClassVar[str] = ""
@@ -145,6 +150,7 @@ class ListPage(Generic[Row, FilterT]):
         """The page, its list alone, or the file that the address asks for."""
         facets: Sequence[Facet] = ()
         listed: Any
+        found: Any
         if asked.moment and self.noun:
             listed = found = asked.filters.among(past.known_at(asked.owner.pk, self.noun, asked.moment))
         else:
@@ -181,7 +187,9 @@ class ListPage(Generic[Row, FilterT]):
 
     def file(self, asked: AskedList[FilterT], found: Any) -> HttpResponse:
         """The rows found, in their order, as the file that the address asks for."""
-        columns = self.columns_of(asked)
+        columns = {
+            title: field for title, field in self.columns.items() if not (asked.moment and title in self.today_only)
+        }
         if isinstance(found, list):
             rows = in_order(found, asked.filters.order)
             values: Any = ([getattr(row, field) for field in columns.values()] for row in rows)
@@ -190,11 +198,6 @@ class ListPage(Generic[Row, FilterT]):
             order = asked.near.order if asked.near else asked.filters.order
             values = found.order_by(*order).values_list(*columns.values())[:MOST_ROWS]
         return self.file_of(asked, columns, values)
-
-    def columns_of(self, asked: AskedList[FilterT]) -> Mapping[str, str]:
-        if not asked.moment:
-            return self.columns
-        return {title: field for title, field in self.columns.items() if title not in self.today_only}
 
     def file_of(
         self, asked: AskedList[FilterT], titles: Iterable[str], values: Iterable[Sequence[Any]]

@@ -80,6 +80,7 @@ class TopicFilter(MeaningFilter):
 
 
 class TopicList(ListPage[Topic, TopicFilter]):
+    title = gettext_lazy("Topics")
     name = near = "topics"
     form = TopicFilter
     columns = {

@@ -52,6 +52,7 @@ class MessageFilter(MeaningFilter):
 
 
 class MessageList(ListPage[Message, MessageFilter]):
+    title = _("Messages")
     name = near = "messages"
     form = MessageFilter
     columns = {

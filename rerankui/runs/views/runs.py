@@ -62,6 +62,7 @@ class RunFilter(OfOwnersFilter):
 
 
 class RunList(ListPage[Run, RunFilter]):
+    title = gettext_lazy("Runs")
     name = "runs"
     form = RunFilter
     columns = {
