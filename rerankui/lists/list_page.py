@@ -5,13 +5,14 @@ A list is a subclass of ``ListPage`` that says what differs from the others, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from django.db.models import Case, IntegerField, Model, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
@@ -82,9 +83,10 @@ class ListPage(Generic[Row, FilterT]):
     """``name`` is that of its route, its saved views and its file; ``columns`` of the file are fields by their titles;
     ``partial`` shows the rows.
 
-    ``today_only`` are columns that say what is so today. ``noun`` is that of rows whose changes are followed back to a
-    moment, ``near`` that of rows that are found by meaning, see ``NearestRows``. ``latest`` counts facets among the
-    latest rows alone, ``is_counted`` all rows for the page.
+    ``noun`` is that of rows whose changes are followed back to a moment; with ``has_past`` ``rows`` reads those of the
+    moment. ``today_only`` are columns that say what is so today. ``near`` is the noun of rows that are found by
+    meaning, see ``NearestRows``. ``latest`` counts facets among the latest rows alone, ``is_counted`` all rows for the
+    page.
     """
 
     name: ClassVar[str]
@@ -95,6 +97,7 @@ class ListPage(Generic[Row, FilterT]):
     page: ClassVar[str] = "pages/lists/list.html"
     today_only: ClassVar[frozenset[str]] = frozenset()
     noun: ClassVar[str] = ""
+    has_past: ClassVar[bool] = False
     near: ClassVar[str] = ""
     size: ClassVar[int] = PAGE_SIZE
     latest: ClassVar[bool] = False
@@ -112,16 +115,18 @@ class ListPage(Generic[Row, FilterT]):
         return {}
 
     @property
-    def view(self) -> Callable[..., HttpResponse]:
-        """The view of a list of one memory."""
+    def path(self) -> URLPattern:
+        """The address of a list of one memory."""
 
-        def listed_page(request: HttpRequest, owner_id: int) -> HttpResponse:
+        @require_safe
+        def listed(request: HttpRequest, owner_id: int) -> HttpResponse:
             return self.answer(self.asked(request, owner_or_404(request, owner_id)))
 
-        return require_safe(listed_page)
+        listed.has_past = self.has_past or self.noun  # type: ignore[attr-defined]
+        return path(f"memory/<int:owner_id>/{self.name}/", listed, name=self.name)
 
     def asked(self, request: HttpRequest, owner: ChatUser) -> AskedList[FilterT]:
-        filters, moment = self.form(request.GET), moment_of(request)
+        filters, moment = self.form(request.GET), moment_of(request) if self.has_past or self.noun else None
         near = None if moment else self.nearest(owner, filters)
         return AskedList(owner, filters, moment, near, request=request)
 

@@ -93,7 +93,7 @@ class TopicList(ListPage[Topic, TopicFilter]):
         "edited_by_hand": "locked_by_hand",
         "live": "is_live",
     }
-    today_only = frozenset(("live",))
+    has_past, today_only = True, frozenset(("live",))
     page, partial = "pages/topics/topics.html", "partials/topics/topics.html"
 
     def rows(self, asked: AskedList[TopicFilter]) -> QuerySet[Topic]:

@@ -65,7 +65,7 @@ class MessageList(ListPage[Message, MessageFilter]):
         "topic": "topic_id",
     }
     # The column says where a message is today.
-    today_only = frozenset(("topic",))
+    has_past, today_only = True, frozenset(("topic",))
     page, partial = "pages/messages.html", "partials/messages/messages.html"
     size, latest, is_counted = 80, True, False
 
