@@ -18,6 +18,7 @@ from django.utils import timezone
 from ninja import Router
 
 from memoryapp import knowledge
+from memoryapp.api.access import Scope, Token
 from memoryapp.api.lists import Listing
 from memoryapp.api.refusals import add_handlers
 from memoryapp.api.shapes.lists import ListedRow
@@ -76,7 +77,11 @@ def registered(settings: LazySettings, tmp_path: Path) -> None:
     (tmp_path / "partials" / "notes.html").write_text(ROWS)
     (engine,) = settings.TEMPLATES
     settings.TEMPLATES = [{**engine, "DIRS": [*engine["DIRS"], tmp_path]}]
-    api, router, addresses = DescribedAPI(urls_namespace="made-up"), Router(), ModuleType("addresses")
+    api, router, addresses = (
+        DescribedAPI(urls_namespace="made-up"),
+        Router(auth=Token(Scope.READ)),
+        ModuleType("addresses"),
+    )
     add_handlers(api)
     LISTING.serve(router)
     api.add_router("", router)
