@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, reduce
+from operator import or_
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
-from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 from memoryapp.models.agent import named_agents
 from memoryapp.models.topic import edit_kinds
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
-from rerankui.runs.page.outcomes import NAMES, NO_ANSWER
+from rerankui.runs.page.outcomes import NO_ANSWER
 
 LONGEST_SEARCH = 200
 MOST_OWNERS = 200
 Options = list[tuple[str, Any]]
+Row = TypeVar("Row", bound=Model)
 _NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifacts"))]
+# What a choice asks of rows: that a column has its value, lookups or a condition for each value, or a condition of it.
+By = str | Mapping[str, Any] | Callable[[str], Q]
 
 
-def _choice(label: Any, first: Any, choices: Options | Callable[[], Options]) -> forms.ChoiceField:
-    """``choices`` may be a function, for what is known only when the form is shown."""
+def choice(label: Any, first: Any, choices: Options | Callable[[], Options], by: By = MappingProxyType({})) -> Any:
+    """``choices`` may be a function, for what is known only when the form is shown; ``first`` stands for no value."""
     field = forms.ChoiceField(
         label=label, required=False, choices=lambda: [("", first), *(choices() if callable(choices) else choices)]
     )
     field.widget.attrs.update({"class": "field", "aria-label": label})
+    field.by = by  # type: ignore[attr-defined]
     return field
 
 
@@ -80,9 +85,10 @@ class Choices(forms.Form):
 
 
 class Filter(Choices):
-    """Choices with a search and an order."""
+    """Choices with a search and an order. ``WORDS`` are the columns in which the words of a search are sought."""
 
     SORTS: dict[str, tuple[str, str]] = {}
+    WORDS: tuple[str, ...] = ()
     placeholder: Any = _("Search")
 
     q = forms.CharField(required=False, max_length=LONGEST_SEARCH)
@@ -92,6 +98,35 @@ class Filter(Choices):
         words = {"type": "search", "class": "field", "placeholder": self.placeholder, "aria-label": self.placeholder}
         typed = {"autocomplete": "off", "data-search": "", "dir": "auto"}
         self.fields["q"].widget = forms.TextInput(attrs={**words, **typed})
+
+    def worded(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """The rows of which one of the columns contains the words."""
+        words = self.chosen["q"]
+        sought = [Q(**{f"{column}__icontains": words}) for column in self.WORDS]
+        return rows.filter(reduce(or_, sought)) if words and sought else rows
+
+    def fitting(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """The rows that fit the choices, whatever their words."""
+        conditions = [each if isinstance(each, Q) else Q(**each) for each in self._asked()]
+        return rows.filter(*conditions) if any(conditions) else rows
+
+    def among(self, rows: Iterable[Row]) -> list[Row]:
+        """The same of rows in memory: those that contain the words and fit the choices."""
+        lookups = [found for each in self._asked() for found in dict(each).items()]
+        words = (self.chosen["q"] or "").casefold()
+        return [row for row in rows if self._contains(row, words) and all(_holds(row, *each) for each in lookups)]
+
+    def _contains(self, row: Model, words: str) -> bool:
+        return not words or any(words in text.casefold() for column in self.WORDS for text in _texts(row, column))
+
+    def _asked(self) -> Iterator[Any]:
+        """What each choice asks: lookups by name, or a condition."""
+        for name, field in self.fields.items():
+            by, value = getattr(field, "by", None), self.chosen[name] or ""
+            if isinstance(by, Mapping):
+                yield by.get(value, {})
+            elif by and value:
+                yield {by: value} if isinstance(by, str) else by(value)
 
     @property
     def sort(self) -> str:
@@ -107,7 +142,7 @@ class Filter(Choices):
 class MeaningFilter(Filter):
     """A list searched by its words, or by meaning as a recall searches; then it has the order of the scores."""
 
-    by = _choice(_("How to search"), _("by words"), [("meaning", _("by meaning"))])
+    by = choice(_("How to search"), _("by words"), [("meaning", _("by meaning"))])
 
     @property
     def is_by_meaning(self) -> bool:
@@ -123,86 +158,32 @@ class MeaningFilter(Filter):
         return "" if self.is_by_meaning else super().sort
 
 
+def _texts(row: Model, column: str) -> Sequence[str]:
+    value = getattr(row, column)
+    return [str(each) for each in value] if isinstance(value, list) else [value]
+
+
+def _holds(row: Model, lookup: str, value: Any) -> bool:
+    """Whether the row fits a lookup: that a column is a value, or is none (``isnull``)."""
+    column, _marks, is_none = lookup.partition("__")
+    found = getattr(row, column)
+    return bool((found is None) == value if is_none else found == value)
+
+
 class OwnerFilter(Filter):
     placeholder = _("Search chat users")
     SORTS = {"name": ("name", "id")}
-
-
-class TopicFilter(MeaningFilter):
-    """``topics`` are the numbers of those to list, of all of them when there are none."""
-
-    placeholder = _("Search summaries, or Topic:42")
-    SORTS = {
-        "newest": ("-ended_at", "-id"),
-        "oldest": ("ended_at", "id"),
-        "longest": ("-size_chars", "-id"),
-        "shortest": ("size_chars", "id"),
-        "most": ("-message_count", "-id"),
-        "fewest": ("message_count", "id"),
-    }
-    state = _choice(
-        _("State"),
-        pgettext_lazy("topics", "live"),
-        [
-            ("retired", pgettext_lazy("topics", "retired")),
-            ("by_hand", pgettext_lazy("topics", "edited by hand")),
-            ("consolidated", pgettext_lazy("topics", "consolidated")),
-        ],
-    )
-    # those picked elsewhere, on the map for one
-    topics = NumbersField(required=False)
-
-
-class MessageFilter(MeaningFilter):
-    placeholder = _("Search what was said")
-    SORTS = {"newest": ("-sent_at", "-id")}
-    role = _choice(_("Who"), pgettext_lazy("messages of", "everyone"), list(Message.Author.choices))
-    place = _choice(
-        _("Where"),
-        _("all messages"),
-        [
-            ("active", _("in no topic yet")),
-            ("forwarded", pgettext_lazy("messages", "forwarded")),
-            ("withdrawn", pgettext_lazy("messages", "withdrawn")),
-        ],
-    )
-
-
-class PersonFilter(MeaningFilter):
-    placeholder = _("Search names, aliases, notes")
-    SORTS = {"mentions": ("-mention_count", "-id"), "name": ("display_name", "id")}
-    circle = _choice(_("Circle"), _("all circles"), list(Person.Circle.choices))
-
-
-class ArtifactFilter(Filter):
-    placeholder = _("Search names and contents")
-    SORTS = {
-        "newest": ("-created_at", "-id"),
-        "oldest": ("created_at", "id"),
-        "largest": ("-size_bytes", "-id"),
-        "name": ("name", "id"),
-    }
-    state = _choice(_("State"), _("any state"), list(Artifact.State.choices))
-
-
-class FactFilter(MeaningFilter):
-    placeholder = _("Search facts")
-    SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
-    type = _choice(_("Type"), _("all types"), list(Fact.Type.choices))
-    time = _choice(
-        _("True when"),
-        _("true today"),
-        [("past", pgettext_lazy("facts", "true in the past")), ("all", _("ever noted"))],
-    )
 
 
 class OfOwnersFilter(Filter):
     """``owners`` are the chat users whose rows may be listed. Two hundred can be picked, the address takes any."""
 
     user = forms.CharField(required=False, max_length=LONGEST_SEARCH)
+    user.by = "owner__name"  # type: ignore[attr-defined]
 
     def __init__(self, *args: Any, owners: QuerySet[ChatUser], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.owners = owners
         names = {owner.name: str(owner) for owner in owners[:MOST_OWNERS]}
         if self.chosen["user"]:
             names.setdefault(self.chosen["user"], self.chosen["user"])
@@ -210,23 +191,6 @@ class OfOwnersFilter(Filter):
             attrs={"class": "field", "aria-label": _("Chat user")},
             choices=[("", _("all chat users")), *names.items()],
         )
-
-
-class RunFilter(OfOwnersFilter):
-    placeholder = _("Words of the query")
-    SORTS = {
-        "newest": ("-created_at", "-id"),
-        "oldest": ("created_at", "id"),
-        "longest": ("-seconds", "-id"),
-        "shortest": ("seconds", "id"),
-        "costliest": ("-cost_usd", "-id"),
-    }
-    strategy = _choice(_("Strategy"), _("all strategies"), [(name, name) for name in STRATEGIES])
-    outcome = _choice(
-        _("Outcome"),
-        _("all outcomes"),
-        [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
-    )
 
 
 class ClusterFilter(Choices):
@@ -263,11 +227,13 @@ class AgentFilter(OfOwnersFilter):
     SORTS = {"newest": ("-id", "-id")}
     TOPIC = re.compile(r"\s*Topic:(\d{1,18})\s*", re.IGNORECASE)
 
-    agent = _choice(_("Agent"), _("all agents"), named_agents)
-    outcome = _choice(
+    WORDS = ("model", "prompt_version", "asked_by")
+    agent = choice(_("Agent"), _("all agents"), named_agents, by="agent")
+    outcome = choice(
         _("Outcome"),
         _("all outcomes"),
         [("answered", _("answered")), ("none", pgettext_lazy("agents", "no answer")), *NO_ANSWER.items()],
+        by=lambda value: ~Q(outcome="") if value == "none" else Q(outcome="" if value == "answered" else value),
     )
 
     @property
@@ -275,6 +241,9 @@ class AgentFilter(OfOwnersFilter):
         """The topic that the search names."""
         found = self.TOPIC.fullmatch(self.chosen["q"] or "")
         return int(found[1]) if found else None
+
+    def worded(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        return super().worded(rows) if self.topic is None else rows.filter(topics__contains=[self.topic])
 
 
 class HistoryFilter(Filter):
@@ -286,8 +255,8 @@ class HistoryFilter(Filter):
     EVERYBODY = "people and program"
 
     placeholder = _("Words of a reason, or Topic:42, Person:5")
-    noun = _choice(_("What"), _("everything"), [("topic", _("topics")), *_NOUNS])
-    kind = _choice(
+    noun = choice(_("What"), _("everything"), [("topic", _("topics")), *_NOUNS])
+    kind = choice(
         pgettext_lazy("noun", "Change"),
         _("any change"),
         lambda: list(dict([*edit_kinds(), *KnowledgeEdit.Kind.choices]).items()),
@@ -299,7 +268,7 @@ class HistoryFilter(Filter):
         super().__init__(*args, **kwargs)
         everybody = (self.EVERYBODY, pgettext_lazy("changes by", "everyone"))
         names = [(name, actor_words(name)) for name in actors]
-        self.fields["actor"] = _choice(_("Who"), pgettext_lazy("changes", "by people"), [everybody, *names])
+        self.fields["actor"] = choice(_("Who"), pgettext_lazy("changes", "by people"), [everybody, *names])
 
     @property
     def is_of_people(self) -> bool:
@@ -327,7 +296,7 @@ class HistoryFilter(Filter):
 class ReviewFilter(Choices):
     """The findings of one topic, of one noun, or of both. The archivist finds facts and people, and no artifacts."""
 
-    noun = _choice(_("What"), _("everything"), [choice for choice in _NOUNS if choice[0] != "artifact"])
+    noun = choice(_("What"), _("everything"), [choice for choice in _NOUNS if choice[0] != "artifact"])
     topic = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_NUMBER, widget=forms.HiddenInput)
 
     @property

@@ -99,6 +99,27 @@ def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int =
     return _page(by, shown, has_before=len(before) > half, has_after=len(after) > half)
 
 
+def page_of_rows(request: HttpRequest, rows: Sequence[Row], order: Sequence[str], size: int = PAGE_SIZE) -> Page[Row]:
+    """The same page of rows that are in memory."""
+    listed = in_order(rows, order)
+    places = {str(row.pk): place for place, row in enumerate(listed)}
+    after, before = (places.get(request.GET.get(name, "").rpartition(",")[2]) for name in ("after", "before"))
+    first = after + 1 if after is not None else max(before - size, 0) if before is not None else 0
+    shown = listed[first : first + size]
+    return _page(_Ordering.of(order), shown, has_before=first > 0, has_after=first + size < len(listed))
+
+
+def in_order(rows: Sequence[Row], order: Sequence[str]) -> list[Row]:
+    """Rows in memory by a column, whatever the case of its letters, then by id."""
+    by = _Ordering.of(order)
+
+    def place(row: Row) -> tuple[Any, Any]:
+        value = getattr(row, by.column)
+        return value.casefold() if isinstance(value, str) else value, row.pk
+
+    return sorted(rows, key=place, reverse=by.descending)
+
+
 def _page(by: _Ordering, shown: Sequence[Row], *, has_before: bool, has_after: bool) -> Page[Row]:
     if not shown:
         return Page((), "", "")

@@ -33,6 +33,7 @@ from rerankui.webhooks import making, webhooks
 
 handler400 = "rerankui.web.malformed.bad_request"
 handler500 = "rerankui.web.unreachable.server_error"
+LISTS = [page.path for page in (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS)]
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),
@@ -44,12 +45,8 @@ urlpatterns = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
     path("memory/<int:owner_id>/pipeline/", pipeline.memory_pipeline, name="memory_pipeline"),
     path("memory/<int:owner_id>/settings/", memory_settings.memory_settings, name="memory_settings"),
-    path("memory/<int:owner_id>/topics/", topics.topics, name="topics"),
-    path("memory/<int:owner_id>/messages/", messages.messages, name="messages"),
+    *LISTS,
     path("sessions/<int:message>/", messages.session, name="session"),
-    path("memory/<int:owner_id>/people/", people.people, name="people"),
-    path("memory/<int:owner_id>/artifacts/", artifacts.artifacts, name="artifacts"),
-    path("memory/<int:owner_id>/facts/", facts.facts, name="facts"),
     path("topics/<int:pk>/", topic.topic, name="topic"),
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
     path("topics/<int:pk>/blame/", topic_blame.topic_blame, name="topic_blame"),

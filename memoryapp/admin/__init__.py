@@ -5,6 +5,6 @@ memory consists of is read-only: topics, people, facts and artifacts link to the
 imports the models and accounts; only Django imports it.
 """
 
-from memoryapp.admin import knowledge, operators, rows, topics
+from memoryapp.admin import operators, rows
 
-__all__ = ["knowledge", "operators", "rows", "topics"]
+__all__ = ["operators", "rows"]

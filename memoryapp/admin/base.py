@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
@@ -37,24 +37,20 @@ admin.site.site_header = admin.site.site_title = "Mnemoscope"
 admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
-class OwnedAdmin(ModelAdmin):
-    """Rows of chat users' memories, newest id first; ids instead of select boxes with a million entries."""
+class ReadOnlyAdmin(ModelAdmin):
+    """Rows that are only shown. ``unfetched`` columns are never read, ``unlisted`` ones only for one row’s page."""
 
     unfetched: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
     show_full_result_count = False
     list_per_page = 50
-    list_filter: ClassVar[Any] = (("owner", admin.RelatedOnlyFieldListFilter),)
-    list_select_related: ClassVar[Any] = ("owner",)
-    ordering: ClassVar[Any] = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer(*self.unfetched)
+        return super().get_queryset(request).defer(*self.unfetched, *self.unlisted)
 
     def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.unfetched
 
-
-class ReadOnlyAdmin(OwnedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 

@@ -1,4 +1,4 @@
-"""Operators, accounts, tokens and chat users."""
+"""What is changed here: operators, accounts, chat users, and settings that are rows. Tokens are revoked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.translation import ngettext, pgettext_lazy
 
 from memoryapp import models
 from memoryapp.accounts import tokens
-from memoryapp.admin.base import BaseUserAdmin, ModelAdmin, OwnedAdmin, StackedInline, TabularInline
+from memoryapp.admin.base import BaseUserAdmin, ModelAdmin, StackedInline, TabularInline
 
 
 @admin.register(models.ChatUser)
@@ -131,7 +131,41 @@ class ApiTokenAdmin(ModelAdmin):
 
 
 @admin.register(models.Access)
-class AccessAdmin(OwnedAdmin):
+class AccessAdmin(ModelAdmin):
     list_display = ("operator", "owner")
+    list_filter = (("owner", admin.RelatedOnlyFieldListFilter),)
     list_select_related = ("operator__user", "owner")
+    list_per_page = 50
+    ordering = ("-pk",)
     raw_id_fields = ("operator", "owner")
+
+
+class MadeElsewhereAdmin(ModelAdmin):
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+@admin.register(models.EmbeddingProfile)
+class EmbeddingProfileAdmin(MadeElsewhereAdmin):
+    """The program creates profiles; their thresholds are changed here."""
+
+    list_display = ("provider", "model", "dimensions", "threshold", "consolidation_threshold", "is_serving")
+    readonly_fields = (
+        "provider",
+        "model",
+        "dimensions",
+        "query_prefix",
+        "passage_prefix",
+        "is_serving",
+        "asked_at",
+        "asked_by",
+    )
+
+
+@admin.register(models.FilterPreset)
+class FilterPresetAdmin(MadeElsewhereAdmin):
+    """Presets are made in the filter lab, which shows their effect."""
+
+    list_display = ("name", "profile", "threshold", "score_gap", "final_top_k", "made_by", "made_at")
+    list_filter = ("profile",)
+    readonly_fields = ("profile", "made_by")

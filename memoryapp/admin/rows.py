@@ -1,387 +1,160 @@
-"""Read-only rows: messages, passages, vectors, runs and the like. Lists never fetch a vector."""
+"""Every other table, read-only: one loop over the models, and what a table shows where that is more than its name."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.contrib.postgres.search import SearchVectorField
+from django.db.models import ForeignKey, Model
+from django.urls import reverse
+from pgvector.django import HalfVectorField
 
 from memoryapp import models
-from memoryapp.admin.base import ModelAdmin, OwnedAdmin, ReadOnlyAdmin
-
-
-class VectorAdmin(ReadOnlyAdmin):
-    unfetched = ("vector",)
-    list_filter = ("profile", *OwnedAdmin.list_filter)
-    list_select_related = ("owner", "profile")
-
-
-class OwnerlessAdmin(ReadOnlyAdmin):
-    """Rows that belong to no chat user."""
-
-    list_filter: ClassVar[Any] = ()
-    list_select_related: ClassVar[Any] = ()
-
-
-@admin.register(models.Media)
-class MediaAdmin(ReadOnlyAdmin):
-    list_display = ("__str__", "owner", "type", "mime_type", "size_bytes", "created_at")
-    list_filter = ("type", *OwnedAdmin.list_filter)
-    search_fields = ("name", "=sha256")
-
-
-@admin.register(models.ImportBatch)
-class ImportBatchAdmin(ReadOnlyAdmin):
-    list_display = ("source", "owner", "format", "added", "skipped", "started_at")
-    list_filter = ("format", *OwnedAdmin.list_filter)
-    search_fields = ("source",)
-
-
-@admin.register(models.ImportFile)
-class ImportFileAdmin(ReadOnlyAdmin):
-    list_display = ("source", "owner", "format", "state", "asked_by", "asked_at")
-    list_filter = ("state", *OwnedAdmin.list_filter)
-    search_fields = ("source",)
-
-
-@admin.register(models.Message)
-class MessageAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "sent_at", "role", "author", "__str__", "topic_id")
-    list_filter = ("role", *OwnedAdmin.list_filter)
-    search_fields = ("text", "author", "=external_id")
-    raw_id_fields = ("owner", "topic", "batch")
-
-
-@admin.register(models.Passage)
-class PassageAdmin(ReadOnlyAdmin):
-    unfetched = ("terms",)
-    list_display = ("id", "owner", "__str__", "term_count")
-    search_fields = ("text",)
-
-
-@admin.register(models.PassageMessage)
-class PassageMessageAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "passage_id", "message_id")
-    raw_id_fields = ("owner", "passage", "message")
-    search_fields = ("=passage__id", "=message__id")
-
-
-@admin.register(models.EmbeddingProfile)
-class EmbeddingProfileAdmin(ModelAdmin):
-    list_display = ("provider", "model", "dimensions", "threshold", "consolidation_threshold", "is_serving")
-    readonly_fields = (
-        "provider",
-        "model",
-        "dimensions",
-        "query_prefix",
-        "passage_prefix",
-        "is_serving",
-        "asked_at",
-        "asked_by",
-    )
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Returns False, because the program creates profiles."""
-        return False
-
-
-@admin.register(models.FilterPreset)
-class FilterPresetAdmin(ModelAdmin):
-    list_display = ("name", "profile", "threshold", "score_gap", "final_top_k", "made_by", "made_at")
-    list_filter = ("profile",)
-    readonly_fields = ("profile", "made_by")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Returns False, because presets are made in the filter lab, which shows their effect."""
-        return False
-
-
-@admin.register(models.PassageVector)
-class PassageVectorAdmin(VectorAdmin):
-    list_display = ("id", "owner", "passage_id", "profile", "dimensions")
-    raw_id_fields = ("owner", "passage")
-
-
-@admin.register(models.RefusedText)
-class RefusedTextAdmin(ReadOnlyAdmin):
-    list_filter = ("profile", *OwnedAdmin.list_filter)
-    list_select_related = ("owner", "profile")
-    list_display = ("id", "owner", "profile", "reason", "tries", "retry_at")
-    raw_id_fields = ("owner", "passage", "card", "topic")
-
-
-@admin.register(models.TopicVector)
-class TopicVectorAdmin(VectorAdmin):
-    list_display = ("id", "owner", "topic_id", "profile")
-    raw_id_fields = ("owner", "topic")
-
-
-@admin.register(models.Run)
-class RunAdmin(ReadOnlyAdmin):
-    ordering = ("-created_at", "-id")
-    list_display = ("short_id", "owner", "query", "strategy", "state", "fallback", "selected_count", "created_at")
-    list_filter = ("state", "strategy", "fallback", *OwnedAdmin.list_filter)
-    search_fields = ("query", "=id")
-    raw_id_fields = ("owner", "operator", "evaluation")
-
-
-@admin.register(models.RunEvent)
-class RunEventAdmin(ReadOnlyAdmin):
-    """The list omits payloads: one may contain two hundred candidates."""
-
-    list_display = ("id", "owner", "run_id", "seq", "kind", "at")
-    list_filter = ("kind", *OwnedAdmin.list_filter)
-    search_fields = ("=run__id",)
-    raw_id_fields = ("owner", "run")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("payload")
-
-
-@admin.register(models.Judgement)
-class JudgementAdmin(ReadOnlyAdmin):
-    list_display = ("run_id", "owner", "is_good", "operator", "at")
-    list_filter = ("is_good", *OwnedAdmin.list_filter)
-    search_fields = ("=run__id",)
-    raw_id_fields = ("owner", "run", "operator")
-
-
-@admin.register(models.Grade)
-class GradeAdmin(ReadOnlyAdmin):
-    list_display = ("run_id", "owner", "message_id", "value", "operator", "at")
-    list_filter = ("value", *OwnedAdmin.list_filter)
-    search_fields = ("=run__id", "=message__id")
-    raw_id_fields = ("owner", "run", "message", "operator")
-
-
-@admin.register(models.GoldenQuestion)
-class GoldenQuestionAdmin(ReadOnlyAdmin):
-    list_display = ("collection", "owner", "question", "category", "made_by", "at")
-    list_filter = ("collection", *OwnedAdmin.list_filter)
-    search_fields = ("question", "category")
-    raw_id_fields = ("owner",)
-
-
-@admin.register(models.NightlyRun)
-class NightlyRunAdmin(OwnerlessAdmin):
-    list_display = ("collection", "strategy", "hour", "zone", "is_on", "next_at", "made_by")
-    list_filter: ClassVar[Any] = ("is_on", "strategy")
-
-
-@admin.register(models.GoldenNight)
-class GoldenNightAdmin(OwnerlessAdmin):
-    list_display = ("nightly", "at", "state", "reason", "is_alarm", "mail")
-    list_filter: ClassVar[Any] = ("state", "is_alarm")
-    list_select_related: ClassVar[Any] = ("nightly",)
-    raw_id_fields = ("evaluation", "against")
-
-
-@admin.register(models.GoldenAlarm)
-class GoldenAlarmAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "night_id", "at")
-    raw_id_fields = ("owner", "night")
-
-
-@admin.register(models.RawReply)
-class RawReplyAdmin(ReadOnlyAdmin):
-    list_display = ("event_id", "owner")
-    list_select_related = ("owner",)
-    search_fields = ("=event__run__id",)
-    raw_id_fields = ("owner", "event")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("message")
-
-
-@admin.register(models.AgentCall)
-class AgentCallAdmin(ReadOnlyAdmin):
-    """The calls that agents made outside of runs; the list omits their conversations."""
-
-    list_display = ("id", "owner", "agent", "at", "asked_by", "model", "prompt_version", "outcome", "cost_usd")
-    list_filter = ("agent", "outcome", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
-    raw_id_fields = ("owner",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("events")
-
-
-@admin.register(models.Prompt)
-class PromptAdmin(OwnerlessAdmin):
-    """The list omits the texts; they are edited on their own pages, and a version never changes."""
-
-    list_display = ("__str__", "in_force", "forced_by", "forced_at", "note", "made_by", "made_at")
-    list_filter: ClassVar[Any] = ("name", "language", "in_force")
-    search_fields = ("note", "made_by")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("system", "user")
-
-
-@admin.register(models.Evaluation)
-class EvaluationAdmin(OwnerlessAdmin):
-    list_display = ("source", "strategy", "started_at")
-    list_filter: ClassVar[Any] = ("strategy",)
-
-
-@admin.register(models.Card)
-class CardAdmin(ReadOnlyAdmin):
-    unfetched = ("terms",)
-    list_display = ("id", "owner", "__str__", "person_id", "artifact_id", "made_from")
-    raw_id_fields = ("owner", "person", "artifact")
-    search_fields = ("text",)
-
-
-@admin.register(models.CardVector)
-class CardVectorAdmin(VectorAdmin):
-    list_display = ("id", "owner", "card_id", "profile", "dimensions")
-    raw_id_fields = ("owner", "card")
-
-
-@admin.register(models.StoredItem)
-class StoredItemAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "namespace", "key", "updated_at")
-    raw_id_fields = ("owner",)
-    search_fields = ("=key", "text")
-
-
-@admin.register(models.ItemVector)
-class ItemVectorAdmin(VectorAdmin):
-    list_display = ("id", "owner", "item_id", "profile")
-    raw_id_fields = ("owner", "item")
-
-
-@admin.register(models.RunProgress)
-class RunProgressAdmin(ReadOnlyAdmin):
-    list_display = ("run_id", "owner", "turn", "at")
-    search_fields = ("=run__id",)
-    raw_id_fields = ("owner", "run")
-
-
-@admin.register(models.Trace)
-class TraceAdmin(ReadOnlyAdmin):
-    list_display = ("number", "owner", "run_id", "has_root")
-    list_select_related = ("owner",)
-    search_fields = ("=number", "=run__id")
-    raw_id_fields = ("owner", "run")
-
-
-@admin.register(models.TraceSpan)
-class TraceSpanAdmin(ReadOnlyAdmin):
-    list_display = ("span", "owner", "trace_id")
-    list_select_related = ("owner",)
-    search_fields = ("=span",)
-    raw_id_fields = ("owner", "trace")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("body")
-
-
-@admin.register(models.QueryVector)
-class QueryVectorAdmin(VectorAdmin):
-    list_display = ("run_id", "owner", "profile")
-    raw_id_fields = ("owner", "run")
-
-
-@admin.register(models.Suggestion)
-class SuggestionAdmin(ReadOnlyAdmin):
-    """A person decides about suggestions in the queue."""
-
-    list_display = ("__str__", "owner", "state", "score", "decided_by", "decided_at")
-    list_filter = ("kind", "state", *OwnedAdmin.list_filter)
-    search_fields = ("decided_by",)
-
-
-@admin.register(models.Finding)
-class FindingAdmin(ReadOnlyAdmin):
-    """A person decides about findings in the review."""
-
-    list_display = ("__str__", "owner", "noun", "state", "decided_by", "decided_at")
-    list_filter = ("noun", "state", *OwnedAdmin.list_filter)
-    search_fields = ("decided_by",)
-    raw_id_fields = ("owner", "topic", "call", "follows", "edit")
-
-
-@admin.register(models.BulkWork)
-class BulkWorkAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "kind", "state", "asked_by", "asked_at", "at")
-    list_filter = ("kind", "state")
-    raw_id_fields = ("owner",)
-
-
-@admin.register(models.BulkTopic)
-class BulkTopicAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "work_id", "topic_id", "state", "tries", "fault")
-    list_filter = ("state",)
-    raw_id_fields = ("owner", "work", "topic", "edit")
-
-
-@admin.register(models.SavedView)
-class SavedViewAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "list", "name", "user", "is_shared", "at")
-    list_filter = ("list", "is_shared")
-    raw_id_fields = ("owner", "user")
-
-
-@admin.register(models.Webhook)
-class WebhookAdmin(OwnerlessAdmin):
-    """Webhooks are made and changed on their own page."""
-
-    list_display = ("name", "address", "state", "off_reason", "made_by", "made_at")
-    list_filter: ClassVar[Any] = ("state",)
-    search_fields = ("name",)
-
-
-@admin.register(models.WebhookDelivery)
-class WebhookDeliveryAdmin(OwnerlessAdmin):
-    list_display = ("id", "webhook", "kind", "subject", "state", "status", "fault", "at")
-    list_filter: ClassVar[Any] = ("state", "kind", "webhook")
-    list_select_related: ClassVar[Any] = ("webhook",)
-    raw_id_fields = ("owner",)
-
-
-@admin.register(models.ForgetRequest)
-class ForgetRequestAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "message_id", "asked_by", "at")
-    raw_id_fields = ("owner", "message")
-
-
-@admin.register(models.FindingMessage)
-class FindingMessageAdmin(ReadOnlyAdmin):
-    list_display = ("id", "owner", "finding_id", "message_id")
-    raw_id_fields = ("owner", "finding", "message")
-
-
-@admin.register(models.UnreadTopic)
-class UnreadTopicAdmin(ReadOnlyAdmin):
-    list_display = ("topic_id", "owner", "state", "attempts", "due_at", "fault")
-    list_filter = ("state", *OwnedAdmin.list_filter)
-    raw_id_fields = ("owner", "topic")
-
-
-@admin.register(models.Heartbeat)
-class HeartbeatAdmin(OwnerlessAdmin):
-    list_display = ("process", "at")
-    search_fields = ("process",)
-
-
-@admin.register(models.Work)
-class WorkAdmin(ReadOnlyAdmin):
-    list_display = ("kind", "owner", "source", "state", "worker", "done", "share", "at")
-    list_filter = ("kind", "state", *OwnedAdmin.list_filter)
-    search_fields = ("source",)
-
-
-@admin.register(models.StagePause)
-class StagePauseAdmin(OwnerlessAdmin):
-    """Stages are paused and resumed on the pipeline page."""
-
-    list_display = ("kind", "by", "at")
-
-
-@admin.register(models.Pause)
-class PauseAdmin(ReadOnlyAdmin):
-    list_display = ("kind", "owner", "by", "at")
-    list_filter = ("kind", *OwnedAdmin.list_filter)
+from memoryapp.admin.base import ReadOnlyAdmin
+
+OF_OWNER = ("owner", admin.RelatedOnlyFieldListFilter)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the list of a table shows: names of fields, divided by blanks.
+
+    ``filters`` narrow it, beside the chat user; a field with ``?`` is filtered by whether it is empty. ``unlisted`` are
+    large columns that the list does not read. ``page`` is the route at which one row is curated, ``fields`` are those
+    of the page of one row where these are not all.
+    """
+
+    columns: str
+    filters: str = ""
+    search: str = ""
+    unlisted: str = ""
+    page: str = ""
+    fields: tuple[str | tuple[str, ...], ...] | None = None
+    ordering: tuple[str, ...] = ("-pk",)
+
+    def options(self, model: type[Model]) -> dict[str, Any]:
+        """The attributes of the table's class. Vectors are never read, chat users with their list."""
+        fields = {field.name: field for field in model._meta.fields}
+        columns = self.columns.split()
+        vectors = [name for name, field in fields.items() if isinstance(field, HalfVectorField | SearchVectorField)]
+        filters = [
+            (name[:-1], admin.EmptyFieldListFilter) if name[-1] == "?" else name for name in self.filters.split()
+        ]
+        options = {
+            "list_display": columns,
+            "list_filter": [*filters, *([OF_OWNER] if "owner" in fields else [])],
+            "list_select_related": [name for name in columns if isinstance(fields.get(name), ForeignKey)],
+            "search_fields": self.search.split(),
+            "unfetched": vectors,
+            "unlisted": self.unlisted.split(),
+            "fields": self.fields,
+            "ordering": self.ordering,
+        }
+        return options | ({"view_on_site": self._place} if self.page else {})
+
+    def _place(self, row: Any) -> str:
+        """The address of the page where the row is curated."""
+        return reverse(self.page, args=[row.pk] if self.page == "topic" else [row.owner_id, row.pk])
+
+
+TABLES: dict[type[Model], Rows] = {
+    models.AgentCall: Rows(
+        "id owner agent at asked_by model prompt_version outcome cost_usd", "agent outcome", unlisted="events"
+    ),
+    models.Artifact: Rows(
+        "name owner file_type state size_bytes created_at", "state file_type", "name summary =sha256", page="artifact"
+    ),
+    models.BulkTopic: Rows("id owner work_id topic_id state tries fault", "state"),
+    models.BulkWork: Rows("id owner kind state asked_by asked_at at", "kind state"),
+    models.Card: Rows("id owner __str__ person_id artifact_id made_from", search="text"),
+    models.CardVector: Rows("id owner card_id profile dimensions", "profile"),
+    models.EditedTopic: Rows("id owner edit_id side topic_id", "side", "=topic__id"),
+    models.Evaluation: Rows("source strategy started_at", "strategy"),
+    models.Fact: Rows(
+        "__str__ owner relation category type importance",
+        "type superseded_at?",
+        "content relation category",
+        page="fact",
+    ),
+    models.Finding: Rows("__str__ owner noun state decided_by decided_at", "noun state", "decided_by"),
+    models.FindingMessage: Rows("id owner finding_id message_id"),
+    models.ForgetRequest: Rows("id owner message_id asked_by at"),
+    models.GoldenAlarm: Rows("id owner night_id at"),
+    models.GoldenNight: Rows("nightly at state reason is_alarm mail", "state is_alarm"),
+    models.GoldenQuestion: Rows("collection owner question category made_by at", "collection", "question category"),
+    models.Grade: Rows("run_id owner message_id value operator at", "value", "=run__id =message__id"),
+    models.Heartbeat: Rows("process at", search="process"),
+    models.ImportBatch: Rows("source owner format added skipped started_at", "format", "source"),
+    models.ImportFile: Rows("source owner format state asked_by asked_at", "state", "source"),
+    models.ItemVector: Rows("id owner item_id profile", "profile"),
+    models.Judgement: Rows("run_id owner is_good operator at", "is_good", "=run__id"),
+    models.KnowledgeEdit: Rows("id owner noun kind actor reason at", "noun kind", "actor reason", page="undo_change"),
+    models.Media: Rows("__str__ owner type mime_type size_bytes created_at", "type", "name =sha256"),
+    models.Message: Rows("id owner sent_at role author __str__ topic_id", "role", "text author =external_id"),
+    models.NightlyRun: Rows("collection strategy hour zone is_on next_at made_by", "is_on strategy"),
+    models.Passage: Rows("id owner __str__ term_count", search="text"),
+    models.PassageMessage: Rows("id owner passage_id message_id", search="=passage__id =message__id"),
+    models.PassageVector: Rows("id owner passage_id profile dimensions", "profile"),
+    models.Pause: Rows("kind owner by at", "kind"),
+    models.Person: Rows(
+        "display_name owner circle username mention_count last_seen",
+        "circle",
+        "display_name username bio",
+        page="person",
+    ),
+    models.Prompt: Rows(
+        "__str__ in_force forced_by forced_at note made_by made_at",
+        "name language in_force",
+        "note made_by",
+        unlisted="system user",
+    ),
+    models.QueryVector: Rows("run_id owner profile", "profile"),
+    models.RawReply: Rows("event_id owner", search="=event__run__id", unlisted="message"),
+    models.RefusedText: Rows("id owner profile reason tries retry_at", "profile"),
+    models.Run: Rows(
+        "short_id owner query strategy state fallback selected_count created_at",
+        "state strategy fallback",
+        "query =id",
+        ordering=("-created_at", "-id"),
+    ),
+    models.RunEvent: Rows("id owner run_id seq kind at", "kind", "=run__id", unlisted="payload"),
+    models.RunProgress: Rows("run_id owner turn at", search="=run__id"),
+    models.SavedView: Rows("id owner list name user is_shared at", "list is_shared"),
+    models.StagePause: Rows("kind by at"),
+    models.StoredItem: Rows("id owner namespace key updated_at", search="=key text"),
+    models.Suggestion: Rows("__str__ owner state score decided_by decided_at", "kind state", "decided_by"),
+    models.Topic: Rows(
+        "__str__ owner ended_at message_count size_chars is_live locked_by_hand",
+        "is_live locked_by_hand is_consolidated",
+        "summary =id",
+        page="topic",
+        fields=(
+            "summary",
+            "owner",
+            ("started_at", "ended_at"),
+            ("message_count", "size_chars"),
+            ("is_live", "locked_by_hand"),
+            ("is_consolidated", "consolidation_checked", "facts_extracted"),
+            "created_at",
+        ),
+    ),
+    models.TopicEdit: Rows("id owner kind actor reason at", "kind", "actor reason", page="undo_preview"),
+    models.TopicMessage: Rows("id owner topic_id message_id", search="=topic__id =message__id"),
+    models.TopicVector: Rows("id owner topic_id profile", "profile"),
+    models.Trace: Rows("number owner run_id has_root", search="=number =run__id"),
+    models.TraceSpan: Rows("span owner trace_id", search="=span", unlisted="body"),
+    models.UnreadTopic: Rows("topic_id owner state attempts due_at fault", "state"),
+    models.Webhook: Rows("name address state off_reason made_by made_at", "state", "name"),
+    models.WebhookDelivery: Rows("id webhook kind subject state status fault at", "state kind webhook"),
+    models.Work: Rows("kind owner source state worker done share at", "kind state", "source"),
+}
+# Sessions of the browser are keys to the program, so nobody is shown them.
+HIDDEN = (models.LoginSession,)
+
+for _model in apps.get_app_config("memoryapp").get_models():
+    if _model not in HIDDEN and not admin.site.is_registered(_model):
+        _rows = TABLES.get(_model, Rows("__str__ owner" if hasattr(_model, "owner") else "__str__"))
+        admin.site.register(_model, ReadOnlyAdmin, **_rows.options(_model))

@@ -23,13 +23,12 @@ from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgre
 from memoryapp.api.shapes.fields import Answer
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
-from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
-from memoryapp.engine.kinds.react import StepStarted, ToolUsed
+from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answer_document
-from memoryapp.runs.followers import EventText, follow
+from memoryapp.runs.followers import follow
 from memoryapp.runs.parameters import own, validate
 from memoryapp.runs.runner import runner
 
@@ -53,8 +52,6 @@ PROGRESS: dict[str, Any] = {
         }
     },
 }
-# The step that is shown for an event whose content is not shown.
-_STEPS = {QueryEnriched.kind: "search", CandidatesFound.kind: "compose", TurnStarted.kind: "model"}
 
 router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 
@@ -111,22 +108,13 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
                 yield _event_text(
                     request, "answer", text.seq, await answered(WordsAnswer, answer_document.document, run)
                 )
-            elif progress := _progress(text):
-                yield _event_text(request, "progress", text.seq, progress)
+            elif progress := from_payload(text.kind, json.loads(text.stored)).progress():
+                yield _event_text(request, "progress", text.seq, StreamProgress(**progress))
 
 
 def _begun(run: Run) -> StreamBegun:
     is_agent, url = run.strategy in PLANNING, reverse("run", args=[run.pk])
     return StreamBegun(run=run.pk, url=url, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
-
-
-def _progress(text: EventText) -> StreamProgress | None:
-    """Returns the progress that a waiting person sees for this event; None if there is none."""
-    if text.kind == StepStarted.kind:
-        return StreamProgress(step=json.loads(text.stored)["phase"])
-    if text.kind == ToolUsed.kind:
-        return StreamProgress(step="tool", tool=json.loads(text.stored)["tool"])
-    return StreamProgress(step=_STEPS[text.kind]) if text.kind in _STEPS else None
 
 
 def _event_text(request: HttpRequest, name: str, number: int, answer: Answer) -> str:

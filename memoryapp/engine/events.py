@@ -19,7 +19,7 @@ from memoryapp.engine.earlier import upgraded
 from memoryapp.engine.json_values import Code, build, to_text
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.kinds.filter import Filtered
-from memoryapp.engine.kinds.kind import EventKind
+from memoryapp.engine.kinds.kind import Activity, EventKind
 from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.kinds.values import ContextPart, Piece, ReadTopic, Totals
 from memoryapp.engine.notes import Notes
@@ -82,7 +82,7 @@ class RunStarted(EventKind, then="enrich"):
 
 
 @dataclass(frozen=True, slots=True)
-class QueryEnriched(EventKind, then="search"):
+class QueryEnriched(EventKind, then="search", told="search"):
     """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the
     raw query is used, followed by a colon and the words of the endpoint, or the rewrite that is ``unrelated`` to the
     conversation; ``cause`` and HTTP's ``status`` say how a model failed. A rewrite is searched together with the query;
@@ -109,7 +109,7 @@ class QueryEnriched(EventKind, then="search"):
 
 
 @dataclass(frozen=True, slots=True)
-class CandidatesFound(EventKind, lane="candidates", look="candidates"):
+class CandidatesFound(EventKind, lane="candidates", look="candidates", then="ask", told="compose"):
     """The topics that were ranked, best first, up to rank 200; the model saw those that are ``shown``.
 
     ``passages`` counts the passages that were compared, ``cards`` people and artifacts, which are ranked within their
@@ -165,7 +165,7 @@ class PromptMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnStarted(EventKind, look="turn", is_before_wait=True):
+class TurnStarted(EventKind, look="turn", told="model", is_before_wait=True):
     """A call of the model begins. ``prompt`` contains the messages that are new since the previous turn.
 
     The first turn also names its prompt, such as ``rerank-en-3``, and every variable that filled it.
@@ -218,6 +218,9 @@ class ModelReplied(EventKind, look="reply", then="read"):
         """The topics named in the arguments of the tool calls, as far as they can be read."""
         return [id for call in self.tool_calls for id in topics_in(call.arguments)]
 
+    def activity(self) -> Activity:
+        return "read" if self.tool_calls else "check"
+
     def marks(self) -> Mapping[str, str]:
         return dict.fromkeys(self.requested, "requested")
 
@@ -254,7 +257,7 @@ class SteppedDown(EventKind, look="warning", is_before_wait=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Retried(EventKind, look="warning", is_before_wait=True):
+class Retried(EventKind, look="warning", then="retry", is_before_wait=True):
     """A call failed and is repeated after ``wait`` seconds. ``notes`` are ``why`` as codes; tokens and dollars are what
     the failed attempt was billed, and the turn's ``ModelReplied`` includes them."""
 

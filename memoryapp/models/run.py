@@ -31,13 +31,18 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def ended_as(self, outcome: str) -> Self:
         """Finished runs with that ``Run.outcome``."""
-        nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
-        own = {"none": Q(nothing, fallback=""), "chosen": Q(~nothing, fallback="")}
-        return self.filter(own.get(outcome, Q(fallback=outcome)), state=Run.State.FINISHED)
+        return self.filter(has_ended_as(outcome))
 
     def made_here(self) -> Self:
         """Runs without those of other programs, which say nothing of this memory."""
         return self.filter(origin="")
+
+
+def has_ended_as(outcome: str) -> Q:
+    """Whether a run has finished with that ``Run.outcome``."""
+    nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
+    own = {"none": Q(nothing, fallback=""), "chosen": Q(~nothing, fallback="")}
+    return Q(own.get(outcome, Q(fallback=outcome)), state=Run.State.FINISHED)
 
 
 class Run(Owned):

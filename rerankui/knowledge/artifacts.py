@@ -3,91 +3,80 @@
 from __future__ import annotations
 
 import mimetypes
-from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
-from memoryapp import past
 from memoryapp.artifacts import arrival, processing
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Role
 from memoryapp.operations.storage import NoSpace
-from rerankui.access import operator_of, owner_or_404, requires
+from rerankui.access import owner_or_404, requires
 from rerankui.addresses import next_address
-from rerankui.filters import ArtifactFilter
-from rerankui.lists import of_items
-from rerankui.lists.downloads import download
-from rerankui.lists.facets import counted, is_narrowed, narrowed
-from rerankui.pages import is_partial, page_of, show
-from rerankui.past.lists import file_of_rows, page_of_rows, with_words
+from rerankui.filters import Filter, choice
+from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.pages import Page
+from rerankui.text.file_types import file_type
 from rerankui.web import uploads
-from rerankui.web.moment import moment_of
 from rerankui.web.uploads import Received
 
 READS = ("GET", "HEAD", "POST")
 
 
-@require_safe
-def artifacts(request: HttpRequest, owner_id: int) -> HttpResponseBase:
-    owner = owner_or_404(request, owner_id)
-    filters = ArtifactFilter(request.GET)
-    if moment := moment_of(request):
-        return _artifacts_then(request, owner, filters, moment)
-    listed = Artifact.objects.filter(owner=owner).select_related("message")
-    words = filters.chosen["q"]
-    if words:
-        contents = (
-            Q(text__icontains=words)
-            | Q(summary__icontains=words)
-            | Q(keywords__icontains=words)
-            | Q(entities__icontains=words)
-        )
-        listed = listed.filter(Q(name__icontains=words) | contents)
-    if filters.chosen["state"]:
-        listed = listed.filter(state=filters.chosen["state"])
-    facets = of_items.artifact_facets()
-    found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{owner.pk}"):
-        return file
-    context = {
-        "owner": owner,
-        "filters": filters,
-        "page": page_of(request, found, filters.order),
-        "total": found.count(),
-        "facets": counted(request, listed, facets),
-        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
-        "is_partial": is_partial(request),
-        "may_change": operator_of(request).may(Role.CURATOR),
-        "ticket": uploads.ticket(owner.pk, int(request.user.pk or 0)),
-        "most": _most(),
+class ArtifactFilter(Filter):
+    placeholder = gettext_lazy("Search names and contents")
+    SORTS = {
+        "newest": ("-created_at", "-id"),
+        "oldest": ("created_at", "id"),
+        "largest": ("-size_bytes", "-id"),
+        "name": ("name", "id"),
     }
-    return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
+    WORDS = ("name", "text", "summary", "keywords", "entities")
+    state = choice(gettext_lazy("State"), gettext_lazy("any state"), list(Artifact.State.choices), by="state")
 
 
-def _artifacts_then(
-    request: HttpRequest, owner: ChatUser, filters: ArtifactFilter, moment: datetime
-) -> HttpResponseBase:
-    """The files that had come by the moment."""
-    rows: list[Artifact] = past.known_at(owner.pk, KnowledgeEdit.Noun.ARTIFACT, moment)
-    found = with_words(
-        rows, filters.chosen["q"], lambda row: (row.name, row.summary, *row.keywords, *map(str, row.entities))
-    )
-    if state := filters.chosen["state"]:
-        found = [row for row in found if row.state == state]
-    if file := file_of_rows(request, found, of_items.ARTIFACTS, filters.order, f"artifacts-{owner.pk}"):
-        return file
-    page = page_of_rows(request, found, filters.order)
-    context = {"owner": owner, "filters": filters, "page": page, "total": len(found), "is_past": True}
-    context["is_partial"] = is_partial(request)
-    return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
+class ArtifactList(ListPage[Artifact, ArtifactFilter]):
+    title = gettext_lazy("Artifacts")
+    name, noun = "artifacts", KnowledgeEdit.Noun.ARTIFACT
+    form = ArtifactFilter
+    columns = {
+        "id": "pk",
+        "name": "name",
+        "type": "file_type",
+        "bytes": "size_bytes",
+        "summary": "summary",
+        "keywords": "keywords",
+        "entities": "entities",
+        "state": "state",
+        "created_at": "created_at",
+    }
+    page, partial = "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html"
+
+    def rows(self, asked: AskedList[ArtifactFilter]) -> QuerySet[Artifact]:
+        return Artifact.objects.filter(owner=asked.owner).select_related("message")
+
+    def facets(self, asked: AskedList[ArtifactFilter]) -> tuple[Facet, ...]:
+        return (
+            Facet("kind", gettext_lazy("Type"), "file_type", lambda value: str(file_type(value))),
+            Facet("is", gettext_lazy("State"), "state", dict(Artifact.State.choices)),
+            of_month("month", gettext_lazy("Month"), "created_at"),
+        )
+
+    def more(self, asked: AskedList[ArtifactFilter], page: Page[Artifact], found: Any) -> dict[str, Any]:
+        return {"ticket": uploads.ticket(asked.owner.pk, int(asked.request.user.pk or 0)), "most": _most()}
+
+
+ARTIFACTS = ArtifactList()
 
 
 @csrf_exempt

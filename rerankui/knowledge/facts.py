@@ -2,77 +2,81 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Any
 
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponseBase
-from django.views.decorators.http import require_safe
+from django.db.models import Case, QuerySet, Value, When
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp import curation, past
-from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
-from rerankui.access import operator_of, owner_or_404
-from rerankui.filters import FactFilter
+from memoryapp.browsing.quality import WEEK
+from memoryapp.models import Fact, KnowledgeEdit
+from rerankui.filters import MeaningFilter, choice
 from rerankui.knowledge.extraction import extraction_context
-from rerankui.lists import of_items
-from rerankui.lists.by_meaning import near_list
-from rerankui.lists.downloads import download
-from rerankui.lists.facets import counted, is_narrowed, narrowed
-from rerankui.pages import is_partial, page_of, show
-from rerankui.past.lists import file_of_rows, page_of_rows, with_words
-from rerankui.web.moment import moment_of
+from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.pages import Page
+
+_IMPORTANCE = {"3": _("80 and more: part of the profile"), "2": _("50–79"), "1": _("under 50")}
+_REPLACED = {"week": _("within a week"), "before": _("earlier"), "no": _("not replaced")}
 
 
-@require_safe
-def facts(request: HttpRequest, owner_id: int) -> HttpResponseBase:
-    owner = owner_or_404(request, owner_id)
-    filters = FactFilter(request.GET)
-    if moment := moment_of(request):
-        return _facts_then(request, owner, filters, moment)
-    listed: QuerySet[Fact] = Fact.objects.filter(owner=owner)
-    near = near_list(owner, filters, "facts")
-    words = filters.chosen["q"]
-    if near:
-        listed = near.of(listed)
-    elif words:
-        labels = Q(relation__icontains=words) | Q(category__icontains=words)
-        listed = listed.filter(Q(content__icontains=words) | labels)
-    if filters.chosen["time"] != "all":
-        listed = listed.filter(superseded_at__isnull=filters.chosen["time"] != "past")
-    if filters.chosen["type"]:
-        listed = listed.filter(type=filters.chosen["type"])
-    facets = of_items.fact_facets()
-    found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.FACTS, near.order if near else filters.order, f"facts-{owner.pk}"):
-        return file
-    page = near.page(found) if near else page_of(request, found, filters.order)
-    context = {
-        "owner": owner,
-        "filters": filters,
-        "page": page,
-        "holders": curation.heirs(owner.pk, [fact.topic_id for fact in page if fact.topic_id]),
-        "total": found.count(),
-        "facets": counted(request, listed, facets),
-        "near": near,
-        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
-        "is_partial": is_partial(request),
-        "may_change": operator_of(request).may(Role.CURATOR),
-        **extraction_context(owner),
+class FactFilter(MeaningFilter):
+    placeholder = _("Search facts")
+    SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
+    WORDS = ("content", "relation", "category")
+    type = choice(_("Type"), _("all types"), list(Fact.Type.choices), by="type")
+    time = choice(
+        _("True when"),
+        _("true today"),
+        [("past", pgettext_lazy("facts", "true in the past")), ("all", _("ever noted"))],
+        by={"": {"superseded_at__isnull": True}, "past": {"superseded_at__isnull": False}},
+    )
+
+
+class FactList(ListPage[Fact, FactFilter]):
+    title = _("Facts")
+    name, near, noun = "facts", "facts", KnowledgeEdit.Noun.FACT
+    form = FactFilter
+    columns = {
+        "id": "pk",
+        "fact": "content",
+        "relation": "relation",
+        "category": "category",
+        "type": "type",
+        "importance": "importance",
+        "topic": "topic_id",
+        "noted_at": "created_at",
+        "until": "superseded_at",
     }
-    return show(request, "pages/knowledge/facts.html", "partials/knowledge/facts.html", context)
+    page, partial = "pages/knowledge/facts.html", "partials/knowledge/facts.html"
+
+    def rows(self, asked: AskedList[FactFilter]) -> QuerySet[Fact]:
+        return Fact.objects.filter(owner=asked.owner)
+
+    def facets(self, asked: AskedList[FactFilter]) -> tuple[Facet, ...]:
+        weight = Case(
+            When(importance__gte=80, then=Value("3")), When(importance__gte=50, then=Value("2")), default=Value("1")
+        )
+        replaced = Case(
+            When(superseded_at__gte=timezone.now() - WEEK, then=Value("week")),
+            When(superseded_at__isnull=False, then=Value("before")),
+            default=Value("no"),
+        )
+        return (
+            Facet("kind", _("Type"), "type", dict(Fact.Type.choices)),
+            Facet("category", _("Category"), "category"),
+            Facet("weight", _("Importance"), weight, _IMPORTANCE, in_order=True),
+            Facet("replaced", _("Replaced"), replaced, _REPLACED),
+            of_month("noted", _("Noted"), "created_at"),
+        )
+
+    def more(self, asked: AskedList[FactFilter], page: Page[Fact], found: Any) -> dict[str, Any]:
+        owner, moment, topics = asked.owner, asked.moment, [fact.topic_id for fact in page if fact.topic_id]
+        if moment:
+            return {"holders": past.holders_at(owner.pk, topics, moment)}
+        return {"holders": curation.heirs(owner.pk, topics), **extraction_context(owner)}
 
 
-def _facts_then(request: HttpRequest, owner: ChatUser, filters: FactFilter, moment: datetime) -> HttpResponseBase:
-    """The facts of the moment, as they were noted then."""
-    rows: list[Fact] = past.known_at(owner.pk, KnowledgeEdit.Noun.FACT, moment)
-    found = with_words(rows, filters.chosen["q"], lambda row: (row.content, row.relation, row.category))
-    if filters.chosen["time"] != "all":
-        found = [row for row in found if bool(row.superseded_at) == (filters.chosen["time"] == "past")]
-    if kind := filters.chosen["type"]:
-        found = [row for row in found if row.type == kind]
-    if file := file_of_rows(request, found, of_items.FACTS, filters.order, f"facts-{owner.pk}"):
-        return file
-    page = page_of_rows(request, found, filters.order)
-    holders = past.holders_at(owner.pk, [fact.topic_id for fact in page if fact.topic_id], moment)
-    context = {"owner": owner, "filters": filters, "page": page, "holders": holders, "total": len(found)}
-    context |= {"is_past": True, "is_partial": is_partial(request)}
-    return show(request, "pages/knowledge/facts.html", "partials/knowledge/facts.html", context)
+FACTS = FactList()

@@ -2,75 +2,67 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Any
 
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponseBase
-from django.views.decorators.http import require_safe
+from django.db.models import Case, QuerySet, Value, When
+from django.utils.translation import gettext_lazy as _
 
-from memoryapp import past
-from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role
-from rerankui.access import operator_of, owner_or_404
-from rerankui.filters import PersonFilter
+from memoryapp.browsing.quality import FEW_MENTIONS
+from memoryapp.models import KnowledgeEdit, Person
+from rerankui.filters import MeaningFilter, choice
 from rerankui.knowledge.extraction import extraction_context
-from rerankui.lists import of_items
-from rerankui.lists.by_meaning import near_list
-from rerankui.lists.downloads import download
-from rerankui.lists.facets import counted, is_narrowed, narrowed
-from rerankui.pages import is_partial, page_of, show
-from rerankui.past.lists import file_of_rows, page_of_rows, with_words
-from rerankui.web.moment import moment_of
+from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.pages import Page
+
+_MENTIONS = {"3": _("10 and more"), "2": _("2–9"), "1": _("once or never")}
 
 
-@require_safe
-def people(request: HttpRequest, owner_id: int) -> HttpResponseBase:
-    owner = owner_or_404(request, owner_id)
-    filters = PersonFilter(request.GET)
-    if moment := moment_of(request):
-        return _people_then(request, owner, filters, moment)
-    listed = Person.objects.filter(owner=owner)
-    near = near_list(owner, filters, "people")
-    words = filters.chosen["q"]
-    if near:
-        listed = near.of(listed)
-    elif words:
-        names = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(bio__icontains=words)
-        listed = listed.filter(names | Q(aliases__icontains=words))
-    if filters.chosen["circle"]:
-        listed = listed.filter(circle=filters.chosen["circle"])
-    facets = of_items.people_facets()
-    found = narrowed(listed, facets, request.GET)
-    if file := download(request, found, of_items.PEOPLE, near.order if near else filters.order, f"people-{owner.pk}"):
-        return file
-    page = near.page(found) if near else page_of(request, found, filters.order)
-    most = max((person.mention_count for person in page), default=0)
-    context = {
-        "owner": owner,
-        "filters": filters,
-        "page": page,
-        "most": most or 1,
-        "total": found.count(),
-        "may_change": operator_of(request).may(Role.CURATOR),
-        **extraction_context(owner),
-        "chosen": request.GET.get("chosen", ""),
-        "facets": counted(request, listed, facets),
-        "near": near,
-        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
-        "is_partial": is_partial(request),
+class PersonFilter(MeaningFilter):
+    placeholder = _("Search names, aliases, notes")
+    SORTS = {"mentions": ("-mention_count", "-id"), "name": ("display_name", "id")}
+    WORDS = ("display_name", "username", "bio", "aliases")
+    circle = choice(_("Circle"), _("all circles"), list(Person.Circle.choices), by="circle")
+
+
+class PeopleList(ListPage[Person, PersonFilter]):
+    title = _("People")
+    name, near, noun = "people", "people", KnowledgeEdit.Noun.PERSON
+    form = PersonFilter
+    columns = {
+        "id": "pk",
+        "name": "display_name",
+        "also_called": "aliases",
+        "username": "username",
+        "circle": "circle",
+        "about": "bio",
+        "mentions": "mention_count",
+        "first_seen": "first_seen",
+        "last_seen": "last_seen",
     }
-    return show(request, "pages/knowledge/people.html", "partials/knowledge/people.html", context)
+    page, partial = "pages/knowledge/people.html", "partials/knowledge/people.html"
+
+    def rows(self, asked: AskedList[PersonFilter]) -> QuerySet[Person]:
+        return Person.objects.filter(owner=asked.owner)
+
+    def facets(self, asked: AskedList[PersonFilter]) -> tuple[Facet, ...]:
+        mentions = Case(
+            When(mention_count__gte=10, then=Value("3")),
+            When(mention_count__gte=FEW_MENTIONS, then=Value("2")),
+            default=Value("1"),
+        )
+        return (
+            Facet("of", _("Circle"), "circle", dict(Person.Circle.choices)),
+            Facet("mentions", _("Mentions"), mentions, _MENTIONS, in_order=True),
+            of_month("seen", _("Last seen"), "last_seen"),
+        )
+
+    def more(self, asked: AskedList[PersonFilter], page: Page[Person], found: Any) -> dict[str, Any]:
+        context = {
+            "most": max((person.mention_count for person in page), default=0) or 1,
+            "chosen": asked.request.GET.get("chosen", ""),
+        }
+        return context if asked.moment else context | extraction_context(asked.owner)
 
 
-def _people_then(request: HttpRequest, owner: ChatUser, filters: PersonFilter, moment: datetime) -> HttpResponseBase:
-    """The people of the moment, with what was known of them then."""
-    rows: list[Person] = past.known_at(owner.pk, KnowledgeEdit.Noun.PERSON, moment)
-    found = with_words(rows, filters.chosen["q"], lambda row: (row.display_name, row.username, row.bio, *row.aliases))
-    if circle := filters.chosen["circle"]:
-        found = [row for row in found if row.circle == circle]
-    if file := file_of_rows(request, found, of_items.PEOPLE, filters.order, f"people-{owner.pk}"):
-        return file
-    page = page_of_rows(request, found, filters.order)
-    most = max((person.mention_count for person in page), default=0)
-    context = {"owner": owner, "filters": filters, "page": page, "most": most or 1, "total": len(found)}
-    context |= {"is_past": True, "is_partial": is_partial(request)}
-    return show(request, "pages/knowledge/people.html", "partials/knowledge/people.html", context)
+PEOPLE = PeopleList()

@@ -1,1 +1,1 @@
-"""What lists have beside their rows: facets, which count the values of a property and narrow to one, and downloads."""
+"""What a list is, and what it has beside its rows: facets, files, saved views; and the figures of quality."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 MOST_ROWS = 50_000
@@ -17,23 +16,9 @@ MOST_ROWS = 50_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def download(
-    request: HttpRequest, rows: QuerySet[Any], columns: Mapping[str, str], order: Sequence[str], name: str
-) -> HttpResponse | None:
-    """The rows as the file that the address asks for (``format``), or None; ``columns`` are fields by their titles."""
-    if _kind(request) is None:
-        return None
-    # Read whole: a server of coroutines would read a stream of rows whole as well, and may leave its cursor open.
-    return file_of(request, columns, rows.order_by(*order).values_list(*columns.values())[:MOST_ROWS], name)
-
-
-def file_of(
-    request: HttpRequest, titles: Iterable[str], rows: Iterable[Sequence[Any]], name: str
-) -> HttpResponse | None:
-    """The rows, whose values have these titles, as the file that the address asks for (``format``), or None."""
+def file_of(request: HttpRequest, titles: Iterable[str], rows: Iterable[Sequence[Any]], name: str) -> HttpResponse:
+    """The rows, whose values have these titles, as the file that the address asks for (``format``)."""
     kind, columns = _kind(request), list(titles)
-    if kind is None:
-        return None
     lines = _csv(columns, rows) if kind == "csv" else _json(columns, rows)
     answer = HttpResponse("".join(lines), content_type="text/csv" if kind == "csv" else "application/json")
     answer["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'

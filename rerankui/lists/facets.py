@@ -5,13 +5,16 @@ A list costs one query for each facet, however many rows it has. The address car
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db.models import Count, Model, QuerySet, TextField, Value
-from django.db.models.functions import Cast, Coalesce
+from django.db.models import Case, Count, Func, Model, Q, QuerySet, TextField, Value, When
+from django.db.models.functions import Cast, Coalesce, TruncMonth
 from django.http import HttpRequest, QueryDict
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ def _as_it_is(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """``by`` is a field or an expression of the database; ``words`` puts one of its values, as text, into words.
+    """``by`` is a field or an expression of the database; ``words`` are those of its values, as text.
 
     With ``in_order`` the values are listed by themselves, greatest first, otherwise by their counts.
     """
@@ -37,7 +40,7 @@ class Facet:
     name: str
     label: StrOrPromise
     by: Any
-    words: Callable[[str], StrOrPromise] = _as_it_is
+    words: Callable[[str], StrOrPromise] | Mapping[str, StrOrPromise] = _as_it_is
     in_order: bool = False
 
     @property
@@ -121,10 +124,25 @@ def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_cho
         query.pop(gone, None)
     if not is_chosen:
         query[facet.name] = value
-    return FacetValue(facet.words(value) if value else _("none"), count, f"?{query.urlencode()}", is_chosen)
+    words = facet.words.get(value, value) if isinstance(facet.words, Mapping) else facet.words(value)
+    return FacetValue(words if value else _("none"), count, f"?{query.urlencode()}", is_chosen)
 
 
 def _chosen(query: QueryDict, facet: Facet) -> str | None:
     """The chosen value, which may be the empty one; None if none was chosen."""
     value = query.get(facet.name)
     return None if value is None or "\0" in value else value[:LONGEST_VALUE]
+
+
+def of_month(name: str, label: StrOrPromise, column: str) -> Facet:
+    """The months of a moment on the reader's calendar, the latest first; a moment may be missing."""
+    month = TruncMonth(column, tzinfo=timezone.get_current_timezone())
+    written = Func(month, Value("YYYY-MM"), function="to_char", output_field=TextField())
+    by = Case(When(Q(**{f"{column}__isnull": False}), then=written), default=Value(""), output_field=TextField())
+    return Facet(name, label, by, _month_words, in_order=True)
+
+
+def _month_words(value: str) -> str:
+    """``2026-05`` in the reader's language."""
+    day = parse_date(f"{value}-01")
+    return date_format(day, "F Y") if day else value

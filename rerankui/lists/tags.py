@@ -8,6 +8,7 @@ from django import template
 from django.http import HttpRequest
 from django.template import Context
 
+from memoryapp.models import SavedView
 from rerankui.access import operator_of
 from rerankui.lists import saved
 from rerankui.web.moment import moment_of
@@ -30,7 +31,7 @@ def saved_views(context: Context, of_list: str, *, is_swapped: bool = False) -> 
         "is_narrowed": bool(saved.query_of(request.GET)),
         "path": request.path,
         "here": request.get_full_path(),
-        "may_save": moment_of(request) is None,
+        "may_save": moment_of(request) is None and of_list in SavedView.List,
         "is_swapped": is_swapped,
         "csrf_token": context.get("csrf_token"),
     }

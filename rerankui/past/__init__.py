@@ -1,1 +1,1 @@
-"""Pages of an earlier moment: the head that names it, lists of what was known then, and what was not there yet."""
+"""Pages of an earlier moment: the head that names it, a memory at a glance, and what was not there yet."""

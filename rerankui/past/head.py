@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memoryapp import past
 from memoryapp.models import ChatUser
-from rerankui.web.moment import PARAMETER, PastMoment, is_of_runs, is_shown_by, offered, past_of
+from rerankui.web.moment import PARAMETER, SHOWING, PastMoment, is_of_runs, offered, past_of
 
 # What belongs to the moment that is left, or to a page of a list.
 _LEFT = (PARAMETER, "after", "before", "format")
@@ -47,7 +47,8 @@ class PastHead:
     @property
     def is_shown(self) -> bool:
         """Whether this page shows the memory of the moment; others say that they do not."""
-        return is_shown_by(self._route)
+        match = self._request.resolver_match
+        return self._route in SHOWING or bool(match and getattr(match.func, "has_past", False))
 
     @property
     def is_of_run(self) -> bool:

@@ -17,9 +17,8 @@ from memoryapp import bulk as works
 from memoryapp.curation import CurationError
 from memoryapp.models import BulkTopic, BulkWork, ChatUser, Role
 from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.filters import TopicFilter
 from rerankui.pages import page_of, show
-from rerankui.topics.topics import matching_topics
+from rerankui.topics.topics import TOPICS, TopicFilter
 
 READS = ("GET", "HEAD", "POST")
 MOST_FAULTS = 50
@@ -47,7 +46,7 @@ def bulk(request: HttpRequest, owner_id: int) -> HttpResponse:
 def _chosen(request: HttpRequest, owner: ChatUser) -> list[int]:
     """The numbers of the picked topics; with ``all``, of those that the list with these filters shows."""
     if request.GET.get("all"):
-        found = matching_topics(owner, request.GET).order_by("ended_at", "pk").values_list("pk", flat=True)
+        found = TOPICS.matching(owner, request.GET).order_by("ended_at", "pk").values_list("pk", flat=True)
         return list(found[: works.MOST_TOPICS + 1])
     return TopicFilter(request.GET).chosen["topics"] or []
 

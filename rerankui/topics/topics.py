@@ -1,83 +1,257 @@
-"""The list of topics: by words, dates, size and state."""
+"""The list of topics: by words, dates, size and state, by where they lie on the map, and by what became of them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponseBase, QueryDict
-from django.views.decorators.http import require_safe
+from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Value, When
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp import bulk, past
 from memoryapp.browsing.comparison import MOST_TOPICS
+from memoryapp.browsing.foreign import topics_with_foreign_summary
 from memoryapp.browsing.summary_search import topics_by_words
-from memoryapp.browsing.topic_counts import topic_counts
+from memoryapp.browsing.topic_counts import recalled_topics, topic_counts
+from memoryapp.browsing.topic_map import MapRegion, topic_map, topics_within
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.models import ChatUser, Message, Role, Topic
-from rerankui.access import operator_of, owner_or_404
-from rerankui.filters import TopicFilter
-from rerankui.lists import of_topics
-from rerankui.lists.by_meaning import NearList, near_list
-from rerankui.lists.facets import counted, is_narrowed, narrowed
-from rerankui.pages import is_partial, page_of, show
-from rerankui.web.moment import moment_of
+from memoryapp.models import ChatUser, EditedTopic, Fact, Message, Role, Topic, TopicEdit
+from rerankui.access import operator_of
+from rerankui.curation.change_form import NumbersField
+from rerankui.filters import MeaningFilter, choice
+from rerankui.lists.facets import LONGEST_VALUE, Facet, of_month
+from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.pages import Page
 
 STATES = {
     "retired": {"is_live": False},
     "by_hand": {"is_live": True, "locked_by_hand": True},
     "consolidated": {"is_live": True, "is_consolidated": True},
 }
+AREA, REGION = "area", "region"
+ELSEWHERE = "elsewhere"
+# The corners of an area in thousandths of the map's unit, as "-120,35;200,35;40,310".
+_AREA = re.compile(r"-?\d{1,5},-?\d{1,5}(?:;-?\d{1,5},-?\d{1,5}){2,40}")
+COUNTED = ("candidate", "read", "chosen", "used")
+_MAKERS = {
+    "model": pgettext_lazy("maker", "chat model"),
+    "segmenter": pgettext_lazy("maker", "segmenter"),
+    "person": pgettext_lazy("maker", "person"),
+}
+_SCRIPTS = {
+    "cyrillic": gettext_lazy("Cyrillic letters"),
+    "latin": gettext_lazy("Latin letters"),
+    "other": gettext_lazy("other letters"),
+}
+_SIZES = {
+    "4": gettext_lazy("over 25,000 characters"),
+    "3": gettext_lazy("5,000–25,000 characters"),
+    "2": gettext_lazy("1,000–5,000 characters"),
+    "1": gettext_lazy("under 1,000 characters"),
+}
 
 
-@require_safe
-def topics(request: HttpRequest, owner_id: int) -> HttpResponseBase:
-    owner, moment = owner_or_404(request, owner_id), moment_of(request)
-    filters = TopicFilter(request.GET)
-    facets = of_topics.facets_of(owner, request.GET, is_past=moment is not None)
-    near = None if moment else near_list(owner, filters, "topics")
-    listed = filtered_topics(owner, filters, moment, near)
-    found = narrowed(listed, facets, request.GET)
-    ordered = found.order_by(*(near.order if near else filters.order))
-    if file := of_topics.file_of_topics(request, owner, ordered, moment):
-        return file
-    page = near.page(found) if near else page_of(request, found, filters.order)
-    if moment:
-        past.as_then(owner.pk, page.rows, moment, is_live=filters.chosen["state"] != "retired")
-    context: dict[str, Any] = {"owner": owner, "filters": filters, "page": page, "total": found.count()}
-    context |= {"facets": counted(request, listed, facets), "is_partial": is_partial(request)}
-    context["is_narrowed"] = filters.is_narrowed or is_narrowed(facets, request.GET)
-    context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
-    context["most_made_again"] = bulk.MOST_TOPICS
-    context["near"] = near
-    context["is_past"] = moment is not None
-    context["counts"] = topic_counts(owner.pk, [topic.pk for topic in page], moment)
-    context["is_begun"] = bool(page.rows) or Message.objects.of(owner).present().exists()
-    return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
+class TopicFilter(MeaningFilter):
+    """``topics`` are the numbers of those to list, of all of them when there are none."""
+
+    placeholder = gettext_lazy("Search summaries, or Topic:42")
+    SORTS = {
+        "newest": ("-ended_at", "-id"),
+        "oldest": ("ended_at", "id"),
+        "longest": ("-size_chars", "-id"),
+        "shortest": ("size_chars", "id"),
+        "most": ("-message_count", "-id"),
+        "fewest": ("message_count", "id"),
+    }
+    state = choice(
+        gettext_lazy("State"),
+        pgettext_lazy("topics", "live"),
+        [
+            ("retired", pgettext_lazy("topics", "retired")),
+            ("by_hand", pgettext_lazy("topics", "edited by hand")),
+            ("consolidated", pgettext_lazy("topics", "consolidated")),
+        ],
+    )
+    # those picked elsewhere, on the map for one
+    topics = NumbersField(required=False)
 
 
-def matching_topics(owner: ChatUser, query: QueryDict) -> QuerySet[Topic]:
-    """The owner's topics that the list with this address shows, on all of its pages."""
-    filters = TopicFilter(query)
-    listed = filtered_topics(owner, filters, near=near_list(owner, filters, "topics"))
-    return narrowed(listed, of_topics.facets_of(owner, query), query)
+class TopicList(ListPage[Topic, TopicFilter]):
+    title = gettext_lazy("Topics")
+    name = near = "topics"
+    form = TopicFilter
+    columns = {
+        "id": "pk",
+        "summary": "summary",
+        "messages": "message_count",
+        "characters": "size_chars",
+        "first_message": "started_at",
+        "last_message": "ended_at",
+        "edited_by_hand": "locked_by_hand",
+        "live": "is_live",
+    }
+    has_past, today_only = True, frozenset(("live",))
+    page, partial = "pages/topics/topics.html", "partials/topics/topics.html"
+
+    def rows(self, asked: AskedList[TopicFilter]) -> QuerySet[Topic]:
+        owner, moment, chosen = asked.owner, asked.moment, asked.filters.chosen
+        conditions = STATES.get(chosen["state"], {"is_live": True})
+        if moment is None:
+            found = Topic.objects.of(owner).filter(**conditions)
+        else:
+            rows = past.retired_by(moment) if chosen["state"] == "retired" else past.topics_at(moment)
+            found = rows.filter(owner=owner, **{name: value for name, value in conditions.items() if name != "is_live"})
+        return found.filter(pk__in=chosen["topics"]) if chosen["topics"] else found
+
+    def worded(self, asked: AskedList[TopicFilter], rows: QuerySet[Topic]) -> QuerySet[Topic]:
+        words = asked.filters.chosen["q"]
+        return topics_by_words(rows, words, parse_topic_id(words)) if words else rows
+
+    def facets(self, asked: AskedList[TopicFilter]) -> tuple[Facet, ...]:
+        """The facets of the topics of today; of an earlier moment those that do not depend on what came later.
+
+        That of foreign summaries reads all passages, those of the map place all topics, so they are only there where
+        the address chooses them, as the page of quality and the map do.
+        """
+        owner, query = asked.owner, asked.query
+        facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
+        lasting = (
+            of_month("month", gettext_lazy("Month"), "ended_at"),
+            Facet("maker", gettext_lazy("Made by"), _maker(), _MAKERS),
+            Facet("script", gettext_lazy("Letters"), _script(), _SCRIPTS),
+            Facet("size", gettext_lazy("Length"), _size(), _SIZES, in_order=True),
+        )
+        if asked.moment:
+            return lasting
+        return (
+            *lasting,
+            Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _recalled_words),
+            Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
+            Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
+            *([_of_language(owner)] if "written" in query else []),
+            *([_of_area(owner, query.get(AREA, "")[:LONGEST_VALUE])] if AREA in query else []),
+            *([_of_regions(owner)] if REGION in query else []),
+        )
+
+    def shown(self, asked: AskedList[TopicFilter], found: Any) -> Page[Topic]:
+        page = super().shown(asked, found)
+        if asked.moment:
+            is_live = asked.filters.chosen["state"] != "retired"
+            past.as_then(asked.owner.pk, page.rows, asked.moment, is_live=is_live)
+        return page
+
+    def more(self, asked: AskedList[TopicFilter], page: Page[Topic], found: Any) -> dict[str, Any]:
+        return {
+            "may_change": operator_of(asked.request).may(Role.CURATOR),
+            "most_compared": MOST_TOPICS,
+            "most_made_again": bulk.MOST_TOPICS,
+            "counts": topic_counts(asked.owner.pk, [topic.pk for topic in page], asked.moment),
+            "is_begun": bool(page.rows) or Message.objects.of(asked.owner).present().exists(),
+        }
+
+    def file_of(
+        self, asked: AskedList[TopicFilter], titles: Iterable[str], values: Iterable[Sequence[Any]]
+    ) -> HttpResponse:
+        """With what recent runs did with the topics."""
+        rows = list(values)
+        counts = topic_counts(asked.owner.pk, [row[0] for row in rows], asked.moment)
+        whole = [(*row, *(getattr(counts[row[0]], name) for name in COUNTED)) for row in rows]
+        return super().file_of(asked, [*titles, *COUNTED], whole)
 
 
-def filtered_topics(
-    owner: ChatUser, filters: TopicFilter, moment: datetime | None = None, near: NearList | None = None
-) -> QuerySet[Topic]:
-    """The owner's topics, or those of the moment, that pass the filters, whatever facet is chosen; with ``near``, of
-    those."""
-    state = filters.chosen["state"] or ""
-    conditions = STATES.get(state, {"is_live": True})
-    if moment is None:
-        found = Topic.objects.of(owner).filter(**conditions)
-    else:
-        rows = past.retired_by(moment) if state == "retired" else past.topics_at(moment)
-        found = rows.filter(owner=owner, **{name: value for name, value in conditions.items() if name != "is_live"})
-    if filters.chosen["topics"]:
-        found = found.filter(pk__in=filters.chosen["topics"])
-    if near:
-        return near.of(found)
-    words = filters.chosen["q"]
-    return topics_by_words(found, words, parse_topic_id(words)) if words else found
+TOPICS = TopicList()
+
+
+def _maker() -> Case:
+    archived = EditedTopic.objects.filter(
+        topic=OuterRef("pk"), side=EditedTopic.Side.IN, edit__kind=TopicEdit.Kind.ARCHIVE
+    )
+    return Case(
+        When(Exists(archived.filter(edit__call__outcome="", edit__call__isnull=False)), then=Value("model")),
+        When(Exists(archived), then=Value("segmenter")),
+        default=Value("person"),
+    )
+
+
+def _script() -> Case:
+    return Case(
+        When(summary__regex="[а-яёА-ЯЁ]", then=Value("cyrillic")),
+        When(summary__regex="[a-zA-Z]", then=Value("latin")),
+        default=Value("other"),
+    )
+
+
+def _size() -> Case:
+    return Case(
+        When(size_chars__gt=25_000, then=Value("4")),
+        When(size_chars__gt=5_000, then=Value("3")),
+        When(size_chars__gt=1_000, then=Value("2")),
+        default=Value("1"),
+    )
+
+
+def _equal(owner: ChatUser) -> Q:
+    """Whether another live topic has the same summary; one comparison for all of them."""
+    summaries = Topic.objects.of(owner).live().exclude(summary="").order_by().values("summary")
+    return Q(summary__in=summaries.annotate(n=Count("pk")).filter(n__gt=1).values("summary"))
+
+
+def _of_language(owner: ChatUser) -> Facet:
+    return Facet("written", gettext_lazy("Summary’s language"), _written(owner), _written_words)
+
+
+def _written(owner: ChatUser) -> Case:
+    return Case(When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign")), default=Value("same"))
+
+
+def _yes_no(condition: Q) -> Case:
+    return Case(When(condition, then=Value("yes")), default=Value("no"))
+
+
+def _recalled_words(value: str) -> str:
+    return _("in recent runs") if value == "yes" else _("never in recent runs")
+
+
+def _facts_words(value: str) -> str:
+    return _("with facts") if value == "yes" else _("without facts")
+
+
+def _written_words(value: str) -> str:
+    return _("other than its messages’") if value == "foreign" else _("as its messages’")
+
+
+def _equal_words(value: str) -> str:
+    return _("the same as another’s") if value == "yes" else _("its own")
+
+
+def _of_area(owner: ChatUser, drawn: str) -> Facet:
+    """An area that cannot be read contains nothing."""
+    inside = topics_within(owner, _corners(drawn)) if _AREA.fullmatch(drawn) else []
+    by = Case(When(Q(pk__in=inside), then=Value(drawn)), default=Value(ELSEWHERE))
+    return Facet(AREA, gettext_lazy("On the map"), by, _area_words)
+
+
+def _corners(drawn: str) -> list[tuple[float, float]]:
+    return [(int(x) / 1000, int(y) / 1000) for x, y in (corner.split(",") for corner in drawn.split(";"))]
+
+
+def _area_words(value: str) -> str:
+    return _("elsewhere on the map") if value == ELSEWHERE else _("in the area drawn")
+
+
+def _of_regions(owner: ChatUser) -> Facet:
+    found = topic_map(owner)
+    members: list[list[int]] = [[] for _region in found.regions]
+    for point in found.points if found.regions else ():
+        members[point.region].append(point.topic.pk)
+    cases = [When(Q(pk__in=numbers), then=Value(str(at))) for at, numbers in enumerate(members)]
+    by = Case(*cases, default=Value(ELSEWHERE))
+    return Facet(REGION, gettext_lazy("On the map"), by, lambda value: _region_words(found.regions, value))
+
+
+def _region_words(regions: Sequence[MapRegion], value: str) -> str:
+    known = value.isdecimal() and len(value) < 3 and int(value) < len(regions)
+    return ", ".join(regions[int(value)].words) if known else _("elsewhere on the map")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asgiref.sync import async_to_sync
-from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
@@ -28,7 +27,7 @@ def agents(request: HttpRequest) -> HttpResponse:
     owners = visible_owners(request)
     filters = AgentFilter(request.GET, owners=owners)
     listed = AgentCall.objects.filter(owner__in=owners).select_related("owner").defer("events")
-    page = page_of(request, _filtered(listed, filters), filters.order)
+    page = page_of(request, filters.fitting(filters.worded(listed)), filters.order)
     context = {"filters": filters, "page": page, "may_try": operator_of(request).may(Role.DEBUGGER)}
     return show(request, "pages/agents/agents.html", "partials/agents/agents.html", context)
 
@@ -39,28 +38,6 @@ def endpoint_trial(request: HttpRequest) -> HttpResponse:
     """What the connected endpoints can do; asking them takes at most about a minute."""
     context = {"trial": async_to_sync(try_endpoints)(), "may_try": True}
     return show(request, "pages/agents/endpoint_trial.html", "partials/agents/endpoint_trial.html", context)
-
-
-def _filtered(listed: QuerySet[AgentCall], filters: AgentFilter) -> QuerySet[AgentCall]:
-    chosen = filters.chosen
-    if filters.topic is not None:
-        listed = listed.filter(topics__contains=[filters.topic])
-    elif words := chosen["q"]:
-        named = Q(model__icontains=words) | Q(prompt_version__icontains=words) | Q(asked_by__icontains=words)
-        listed = listed.filter(named)
-    if chosen["user"]:
-        listed = listed.filter(owner__name=chosen["user"])
-    if chosen["agent"]:
-        listed = listed.filter(agent=chosen["agent"])
-    if chosen["outcome"]:
-        listed = _with_outcome(listed, chosen["outcome"])
-    return listed
-
-
-def _with_outcome(listed: QuerySet[AgentCall], outcome: str) -> QuerySet[AgentCall]:
-    if outcome == "none":
-        return listed.exclude(outcome="")
-    return listed.filter(outcome="" if outcome == "answered" else outcome)
 
 
 @require_safe

@@ -19,7 +19,6 @@ from rerankui.filters import LONGEST_SEARCH
 from rerankui.frame import PageFrame
 from rerankui.lists import saved
 from rerankui.pages import show
-from rerankui.past.lists import with_words
 from rerankui.web.moment import moment_of
 
 FEW = 8
@@ -82,12 +81,16 @@ def _results_then(frame: PageFrame, words: str, moment: datetime) -> dict[str, A
     found: dict[str, Any] = {
         "topics": topics.select_related("owner").order_by("-ended_at", "-id")[:FEW],
         "runs": runs.select_related("owner").order_by("-created_at", "-id")[:FEW],
-        "people": with_words(people, words, lambda row: (row.display_name, row.username, *row.aliases))[:FEW],
-        "artifacts": with_words(artifacts, words, lambda row: (row.name,))[:FEW],
+        "people": [row for row in people if _contains(words, row.display_name, row.username, *row.aliases)][:FEW],
+        "artifacts": [row for row in artifacts if _contains(words, row.name)][:FEW],
     }
     for row in (*found["people"], *found["artifacts"]):
         row.owner = owner
     return found
+
+
+def _contains(words: str, *names: str) -> bool:
+    return any(words.casefold() in name.casefold() for name in names)
 
 
 def _nearness(words: str) -> Case:

@@ -3,86 +3,128 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.http import require_safe
 
 from memoryapp import past
 from memoryapp.browsing.months import MOST_MONTHS, messages_by_month
 from memoryapp.models import ChatUser, Message, Role
-from rerankui.access import Request, message_or_404, operator_of, owner_or_404
-from rerankui.filters import MessageFilter
-from rerankui.lists import of_items
-from rerankui.lists.by_meaning import NearList, near_list
-from rerankui.lists.downloads import download
-from rerankui.lists.facets import counted, is_narrowed, narrowed
-from rerankui.pages import Page, is_partial, page_around, page_of, show
+from rerankui.access import Request, message_or_404, operator_of
+from rerankui.filters import MeaningFilter, choice
+from rerankui.lists.facets import Facet, is_narrowed, of_month
+from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.pages import Page, is_partial
 from rerankui.text.talk import talk_of
 from rerankui.web.moment import moment_of
 
-SHOWN = 80
 MOST_COUNTED = 1_000
 
 Month = tuple[date, int]
 
 
-@require_safe
-def messages(request: Request, owner_id: int) -> HttpResponseBase:
-    owner, moment = owner_or_404(request, owner_id), moment_of(request)
-    filters, near = MessageFilter(request.GET), None
-    at = _pointed_at(request, owner)
-    if moment:
-        listed = _filtered_then(owner, filters, moment)
-        at = at if at and listed.filter(pk=at.pk).exists() else None
-    else:
-        near = None if at else near_list(owner, filters, "messages")
-        listed = _filtered(owner, filters, with_withdrawn=bool(at and at.is_withdrawn), near=near)
-    facets = () if moment else of_items.message_facets()
-    found = narrowed(listed, facets, request.GET).select_related("topic")
-    columns = of_items.MESSAGES_THEN if moment else of_items.MESSAGES
-    if file := download(request, found, columns, near.order if near else filters.order, f"messages-{owner.pk}"):
-        return file
-    page = _page(request, found, filters, at, near)
-    rows = list(page.rows) if near else list(page.rows)[::-1]
-    if moment:
-        _shelve(owner, rows, moment)
-    months = messages_by_month(owner) if not moment and _wants_months(request, filters) else []
-    is_some = filters.is_narrowed or is_narrowed(facets, request.GET)
-    total = 0 if at else _total(found, page, filters, () if is_some else months)
-    context: dict[str, Any] = {
-        "owner": owner,
-        "filters": filters,
-        "page": page,
-        "talk": talk_of(rows, here=at.pk if at else None),
-        "total": total,
-        "more": "+" if filters.chosen["q"] and total >= MOST_COUNTED else "",
-        "at": at,
-        "facets": counted(request, listed, facets, filters.order),
-        "is_narrowed": is_some,
-        "near": near,
-        "is_past": moment is not None,
-        "may_erase": operator_of(request).may(Role.ADMIN),
-        "months": months,
-        "is_swapped": is_partial(request),
-        "busiest": max((count for _month, count in months), default=0),
+class MessageFilter(MeaningFilter):
+    placeholder = _("Search what was said")
+    SORTS = {"newest": ("-sent_at", "-id")}
+    WORDS = ("text",)
+    role = choice(_("Who"), pgettext_lazy("messages of", "everyone"), list(Message.Author.choices), by="role")
+    place = choice(
+        _("Where"),
+        _("all messages"),
+        [
+            ("active", _("in no topic yet")),
+            ("forwarded", pgettext_lazy("messages", "forwarded")),
+            ("withdrawn", pgettext_lazy("messages", "withdrawn")),
+        ],
+        by={"forwarded": ~Q(forwarded_from="")},
+    )
+
+
+class MessageList(ListPage[Message, MessageFilter]):
+    title = _("Messages")
+    name = near = "messages"
+    form = MessageFilter
+    columns = {
+        "id": "pk",
+        "external_id": "external_id",
+        "sent_at": "sent_at",
+        "role": "role",
+        "author": "author",
+        "text": "text",
+        "topic": "topic_id",
     }
-    return show(request, "pages/messages.html", "partials/messages/messages.html", context)
+    # The column says where a message is today.
+    has_past, today_only = True, frozenset(("topic",))
+    page, partial = "pages/messages.html", "partials/messages/messages.html"
+    size, latest, is_counted = 80, True, False
+
+    def asked(self, request: HttpRequest, owner: ChatUser) -> AskedList[MessageFilter]:
+        at, moment, filters = _pointed_at(request, owner), moment_of(request), MessageFilter(request.GET)
+        near = None if at or moment else self.nearest(owner, filters)
+        asked = AskedList(owner, filters, moment, near, request=request)
+        is_there = at and (not moment or self.listed(asked).filter(pk=at.pk).exists())
+        return replace(asked, at=at) if is_there else asked
+
+    def rows(self, asked: AskedList[MessageFilter]) -> QuerySet[Message]:
+        """Messages of a withdrawn import are listed alone, or around one of them that an old run leads to; nothing was
+        withdrawn of those that were in by a moment."""
+        owner, place, moment = asked.owner, asked.filters.chosen["place"], asked.moment
+        if moment:
+            if place == "withdrawn":
+                return Message.objects.none()
+            return past.in_no_topic_at(owner.pk, moment) if place == "active" else past.messages_at(owner.pk, moment)
+        found = Message.objects.of(owner)
+        if place == "withdrawn":
+            return found.filter(is_withdrawn=True)
+        if not (asked.at and asked.at.is_withdrawn):
+            found = found.present()
+        return found.active() if place == "active" else found
+
+    def facets(self, asked: AskedList[MessageFilter]) -> tuple[Facet, ...]:
+        if asked.moment:
+            return ()
+        return (
+            Facet("who", _("Author"), "author"),
+            Facet("as", _("Role"), "role", dict(Message.Author.choices)),
+            Facet("chat", _("Chat or session"), "session"),
+            of_month("month", _("Month"), "sent_at"),
+            Facet("file", _("Imported from"), "batch__source"),
+        )
+
+    def shown(self, asked: AskedList[MessageFilter], found: Any) -> Page[Message]:
+        return super().shown(asked, found.select_related("topic"))
+
+    def more(self, asked: AskedList[MessageFilter], page: Page[Message], found: Any) -> dict[str, Any]:
+        request, filters, at = cast(Request, asked.request), asked.filters, asked.at
+        rows = list(page.rows) if asked.near else list(page.rows)[::-1]
+        if asked.moment:
+            _shelve(asked.owner, rows, asked.moment)
+        months = messages_by_month(asked.owner) if not asked.moment and _wants_months(request, filters) else []
+        is_some = filters.is_narrowed or is_narrowed(self.facets(asked), asked.query)
+        total = 0 if at else _total(found, page, filters, () if is_some else months)
+        return {
+            "talk": talk_of(rows, here=at.pk if at else None),
+            "total": total,
+            "more": "+" if filters.chosen["q"] and total >= MOST_COUNTED else "",
+            "at": at,
+            "may_erase": operator_of(request).may(Role.ADMIN),
+            "months": months,
+            "busiest": max((count for _month, count in months), default=0),
+        }
 
 
-def _page(
-    request: Request, found: QuerySet[Message], filters: MessageFilter, at: Message | None, near: NearList | None
-) -> Page[Message]:
-    if near:
-        return near.page(found)
-    return page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
+MESSAGES = MessageList()
 
 
 def _wants_months(request: Request, filters: MessageFilter) -> bool:
@@ -113,43 +155,6 @@ def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter
     if months and len(months) < MOST_MONTHS:
         return sum(count for _month, count in months)
     return found.count()
-
-
-def _filtered(
-    owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool, near: NearList | None
-) -> QuerySet[Message]:
-    """Messages of a withdrawn import are listed alone, or around one of them that an old run leads to."""
-    found, chosen = Message.objects.of(owner), filters.chosen
-    if chosen["place"] == "withdrawn":
-        found = found.filter(is_withdrawn=True)
-    elif not with_withdrawn:
-        found = found.present()
-    found = found.active() if chosen["place"] == "active" else found
-    return _of_kind(near.of(found), filters) if near else _worded(found, filters)
-
-
-def _worded(found: QuerySet[Message], filters: MessageFilter) -> QuerySet[Message]:
-    chosen = filters.chosen
-    return _of_kind(found.filter(text__icontains=chosen["q"]) if chosen["q"] else found, filters)
-
-
-def _of_kind(found: QuerySet[Message], filters: MessageFilter) -> QuerySet[Message]:
-    chosen = filters.chosen
-    if chosen["role"]:
-        found = found.filter(role=chosen["role"])
-    if chosen["place"] == "forwarded":
-        found = found.exclude(forwarded_from="")
-    return found
-
-
-def _filtered_then(owner: ChatUser, filters: MessageFilter, moment: datetime) -> QuerySet[Message]:
-    """Messages that were in by the moment; nothing was withdrawn of them then."""
-    chosen = filters.chosen
-    is_active = chosen["place"] == "active"
-    found = past.in_no_topic_at(owner.pk, moment) if is_active else past.messages_at(owner.pk, moment)
-    if chosen["place"] == "withdrawn":
-        return found.none()
-    return _worded(found, filters)
 
 
 def _shelve(owner: ChatUser, rows: Sequence[Message], moment: datetime) -> None:

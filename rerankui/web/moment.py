@@ -13,21 +13,16 @@ from django.utils.translation import gettext as _
 from memoryapp import past
 
 PARAMETER = "as_of"
-# Pages that show the memory of the moment.
+# Pages that show the memory of the moment, beside the lists that say so themselves (``has_past``).
 SHOWING = frozenset(
     (
         "memory",
-        "topics",
         "topic",
         "topic_peek",
         "topic_blame",
-        "people",
         "person",
-        "facts",
         "fact",
-        "artifacts",
         "artifact",
-        "messages",
         "find",
         "ask",
         "recall",
@@ -82,10 +77,6 @@ def moment_of(request: HttpRequest) -> datetime | None:
 
 def refusal() -> str:
     return _("Nothing can be changed while you look at an earlier moment. Go back to now first.")
-
-
-def is_shown_by(route: str) -> bool:
-    return route in SHOWING
 
 
 def is_of_runs(route: str) -> bool:

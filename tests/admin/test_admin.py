@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -66,6 +67,13 @@ class TestAccounts:
 
 
 class TestWhatIsOnlyShown:
+    @pytest.mark.slow
+    def test_every_table_is_listed_and_searched_except_the_keys_of_the_browsers(self, client: Client) -> None:
+        models = apps.get_app_config("memoryapp").get_models()
+        addresses = {model.__name__: f"{BASE}/{model._meta.model_name}/?q=7" for model in models}
+        answers = {name: client.get(address).status_code for name, address in addresses.items()}
+        assert {name for name, status in answers.items() if status != 200} == {"LoginSession"}
+
     def test_the_list_of_tokens_says_how_one_is_made_while_there_is_none(self, client: Client) -> None:
         assert "manage.py create_token" in page_text(client.get(f"{BASE}/apitoken/"))
         russian = page_text(client.get(f"{BASE}/apitoken/", headers={"accept-language": "ru"}))

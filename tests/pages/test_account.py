@@ -118,7 +118,7 @@ def test_a_fault_of_the_program_is_shown_in_the_readers_language_with_advice(
     def fails(*_given: object) -> None:
         raise RuntimeError("broken on purpose")
 
-    monkeypatch.setattr("rerankui.runs.views.runs.page_of", fails)
+    monkeypatch.setattr("rerankui.lists.list_page.page_of", fails)
     as_viewer.raise_request_exception = False
     answer = as_viewer.get("/runs/", headers={"Accept-Language": "ru"})
     page = answer.content.decode()

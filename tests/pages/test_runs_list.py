@@ -15,6 +15,7 @@ from memoryapp.models import ChatUser, Operator, Run
 from rerankui import filters, pages
 from rerankui.runs.page.outcomes import ADVICE, NAMES, SENTENCES
 from rerankui.runs.tags import MOST_SHOWN, pretty_json
+from rerankui.runs.views.runs import RunList
 from tests.conftest import signed_in
 from tests.support.browsing import HTMX, get, link, opened_to
 
@@ -78,7 +79,7 @@ def test_an_address_nobody_wrote_shows_a_list_all_the_same(name: str, value: str
 def test_the_next_page_is_narrowed_like_the_first(
     anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages.page_of, "__defaults__", (2,))
+    monkeypatch.setattr(RunList, "size", 2)
     for number in range(5):
         run(anna, f"wanted {number}", fallback="timeout")
         run(anna, f"other {number}")
@@ -105,7 +106,7 @@ def test_the_next_page_is_narrowed_like_the_first(
 def test_runs_are_sorted_across_pages_with_the_filters_kept(
     sort: str, found: list[str], anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages.page_of, "__defaults__", (2,))
+    monkeypatch.setattr(RunList, "size", 2)
     for number, (seconds, cost) in enumerate([(1, 0.3), (2.5, 0), (9, 0.2), (0.1, 0), (1.5, 0.1), (3, 0)]):
         # Of runs with the same cost, the one with the larger id comes first.
         id = uuid.UUID(int=1000 - number)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -17,8 +18,8 @@ from django.core.management import call_command
 
 from memoryapp.compare.states import states_of_runs
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.events import KINDS, Event, QueryEnriched, RunFinished, RunStarted, Selected
-from memoryapp.engine.kinds.kind import EventKind
+from memoryapp.engine.events import KINDS, Event, QueryEnriched, RunFinished, RunStarted, Selected, from_payload
+from memoryapp.engine.kinds.kind import EventKind, ToolWork
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.notes import Note, Notes, english
 from memoryapp.engine.parameters import Parameters, number
@@ -27,6 +28,7 @@ from memoryapp.engine.strategies.ports import Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import Operator, Run, RunEvent
+from memoryapp.outgoing.telemetry.spans import RunSpans
 from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
@@ -41,7 +43,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @dataclass(frozen=True, slots=True)
-class PassagesScored(EventKind, lane="candidates", look="tool", then="read", is_before_wait=True):
+class PassagesScored(EventKind, lane="candidates", look="tool", then="read", told="rank", is_before_wait=True):
     kind: ClassVar[str] = "passages_scored"
     texts: tuple[str, ...]
     scores: tuple[float, ...]
@@ -49,6 +51,9 @@ class PassagesScored(EventKind, lane="candidates", look="tool", then="read", is_
     scored: tuple[str, ...]
     note: str = ""
     notes: Notes = ()
+
+    def tool_work(self) -> ToolWork:
+        return ToolWork("score_passages", 0.5, "")
 
     def marks(self) -> dict[str, str]:
         return dict.fromkeys(self.scored, "read")
@@ -149,11 +154,21 @@ async def test_programs_get_its_own_event_and_comparisons_what_it_says_of_candid
     event = (await executed(run))[3]
     async with open_clients() as clients:
         [sent] = [text async for text in followers.texts(clients.pool, run.pk) if text.kind == event.kind]
+    assert from_payload(sent.kind, json.loads(sent.stored)).progress() == {"step": "rank"}
     payload = json.loads(sent.payload)
     assert (payload["scores"], payload["note"]) == (list(event.scores), english([Note("late_search")]))
     await RunEvent.objects.filter(run=run, kind="run_finished").adelete()
     states = (await sync_to_async(states_of_runs)(run.owner_id, [run.pk]))[run.pk].states
     assert [states[id] for id in event.scored] == ["read"]
+
+
+async def test_telemetry_gets_a_span_of_its_own_event() -> None:
+    run = await start(await memory_of_three(), strategy="first")
+    await executed(run)
+    timed = [(item.at, item.event) for item in await sync_to_async(followers.stored)(run.pk)]
+    spans = RunSpans(str(run.pk), "dasha", QUERY, "first", run.created_at, "", timed).spans()
+    [scored] = [span for span in spans if span.name == "execute_tool score_passages"]
+    assert (scored.ended, scored.ended - scored.began) == (timed[3][0], timedelta(seconds=0.5))
 
 
 async def test_its_parameters_have_the_bounds_that_it_declares() -> None:

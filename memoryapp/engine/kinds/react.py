@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from memoryapp.engine.json_values import Code
-from memoryapp.engine.kinds.kind import EventKind
+from memoryapp.engine.kinds.kind import Activity, EventKind, ToolWork
 from memoryapp.engine.notes import Notes
 
 Phase = Literal["plan", "retrieve", "refine", "answer"]
@@ -16,7 +16,7 @@ ToolOutcome = Literal["done", "late", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class StepStarted(EventKind, look="step", then="search"):
+class StepStarted(EventKind, look="step", then="tools"):
     """A step begins; a run has at most ``most`` of them."""
 
     kind: ClassVar[str] = "step_started"
@@ -24,9 +24,15 @@ class StepStarted(EventKind, look="step", then="search"):
     most: int
     phase: Phase
 
+    def activity(self) -> Activity:
+        return self.phase if self.phase in ("plan", "answer") else self.then
+
+    def progress(self) -> Mapping[str, str]:
+        return {"step": self.phase}
+
 
 @dataclass(frozen=True, slots=True)
-class ToolUsed(EventKind, look="tool", then="search"):
+class ToolUsed(EventKind, look="tool", then="tools", told="tool"):
     """A call of a tool ended: it answered, was cancelled because it took too long (``late``), was ``refused``, or
     ``failed``.
 
@@ -44,6 +50,12 @@ class ToolUsed(EventKind, look="tool", then="search"):
     code: Code = ""
     topics: tuple[str, ...] = ()
     asked_by: Literal["agent", "model"] = "agent"
+
+    def progress(self) -> Mapping[str, str]:
+        return {"step": self.told, "tool": self.tool}
+
+    def tool_work(self) -> ToolWork:
+        return ToolWork(self.tool, self.seconds, self.code)
 
     def marks(self) -> Mapping[str, str]:
         return dict.fromkeys(self.topics, "read")
@@ -92,7 +104,7 @@ class StatementCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(EventKind, lane="result", look="answer"):
+class Answered(EventKind, lane="result", look="answer", then="locate"):
     """The answer in words. Every statement of ``text`` ends with the numbers of its ``citations``, as in ``[1][3]``.
 
     ``outcome`` says whether the answer is kept as it is, was ``softened`` because little supports it, or was

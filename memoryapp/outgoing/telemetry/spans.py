@@ -24,7 +24,6 @@ from memoryapp.engine.events import (
     TopicsRead,
     TurnStarted,
 )
-from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.notes import english
 from memoryapp.engine.outline import Outline
 from memoryapp.outgoing.telemetry import content
@@ -73,8 +72,8 @@ class RunSpans:
                 yield self._rewriting(at, event)
             elif isinstance(event, CandidatesFound):
                 yield self._search(at, event)
-            elif isinstance(event, ToolUsed):
-                yield self._tool(at - timedelta(seconds=event.seconds), at, event.tool, event.code)
+            elif work := event.tool_work():
+                yield self._tool(at - timedelta(seconds=work.seconds), at, work.name, work.fault)
 
     def _whole(self) -> OutgoingSpan:
         last_at, last = self.timed[-1]

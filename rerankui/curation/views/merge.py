@@ -27,9 +27,8 @@ from rerankui.curation.change_words import would_words
 from rerankui.curation.merged_summary import MODEL, survivor
 from rerankui.curation.overlap import strips
 from rerankui.curation.proposal_words import failure_words
-from rerankui.filters import TopicFilter
 from rerankui.pages import show
-from rerankui.topics.topics import matching_topics
+from rerankui.topics.topics import TOPICS, TopicFilter
 
 
 @require_safe
@@ -85,7 +84,7 @@ def _comparison_page(
 def _asked_topics(owner: ChatUser, fields: QueryDict) -> list[int]:
     """The topics named in the address or form; with ``all``, those that its filters and facets list."""
     if fields.get("all"):
-        found = matching_topics(owner, fields).order_by("started_at", "pk")
+        found = TOPICS.matching(owner, fields).order_by("started_at", "pk")
         return list(found.values_list("pk", flat=True)[: MOST_TOPICS + 1])
     return TopicFilter(fields).chosen["topics"] or []
 

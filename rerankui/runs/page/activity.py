@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, Retried, RunStarted
-from memoryapp.engine.kinds.filter import Filtered
+from memoryapp.engine.events import Event, RunStarted
 from memoryapp.engine.kinds.kind import Activity
-from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.strategies import needs_model
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+# The part of the page that shows it, and its words.
+_DOES: Mapping[Activity, tuple[str, StrOrPromise]] = {
+    "enrich": ("enrich", gettext_lazy("Rewriting the query…")),
+    "search": ("search", gettext_lazy("Searching the memory…")),
+    "tools": ("search", gettext_lazy("Working with tools…")),
+    "read": ("read", gettext_lazy("Reading topics…")),
+    "turn": ("turn", gettext_lazy("Turn %(n)d: thinking")),
+    "ask": ("turn", gettext_lazy("Asking the model…")),
+    "retry": ("turn", gettext_lazy("Turn %(n)d: trying again")),
+    "filter": ("turn", gettext_lazy("Filtering…")),
+    "plan": ("turn", gettext_lazy("Planning…")),
+    "check": ("turn", gettext_lazy("Checking the answer…")),
+    "answer": ("turn", gettext_lazy("Answering…")),
+    "locate": ("turn", gettext_lazy("Locating the sources…")),
+    "": ("", ""),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,45 +46,9 @@ def activity_after(event: Event | None, turn: int = 0) -> RunActivity:
     """The activity that begins with this event of that turn; before the first event the run waits for a process."""
     if event is None:
         return RunActivity("wait", _("Waiting for a process to begin this run…"))
-    match event:
-        case RunStarted() if not needs_model(event.strategy):
-            return _activity("search", turn)
-        case ModelReplied(tool_calls=()):
-            return RunActivity("turn", _("Checking the answer…"))
-        case StepStarted(phase="answer"):
-            return RunActivity("turn", _("Answering…"))
-        case StepStarted(phase="plan"):
-            return RunActivity("turn", _("Planning…"))
-        case _:
-            doing = _activity(event.then, turn)
-            return replace(doing, words=_words(event, turn) or doing.words)
-
-
-def _words(event: Event, turn: int) -> str:
-    """What happens after this event, where that is more than its activity."""
-    match event:
-        case CandidatesFound():
-            return _("Asking the model…")
-        case Filtered():
-            return _("Filtering…")
-        case Retried():
-            return _("Turn %(n)d: trying again") % {"n": turn}
-        case Answered():
-            return _("Locating the sources…")
-        case StepStarted() | ToolUsed():
-            return _("Working with tools…")
-        case _:
-            return ""
-
-
-def _activity(name: Activity, turn: int) -> RunActivity:
-    words = {
-        "enrich": _("Rewriting the query…"),
-        "search": _("Searching the memory…"),
-        "read": _("Reading topics…"),
-        "turn": _("Turn %(n)d: thinking") % {"n": turn},
-    }
-    return RunActivity(name, words.get(name, ""))
+    is_searched_as_typed = isinstance(event, RunStarted) and not needs_model(event.strategy)
+    name, words = _DOES["search" if is_searched_as_typed else event.activity()]
+    return RunActivity(name, str(words) % {"n": turn})
 
 
 def turn_of(event: Event) -> int | None:

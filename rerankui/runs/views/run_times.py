@@ -10,11 +10,10 @@ from memoryapp.browsing import costs
 from memoryapp.browsing.stage_times import MOST_RUNS, stage_times
 from memoryapp.models import Role, Run
 from rerankui.access import requires, visible_owners
-from rerankui.filters import RunFilter
 from rerankui.pages import show
 from rerankui.runs.charts.cost_bars import cost_bars
 from rerankui.runs.charts.stage_strips import stage_strips
-from rerankui.runs.views.runs import filtered
+from rerankui.runs.views.runs import RunFilter
 
 COST_DAYS = 30
 
@@ -25,7 +24,7 @@ def run_times(request: HttpRequest) -> HttpResponse:
     """Narrowed like the list of runs; costs by the chat user alone, because agents' questions have no other filter."""
     owners = visible_owners(request)
     filters = RunFilter(request.GET, owners=owners)
-    listed = filtered(Run.objects.by_hand().made_here().filter(owner__in=owners), filters.chosen)
+    listed = filters.fitting(filters.worded(Run.objects.by_hand().made_here().filter(owner__in=owners)))
     runs = stage_times(listed.select_related("owner"))
     now, zone = timezone.now(), timezone.get_current_timezone()
     payers = owners.filter(name=filters.chosen["user"]) if filters.chosen["user"] else owners

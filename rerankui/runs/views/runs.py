@@ -2,49 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from django.http import HttpRequest, HttpResponseBase
+from django.db.models import Case, Func, OuterRef, QuerySet, Subquery, TextField, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import TruncDay
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.formats import date_format
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
 
-from memoryapp.models import Role, Run
-from memoryapp.models.run import RunQuerySet
+from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.models import Role, Run, RunEvent
+from memoryapp.models.run import has_ended_as
 from rerankui.access import requires, visible_owners
-from rerankui.filters import RunFilter
-from rerankui.lists import of_runs
-from rerankui.lists.downloads import download
-from rerankui.lists.facets import counted, is_narrowed, narrowed
-from rerankui.pages import is_partial, page_of, show
+from rerankui.filters import OfOwnersFilter, choice
+from rerankui.lists.facets import Facet
+from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.runs.page.outcomes import NAMES
+
+# No program has this name: a blank at the beginning is cut off.
+_HERE = " "
+_COSTS = {
+    "3": gettext_lazy("over $0.01"),
+    "2": gettext_lazy("up to $0.01"),
+    "1": pgettext_lazy("cost", "free"),
+}
+
+
+class RunFilter(OfOwnersFilter):
+    placeholder = gettext_lazy("Words of the query")
+    SORTS = {
+        "newest": ("-created_at", "-id"),
+        "oldest": ("created_at", "id"),
+        "longest": ("-seconds", "-id"),
+        "shortest": ("seconds", "id"),
+        "costliest": ("-cost_usd", "-id"),
+    }
+    WORDS = ("query",)
+    strategy = choice(
+        gettext_lazy("Strategy"),
+        gettext_lazy("all strategies"),
+        [(name, name) for name in STRATEGIES],
+        by="strategy",
+    )
+    outcome = choice(
+        gettext_lazy("Outcome"),
+        gettext_lazy("all outcomes"),
+        [("chosen", gettext_lazy("something chosen")), ("none", gettext_lazy("nothing chosen")), *NAMES.items()],
+        by=has_ended_as,
+    )
+
+
+class RunList(ListPage[Run, RunFilter]):
+    title = gettext_lazy("Runs")
+    name = "runs"
+    form = RunFilter
+    columns = {
+        "id": "pk",
+        "chat_user": "owner__name",
+        "query": "query",
+        "strategy": "strategy",
+        "origin": "origin",
+        "fallback": "fallback",
+        "topics_chosen": "selected_count",
+        "candidates": "candidate_count",
+        "turns": "turns",
+        "tool_calls": "tool_calls",
+        "input_tokens": "input_tokens",
+        "output_tokens": "output_tokens",
+        "cost_usd": "cost_usd",
+        "seconds": "seconds",
+        "asked_at": "created_at",
+    }
+    page, partial = "pages/runs/runs.html", "partials/runs/runs.html"
+    is_counted = False
+
+    def rows(self, asked: AskedList[RunFilter]) -> QuerySet[Run]:
+        return Run.objects.by_hand().filter(owner__in=asked.filters.owners).select_related("owner", "operator")
+
+    def facets(self, asked: AskedList[RunFilter]) -> tuple[Facet, ...]:
+        return (
+            Facet("origin", gettext_lazy("Origin"), _origin(), _origin_words),
+            Facet("how", gettext_lazy("Strategy"), "strategy"),
+            Facet("ended", gettext_lazy("Outcome"), _end(), _end_words),
+            Facet("model", gettext_lazy("Model"), _of_start("model")),
+            Facet("prompt", gettext_lazy("Prompt"), _of_start("prompt_version")),
+            Facet("day", gettext_lazy("Day"), _day(), _day_words, in_order=True),
+            Facet("cost", gettext_lazy("Cost"), _cost(), _COSTS, in_order=True),
+        )
+
+
+RUNS = RunList()
 
 
 @require_safe
 @requires(Role.VIEWER)
-def run_list(request: HttpRequest) -> HttpResponseBase:
-    owners = visible_owners(request)
-    filters = RunFilter(request.GET, owners=owners)
-    listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
-    matching, facets = filtered(listed, filters.chosen), of_runs.facets()
-    found = narrowed(matching, facets, request.GET)
-    if file := download(request, found, of_runs.COLUMNS, filters.order, "runs"):
-        return file
-    context = {
-        "filters": filters,
-        "page": page_of(request, found, filters.order),
-        "facets": counted(request, matching, facets),
-        "is_partial": is_partial(request),
-        "is_narrowed": filters.is_narrowed or is_narrowed(facets, request.GET),
-    }
-    return show(request, "pages/runs/runs.html", "partials/runs/runs.html", context)
+def run_list(request: HttpRequest) -> HttpResponse:
+    filters = RunFilter(request.GET, owners=visible_owners(request))
+    return RUNS.answer(AskedList(None, filters, request=request))
 
 
-def filtered(listed: RunQuerySet, chosen: Mapping[str, str]) -> RunQuerySet:
-    """The runs that fit what ``RunFilter`` has chosen."""
-    if chosen["q"]:
-        listed = listed.filter(query__icontains=chosen["q"])
-    if chosen["user"]:
-        listed = listed.filter(owner__name=chosen["user"])
-    if chosen["strategy"]:
-        listed = listed.filter(strategy=chosen["strategy"])
-    if chosen["outcome"]:
-        listed = listed.ended_as(chosen["outcome"])
-    return listed
+def _origin() -> Case:
+    return Case(When(origin="", then=Value(_HERE)), default="origin", output_field=TextField())
+
+
+def _origin_words(value: str) -> str:
+    return str(gettext_lazy("this memory")) if value == _HERE else value
+
+
+def _of_start(key: str) -> Subquery:
+    """What the first event of a run says."""
+    started = RunEvent.objects.filter(run=OuterRef("pk"), seq=1)
+    return Subquery(started.values(text=KeyTextTransform(key, "payload"))[:1], output_field=TextField())
+
+
+def _end() -> Case:
+    return Case(
+        When(fallback__gt="", then="fallback"),
+        When(selected_count__gt=0, then=Value("chosen")),
+        default=Value("nothing"),
+        output_field=TextField(),
+    )
+
+
+def _end_words(value: str) -> str:
+    words = {**NAMES, "chosen": gettext_lazy("something chosen"), "nothing": gettext_lazy("nothing chosen")}
+    return str(words.get(value, value))
+
+
+def _day() -> Func:
+    day = TruncDay("created_at", tzinfo=timezone.get_current_timezone())
+    return Func(day, Value("YYYY-MM-DD"), function="to_char", output_field=TextField())
+
+
+def _day_words(value: str) -> str:
+    day = parse_date(value)
+    return date_format(day, "j M Y") if day else value
+
+
+def _cost() -> Case:
+    return Case(When(cost_usd__gt=0.01, then=Value("3")), When(cost_usd__gt=0, then=Value("2")), default=Value("1"))
