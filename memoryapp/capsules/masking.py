@@ -194,7 +194,7 @@ def _stem(name: str) -> str:
 
 def _masker(personal: _Personal, counts: Counter[str]) -> Callable[[str], str]:
     """A function that masks a text and counts what it masks."""
-    within = re.compile("|".join(map(re.escape, personal.within))) if personal.within else None
+    within = re.compile("|".join(re.escape(each) for each in personal.within)) if personal.within else None
 
     def dots(kind: str, text: str) -> str:
         counts[kind] += 1

@@ -46,6 +46,14 @@ _LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
 _CUT_ID = re.compile(r"""(?<=[\[,:{\s])["']\[?[a-z]*:?\d*$""", re.IGNORECASE)
 
 _KEY = re.compile(rf"[\"'](?:{'|'.join(_KINDS)})[\"']\s*+:")
+_INNER_TAG = re.compile(r"<(\w{1,20})>([^<>]{0,600})</\1>")
+_COMMAS = re.compile(r"[,;|\t]")
+_BARE_NUMBER = re.compile(r"^([\s|\"']*+)(\d{1,18})\b")
+_REASON_LINE = re.compile(r"\s++reason\s?:\s?(.+)")
+_CELLS = re.compile(r"[,;|\t]|\s[\u2013\u2014-]\s|:\s")
+_VERB = re.compile(r"(?:is|was|seems|looks|are)\b", re.IGNORECASE)
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s|\n")
+_NEXT_END = re.compile(r"[.!?](?:\s|$)|\n")
 _LAST_WORD_EMPTY = re.compile(r"\[\s*\][\s.`]*\Z")
 
 ExcerptPart = str | int
@@ -355,7 +363,7 @@ def _in_tags(text: str) -> list[Pick] | None:
     for element in _ELEMENT.finditer(text):
         inner = element["inner"] or ""
         fields = {key.lower(): value for key, value in _ATTRIBUTE.findall(element["with"])}
-        fields |= {key.lower(): value for key, value in re.findall(r"<(\w{1,20})>([^<>]{0,600})</\1>", inner)}
+        fields |= {key.lower(): value for key, value in _INNER_TAG.findall(inner)}
         id = next((fields[key] for key in (*_ID_KEYS, "ref", "name") if key in fields), inner)
         named = parse_item_id(id.strip(), element["tag"] if element["tag"].lower() in _OF_KIND else "Topic")
         if named is None:
@@ -370,17 +378,17 @@ _OF_KIND = ("topic", "session", "person", "artifact")
 def _in_lines(text: str) -> list[Pick] | None:
     """A line for each pick, in a list, a table, or between commas: its id first, and then why."""
     lines = [line for line in text.splitlines() if line.strip() and not _RULE.match(line.strip())]
-    head = [cell.strip(_EDGES).lower() for cell in re.split(r"[,;|\t]", lines[0].strip(" |"))] if lines else []
+    head = [cell.strip(_EDGES).lower() for cell in _COMMAS.split(lines[0].strip(" |"))] if lines else []
     if len(lines) > 1 and head[0] in _ID_KEYS:
         # A table with a head may have bare numbers.
-        lines = [re.sub(r"^([\s|\"']*)(\d{1,18})\b", r"\1Topic:\2", line) for line in lines[1:]]
+        lines = [_BARE_NUMBER.sub(r"\1Topic:\2", line) for line in lines[1:]]
     entries = [place for place, line in enumerate(lines) if _ENTRY.match(line)]
     if not entries or any(_TURNS.search(line) for line in lines[: entries[0]]):
         return None
     picks = list[Pick]()
     for place, line in enumerate(lines):
         if place not in entries:
-            why = re.match(r"\s+reason\s?:\s?(.+)", line)
+            why = _REASON_LINE.match(line)
             if why and picks:
                 picks[-1] = Pick(picks[-1].id, _clipped(why[1].strip(_EDGES)))
                 continue
@@ -389,9 +397,9 @@ def _in_lines(text: str) -> list[Pick] | None:
                 return None
             continue
         ids, rest = _leading_ids(line[_ENTRY.match(line).end() :])  # type: ignore[union-attr]
-        cells = [cell.strip(_EDGES) for cell in re.split(r"[,;|\t]|\s[\u2013\u2014-]\s|:\s", rest)]
+        cells = [cell.strip(_EDGES) for cell in _CELLS.split(rest)]
         turned = any(_TURNS.match(cell) or _GRADE.fullmatch(cell) for cell in cells[:2] if cell)
-        verbs = re.match(r"(?:is|was|seems|looks|are)\b", rest.strip(_EDGES), re.IGNORECASE)
+        verbs = _VERB.match(rest.strip(_EDGES))
         if turned or _NAMED.search(rest) or (verbs and _TURNS.search(rest)):
             return None
         picks += [Pick(id, _clipped(rest.strip(_EDGES)) if len(ids) == 1 else "") for id in ids]
@@ -413,8 +421,8 @@ def _in_a_sentence(text: str) -> list[Pick] | None:
     if first is None or _TURNS.search(text):
         return None
     ids, rest = _leading_ids(text[first.start() :])
-    before = re.split(r"(?<=[.!?])\s|\n", text[: first.start()])[-1]
-    after = re.split(r"[.!?](?:\s|$)|\n", rest)[0]
+    before = _SENTENCE_ENDS.split(text[: first.start()])[-1]
+    after = _NEXT_END.split(rest)[0]
     words = (before + after).strip(_EDGES)
     says = not words or _CHOOSES.search(words) or plain_key(words) in _KINDS or _CHOSEN.fullmatch(plain_key(words))
     return [Pick(id) for id in ids] if says and not _NAMED.search(rest) else None

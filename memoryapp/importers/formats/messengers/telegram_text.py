@@ -181,10 +181,13 @@ _DIGITS = {
 }
 
 
+_WHOLE = re.compile(r"-?\d{1,18}")
+
+
 def _in_its_unit(fields: Fields) -> Fields:
     """Returns the fields of a payment with its amount in the unit of its currency; Telegram counts the smallest one."""
     amount, currency = fields.get("amount"), fields.get("currency")
-    if not (re.fullmatch(r"-?\d{1,18}", str(amount)) and isinstance(currency, str) and currency):
+    if not (_WHOLE.fullmatch(str(amount)) and isinstance(currency, str) and currency):
         return fields
     return {**fields, "amount": f"{Decimal(str(amount)).scaleb(-_DIGITS.get(currency.upper(), 2)):f}"}
 
