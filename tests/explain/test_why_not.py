@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,9 +14,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from memoryapp import curation
+from memoryapp.api.answers import written
+from memoryapp.api.shapes.runs import WhyNotAnswer
 from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.explain import WhyNotError, document_of, why_not
+from memoryapp.explain import WhyNotError, why_not
 from memoryapp.explain.fate import fate
 from memoryapp.explain.story import Story
 from memoryapp.explain.why_not import story_of
@@ -188,7 +191,7 @@ async def test_every_topic_that_holds_a_sentence_is_named_and_other_words_are_fo
         found = await ask(run, text=text)
         assert {found.topic, *found.others} == {first, second}
         assert f"{first}, {second} say it alike." in found.sentence
-        assert document_of(found)["others"] == list(found.others)
+        assert json.loads(written(WhyNotAnswer.model_validate(found)))["others"] == list(found.others)
     meant = await ask(run, text="Даша испекла медовый торт ко дню рождения бабушки")
     assert {meant.topic, *meant.others} == {first, second}
     assert "No message says that in these words; nearest in meaning is Topic:" in meant.sentence

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
-from memoryapp.api import recall as recall_api
+from memoryapp.api.answers import message_fields
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.kinds.react import Answered
@@ -22,7 +22,7 @@ from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Message, Run
-from memoryapp.runs import followers, lifecycle
+from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs.page import passages_view
@@ -81,7 +81,7 @@ def memory(owner: ChatUser) -> None:
 
 def handed_over(run: Run) -> Any:
     """What programs and the page of answers get of the run."""
-    document = recall_api.answer_of(run, ["messages"])
+    document = recall_document.document(run, message_fields, ["messages"])
     assert [topic["message_count"] for topic in document["topics"]] == [len(document["topics"][0]["messages"])]
     answered = next((event.event for event in followers.stored(run.pk) if isinstance(event.event, Answered)), None)
     return document, answered and [each.messages for each in passages_view.passages(run, answered.citations)]
