@@ -21,6 +21,7 @@ from memoryapp.evaluation import passes
 from memoryapp.evaluation.nights import alarms, judging, schedule
 from memoryapp.models import Evaluation
 from memoryapp.operations.advisory_locks import lane
+from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on
 from memoryapp.operations.waits import enough_after
 from memoryapp.outgoing.webhooks import log, sending
@@ -66,7 +67,7 @@ def evaluate_asked() -> None:
 
 def _stop_evaluation(row: Evaluation, error: Exception) -> None:
     """It is not tried again by itself: each try would ask, and pay for, the same questions."""
-    passes.stop(row)
+    passes.stop(row, cause(str(error) or type(error).__name__))
 
 
 async def _carry_on(row: Evaluation) -> None:

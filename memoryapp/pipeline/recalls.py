@@ -13,9 +13,10 @@ from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 from memoryapp.browsing.costs import RUNS
 from memoryapp.celery import sweep
 from memoryapp.models import Run
+from memoryapp.operations.database import in_thread
 from memoryapp.operations.outages import is_outage
 from memoryapp.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
-from memoryapp.runs import lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 
 # Ends of a recall that somebody intended; all others count as failures.
@@ -33,12 +34,14 @@ def execute_waiting_runs() -> None:
 
 
 async def _execute(late: list[UUID]) -> None:
-    """Executes all at once: they wait for models and not for each other. A fault of one is logged."""
+    """Executes all at once: they wait for models and not for each other. A fault of one is logged, and ends a run that
+    could not even be claimed."""
     async with open_clients() as opened:
         ended = await asyncio.gather(*(lifecycle.execute(run_id, opened) for run_id in late), return_exceptions=True)
-    for fault in ended:
+    for run_id, fault in zip(late, ended, strict=True):
         if isinstance(fault, BaseException) and not is_outage(fault):
             logger.error("A run ended with a fault.", exc_info=fault)
+            await in_thread(endings.end_unbegun, run_id, fault)
 
 
 def _hours(scope: Scope) -> list[int]:
