@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -99,7 +100,7 @@ class Rests:
     def holds(self, key: object) -> bool:
         return time.monotonic() < self._faults.get(key, (0, 0.0))[1]
 
-    def begin(self, key: object) -> None:
+    def begin(self, key: object, _error: Exception | None = None) -> None:
         faults, _until = self._faults.get(key, (0, 0.0))
         self._faults[key] = faults + 1, time.monotonic() + RESTS[min(faults, len(RESTS) - 1)]
 
@@ -118,7 +119,7 @@ def each_alone(rows: Iterable[Row], message: str, act: Callable[[Row], object]) 
     for row in rows:
         number = getattr(row, "pk", row)
         if not rests.holds((message, number)):
-            with others_go_on(message, number, lambda _error, key=(message, number): rests.begin(key)):
+            with others_go_on(message, number, partial(rests.begin, (message, number))):
                 act(row)
                 rests.end((message, number))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,15 +62,20 @@ def embed_pending() -> None:
     if work.is_paused(EMBED):
         return
     for row in profiles.to_make():
-        with others_go_on("Profile %s: a fault among the vectors of all.", row.pk, partial(_one_by_one, row)):
+        one_by_one = partial(_one_by_one, row, list(work.at_rest(EMBED)))
+        with others_go_on("Profile %s: a fault among the vectors of all.", row.pk, one_by_one):
             _embed(row)
     if changed := profiles.change_over():
         logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)
 
 
-def _one_by_one(row: EmbeddingProfile, error: Exception) -> None:
-    waiting = ChatUser.objects.filter(missing.owners(row) | cards.owners_behind()).order_by("pk")
-    work.do_for_each(waiting, EMBED, partial(_embed, row), enough_after(SECONDS))
+def _one_by_one(row: EmbeddingProfile, resting: Sequence[int], error: Exception) -> None:
+    is_enough = enough_after(SECONDS)
+    waiting = ChatUser.objects.filter(missing.owners(row) | cards.owners_behind()).exclude(pk__in=resting)
+    for owner in list(work.unpaused(waiting, EMBED).order_by("?")):
+        if is_enough():
+            return
+        work.serve(owner, EMBED, lambda owner: _embed(row, owner, SECONDS / 4))
 
 
 def _embed(row: EmbeddingProfile, owner: ChatUser | None = None, seconds: float = SECONDS) -> None:
