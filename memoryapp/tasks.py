@@ -21,7 +21,8 @@ from memoryapp.evaluation import passes
 from memoryapp.evaluation.nights import alarms, judging, schedule
 from memoryapp.models import Evaluation
 from memoryapp.operations.advisory_locks import lane
-from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.logs import cause
+from memoryapp.operations.outages import each_alone, others_go_on
 from memoryapp.operations.waits import enough_after
 from memoryapp.outgoing.webhooks import log, sending
 from memoryapp.pipeline.archive import archive_asked, archive_due
@@ -66,7 +67,7 @@ def evaluate_asked() -> None:
 
 def _stop_evaluation(row: Evaluation, error: Exception) -> None:
     """It is not tried again by itself: each try would ask, and pay for, the same questions."""
-    passes.stop(row)
+    passes.stop(row, cause(str(error) or type(error).__name__))
 
 
 async def _carry_on(row: Evaluation) -> None:
@@ -93,9 +94,9 @@ def clear_login_sessions() -> None:
 def carry_on_bulk() -> None:
     """Carries on with work on many topics, until the next sweeps need the thread; other works take turns."""
     with lane("carry_on_bulk", 1) as is_free:
-        for row in list(bulk.going_on()) if is_free else ():
-            with others_go_on("Work %s on many topics does not go on.", row.pk):
-                bulk.carry_on(row, until=enough_after(BULK_SECONDS))
+        if is_free:
+            carry_on = partial(bulk.carry_on, until=enough_after(BULK_SECONDS))
+            each_alone(list(bulk.going_on()), "Work %s on many topics does not go on.", carry_on)
 
 
 @sweep(every=2.0)

@@ -287,18 +287,24 @@ def do_for_each(
     A fault of the program ends as a failed row of that chat user and keeps nobody else waiting. The work is tried again
     after each of ``RESTS``, then only when a person asks for it (``try_again``).
     """
-    for owner in list(unpaused(owners, kind).exclude(pk__in=_at_rest(kind))):
+    for owner in list(unpaused(owners, kind).exclude(pk__in=at_rest(kind))):
         if enough() or is_paused(kind):
             return
-        message = f"{kind.capitalize()}: the work for chat user %s failed."
-        with (
-            suppress(StagePaused),
-            others_go_on(message, owner.pk, partial(_keep_fault, owner.pk, kind)),
-        ):
-            act(owner)
+        serve(owner, kind, act)
 
 
-def _keep_fault(owner_id: int, kind: WorkKind, error: Exception) -> None:
+def serve(owner: ChatUser, kind: WorkKind, act: Callable[[ChatUser], object], source: str = "") -> None:
+    """Does this kind of work for one chat user; its fault is kept, and forgotten after a success."""
+    began, message = timezone.now(), f"{kind.capitalize()}: the work for chat user %s failed."
+    keep = partial(_keep_fault, owner.pk, kind, source)
+    with suppress(StagePaused), others_go_on(message, owner.pk, keep):
+        act(owner)
+        # Not a failure that the work itself has written meanwhile.
+        rows = Work.objects.filter(owner=owner, kind=kind, source=source, tries__gt=0, at__lt=began)
+        rows.update(tries=0, state=Work.State.DONE)
+
+
+def _keep_fault(owner_id: int, kind: WorkKind, source: str, error: Exception) -> None:
     fault, note = _fault(error)
     failed = {
         "state": Work.State.FAILED,
@@ -309,16 +315,16 @@ def _keep_fault(owner_id: int, kind: WorkKind, error: Exception) -> None:
     }
     # A chat user who is erased meanwhile needs no row.
     with suppress(IntegrityError), transaction.atomic():
-        row, _made = Work.objects.update_or_create(owner_id=owner_id, kind=kind, source="", defaults=failed)
+        row, _made = Work.objects.update_or_create(owner_id=owner_id, kind=kind, source=source, defaults=failed)
         Work.objects.filter(pk=row.pk).update(tries=F("tries") + 1)
 
 
-def _at_rest(kind: WorkKind) -> QuerySet[Work, int]:
+def at_rest(kind: WorkKind, source: str = "") -> QuerySet[Work, int]:
     """The chat users whose work of this kind failed by a fault, and rests or was given up."""
     rests = Q(tries__gte=MOST_TRIES)
     for tries, rest in enumerate(RESTS, start=1):
         rests |= Q(tries=tries) & lease_holds("at", rest)
-    return Work.objects.filter(rests, kind=kind).values_list("owner", flat=True)
+    return Work.objects.filter(rests, kind=kind, source=source).values_list("owner", flat=True)
 
 
 def try_again(owner: ChatUser, kind: str) -> None:

@@ -91,9 +91,10 @@ def waiting() -> QuerySet[Evaluation]:
     return Evaluation.objects.filter(state__in=OPEN, reference=None).order_by("pk")
 
 
-def stop(first: Evaluation) -> bool:
-    """Ends it after the question that is being asked; False when it has ended."""
-    return bool(Evaluation.objects.filter(pk=first.pk, state__in=OPEN).update(state=Evaluation.State.STOPPED))
+def stop(first: Evaluation, fault: str = "") -> bool:
+    """Ends it after the question that is being asked, or by a ``fault``; False when it has ended."""
+    broken = {"report": {"fault": fault}} if fault else {}
+    return bool(Evaluation.objects.filter(pk=first.pk, state__in=OPEN).update(state=Evaluation.State.STOPPED, **broken))
 
 
 async def carry_on(first: Evaluation, clients: Clients) -> None:

@@ -12,7 +12,8 @@ from memoryapp.models.user import Owned
 
 
 class Evaluation(models.Model):
-    """One strategy's pass over a file of questions; ``report`` is the document that the command prints.
+    """One strategy's pass over a file of questions; ``report`` is the document that the command prints;
+    after a fault it is the sentence ``fault``.
 
     Strategies that ran the same questions side by side are compared with the first of them, their ``reference``. One
     that a page started says ``asked_by`` whom, and the first of its strategies has the state of all, the numbers of its

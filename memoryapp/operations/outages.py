@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 from django.db import DatabaseError, connection
@@ -20,6 +21,10 @@ from django.db.backends.signals import connection_created
 from memoryapp.operations.pauses import StagePaused
 
 INTERVAL = 60.0
+# After each fault of a row, in seconds.
+RESTS = (60.0, 600.0, 3600.0)
+
+Row = TypeVar("Row")
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +97,39 @@ def others_go_on(
             return
         log_fault(message, number)
         keep(error)
+
+
+class Rests:
+    """Rows with a fault whose table has no place for it: each rests in this process, longer after each fault."""
+
+    def __init__(self) -> None:
+        self._faults: dict[object, tuple[int, float]] = {}
+
+    def holds(self, key: object) -> bool:
+        return time.monotonic() < self._faults.get(key, (0, 0.0))[1]
+
+    def begin(self, key: object, _error: Exception | None = None) -> None:
+        faults, _until = self._faults.get(key, (0, 0.0))
+        self._faults[key] = faults + 1, time.monotonic() + RESTS[min(faults, len(RESTS) - 1)]
+
+    def end(self, key: object) -> None:
+        self._faults.pop(key, None)
+
+    def end_all(self) -> None:
+        self._faults.clear()
+
+
+rests = Rests()
+
+
+def each_alone(rows: Iterable[Row], message: str, act: Callable[[Row], object]) -> None:
+    """Does this for each of the rows, or their numbers, which do not rest; a fault is its row's own."""
+    for row in rows:
+        number = getattr(row, "pk", row)
+        if not rests.holds((message, number)):
+            with others_go_on(message, number, partial(rests.begin, (message, number))):
+                act(row)
+                rests.end((message, number))
 
 
 def log_fault(message: str, number: object) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -24,12 +25,17 @@ from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on
 from memoryapp.operations.waits import enough_after
 from memoryapp.pipeline.stage import Scope, Stage, StageWords
-from memoryapp.search import missing, profiles, vectors
+from memoryapp.search import cards, missing, profiles, vectors
 from memoryapp.search.vectors import EMBED
 from memoryapp.sessions import passages
 
-# How many sweeps of what was just said may run at once, how many chat users one serves, and how long each of them.
-TALK_LANES, AT_ONCE, SLICE_SECONDS = 1, 10, 0.5
+# How long a sweep makes vectors of one profile, for all chat users.
+SECONDS = 12.0
+# The source of the row in which a fault of passages is kept, beside that of vectors.
+PASSAGES = "passages"
+# How many sweeps of what was just said may run at once, how many chat users one serves, how long each of
+# them, and how long it makes vectors.
+TALK_LANES, AT_ONCE, SLICE_SECONDS, TALK_SECONDS = 1, 10, 0.5, 4.0
 
 logger = logging.getLogger(__name__)
 
@@ -48,24 +54,36 @@ class Successor:
 
 @sweep(every=10.0)
 def embed_pending() -> None:
-    """Makes the vectors of the profile that serves, then those of the one that is to take over.
+    """Makes the vectors of the profile that serves, then those of the one that is to take over, for a while each.
 
-    A model that did not answer is left alone for a while.
+    A model that did not answer is left alone for a while. After a fault each chat user is served alone, so that it is
+    kept with the one whom it concerns, and the others go on without that one.
     """
     if work.is_paused(EMBED):
         return
     for row in profiles.to_make():
-        _embed(row)
+        one_by_one = partial(_one_by_one, row, list(work.at_rest(EMBED)))
+        with others_go_on("Profile %s: a fault among the vectors of all.", row.pk, one_by_one):
+            _embed(row)
     if changed := profiles.change_over():
         logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)
 
 
-def _embed(row: EmbeddingProfile, owner: ChatUser | None = None) -> None:
+def _one_by_one(row: EmbeddingProfile, resting: Sequence[int], error: Exception) -> None:
+    is_enough = enough_after(SECONDS)
+    waiting = ChatUser.objects.filter(missing.owners(row) | cards.owners_behind()).exclude(pk__in=resting)
+    for owner in list(work.unpaused(waiting, EMBED).order_by("?")):
+        if is_enough():
+            return
+        work.serve(owner, EMBED, lambda owner: _embed(row, owner, SECONDS / 4))
+
+
+def _embed(row: EmbeddingProfile, owner: ChatUser | None = None, seconds: float = SECONDS) -> None:
     """Makes the missing vectors of a profile, of one chat user or of all."""
     if profiles.is_resting(row):
         return
     try:
-        async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)), owner)
+        async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)), owner, seconds=seconds)
     except EmbeddingError as error:
         profiles.postpone(row, cause(str(error)), error.note)
         logger.warning("Vectors are missing and will be requested again: %s", cause(error))
@@ -81,16 +99,18 @@ def index_talk() -> None:
     with lane("index_talk", TALK_LANES) as is_free:
         if not is_free:
             return
-        latest = passages.with_bare()
+        latest = passages.with_bare().exclude(pk__in=work.at_rest(EMBED, PASSAGES))
         few = list(latest[:AT_ONCE])
         few += latest.exclude(pk__in=[owner.pk for owner in few]).order_by("?")[:AT_ONCE]
         for owner in few:
-            with others_go_on("Messages of chat user %s have no passages yet.", owner.pk):
-                passages.renew(owner, until=enough_after(SLICE_SECONDS), waits=False)
+            work.serve(owner, EMBED, _make_passages, PASSAGES)
     row = profiles.serving()
-    fresh = ChatUser.objects.filter(pk__in=missing.fresh(row).values("owner"))
-    for owner in list(work.unpaused(fresh, EMBED)[:AT_ONCE]):
-        _embed(row, owner)
+    fresh = ChatUser.objects.filter(pk__in=missing.fresh(row).values("owner")).order_by("?")
+    work.do_for_each(fresh, EMBED, lambda owner: _embed(row, owner, TALK_SECONDS / 2), enough_after(TALK_SECONDS))
+
+
+def _make_passages(owner: ChatUser) -> None:
+    passages.renew(owner, until=enough_after(SLICE_SECONDS), waits=False)
 
 
 def _waiting(scope: Scope) -> int:

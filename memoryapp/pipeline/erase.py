@@ -13,7 +13,7 @@ from memoryapp.erasure import scanner
 from memoryapp.models import Erasure
 from memoryapp.models.work import WorkKind
 from memoryapp.operations.advisory_locks import lane
-from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.outages import each_alone, others_go_on
 from memoryapp.pipeline.stage import Scope, Stage, StageWords, up_to_most
 
 ERASE = WorkKind("erase", gettext_lazy("Erasing"))
@@ -24,9 +24,7 @@ def erase_due() -> None:
     """Continues erasures that have not ended, because a process was killed or left them to the worker."""
     if work.is_paused(ERASE):
         return
-    for begun in erasure.due():
-        with others_go_on("Erasure %s has not ended yet.", begun.pk):
-            erasure.finish(begun, wait=timedelta(0))
+    each_alone(erasure.due(), "Erasure %s has not ended yet.", partial(erasure.finish, wait=timedelta(0)))
 
 
 @sweep(every=5.0)

@@ -15,7 +15,7 @@ from memoryapp.celery import sweep
 from memoryapp.models import Run
 from memoryapp.operations.outages import is_outage
 from memoryapp.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
-from memoryapp.runs import lifecycle
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 
 # Ends of a recall that somebody intended; all others count as failures.
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 def execute_waiting_runs() -> None:
     """Executes the runs that no process has claimed."""
     late = lifecycle.unclaimed()
-    if late:
-        async_to_sync(_execute)(late)
-
-
-async def _execute(late: list[UUID]) -> None:
-    """Executes all at once: they wait for models and not for each other. A fault of one is logged."""
-    async with open_clients() as opened:
-        ended = await asyncio.gather(*(lifecycle.execute(run_id, opened) for run_id in late), return_exceptions=True)
-    for fault in ended:
+    for run_id, fault in zip(late, async_to_sync(_execute)(late) if late else (), strict=True):
         if isinstance(fault, BaseException) and not is_outage(fault):
             logger.error("A run ended with a fault.", exc_info=fault)
+            # If it was not even claimed, it would be tried again and again.
+            endings.end_unbegun(run_id, fault)
+
+
+async def _execute(late: list[UUID]) -> list[BaseException | None]:
+    """Executes all at once: they wait for models and not for each other. Returns the fault of each."""
+    async with open_clients() as opened:
+        return await asyncio.gather(*(lifecycle.execute(run_id, opened) for run_id in late), return_exceptions=True)
 
 
 def _hours(scope: Scope) -> list[int]:

@@ -115,15 +115,17 @@ def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
 
 
 def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
-    """Work and calls of agents that failed within the last day, by stage, the latest first."""
+    """Work and calls of agents that failed within the last day, or were given up, by stage, the latest first."""
     found: dict[str, list[StageFault]] = {}
     already = Q()
     for stage in STAGES.values():
         if stage.shown_already:
             already |= Q(kind=stage.name) & stage.shown_already(scope)
-    rows = Work.objects.filter(state=Work.State.FAILED, at__gte=scope.day_ago).exclude(already)
+    recent = Q(at__gte=scope.day_ago) | Q(tries__gte=work.MOST_TRIES)
+    rows = Work.objects.filter(recent, state=Work.State.FAILED).exclude(already)
     for row in scope.of(rows).select_related("owner").order_by("-at")[:50]:
-        fault = StageFault(row.owner, row.at, why=row.fault, note=row.fault_note, is_work=True)
+        given_up = row.tries >= work.MOST_TRIES
+        fault = StageFault(row.owner, row.at, why=row.fault, note=row.fault_note, is_work=True, is_given_up=given_up)
         found.setdefault(row.kind, []).append(fault)
     quiet = [agent for name, stage in STAGES.items() if not stage.shows_calls for agent in costs.agents_of(name)]
     calls = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="").exclude(agent__in=quiet)

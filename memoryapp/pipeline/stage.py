@@ -73,7 +73,8 @@ class StageFault:
 
     ``subject`` is the name of the file that it is about, ``count`` the number of equal failures. ``call`` is the call
     of an agent that shows it, ``topic`` a topic that could not be read, ``code`` the outcome if that is the reason,
-    ``file`` a file whose import failed and that waits for a person, ``artifact`` a file that was not read.
+    ``file`` a file whose import failed and that waits for a person, ``artifact`` a file that was not read. ``is_work``
+    that is a row of ``Work``, which is not tried again by itself when it ``is_given_up``.
     """
 
     owner: ChatUser | None
@@ -88,6 +89,7 @@ class StageFault:
     file: int | None = None
     artifact: int | None = None
     is_work: bool = False
+    is_given_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

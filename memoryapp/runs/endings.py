@@ -22,7 +22,7 @@ from memoryapp.engine.parameters import DEFAULTS
 from memoryapp.engine.strategies.outcomes import interrupted
 from memoryapp.models import Run, RunEvent, RunProgress
 from memoryapp.operations import metrics
-from memoryapp.operations.outages import is_outage
+from memoryapp.operations.outages import is_outage, rests
 from memoryapp.outgoing.telemetry import ended
 from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry
 from memoryapp.runs.leases import LEASE
@@ -74,7 +74,8 @@ def _nothing_chosen(fallback: str, note: Note, stopped_by: str = "") -> RunFinis
 def close_abandoned(lease: timedelta = LEASE) -> int:
     """Ends every run whose lease has lapsed for ``lease``, or has it begun again by another process if its model was
     not asked yet. Returns how many. One transaction for each run."""
-    return sum(_try_to_close(run_id, lease) for run_id in _lapsed(lease).values_list("pk", flat=True)[:500])
+    lapsed = _lapsed(lease).values_list("pk", flat=True)[:500]
+    return sum(_try_to_close(run_id, lease) for run_id in lapsed if not rests.holds(run_id))
 
 
 def _lapsed(lease: timedelta) -> QuerySet[Run]:
@@ -90,11 +91,20 @@ def _try_to_close(run_id: UUID, lease: timedelta) -> bool:
     except Exception as error:
         if is_outage(error) and not isinstance(error, DatabaseError):
             raise
-        # One run that cannot be closed does not prevent the others from being closed; its lease lapses once more first.
+        # One run that cannot be closed does not prevent the others from being closed.
         logger.error("run %s is not closed: %s", run_id, type(error).__name__)
-        if not isinstance(error, DatabaseError):
-            Run.objects.filter(pk=run_id).update(heartbeat_at=Now())
+        rests.begin(run_id)
         return False
+
+
+def end_unbegun(run_id: UUID, error: BaseException) -> None:
+    """Ends a run that no process can claim because of this error."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, state=Run.State.PENDING).first()
+        events = end(run, after_fault(error))[0] if run else []
+    if run:
+        metrics.run_finished(events, owner=run.owner_id)
+        ended.run_ended(run_id)
 
 
 def _close(run_id: UUID, lease: timedelta) -> bool:

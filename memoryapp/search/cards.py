@@ -60,15 +60,22 @@ def _text(parts: Iterable[str]) -> str:
     return storable(" ".join(" ".join(parts).split()))[:LONGEST]
 
 
-def refresh(owner: ChatUser | None = None) -> int:
-    """Makes the cards that are missing or older than their row, of one owner or of all. Returns how many."""
+def refresh(owner: ChatUser | None = None, without: Iterable[int] = ()) -> int:
+    """Makes the cards that are missing or older than their row, of one owner or of all ``without`` some. Returns how
+    many."""
     people = Person.objects.filter(_behind()).only(
         "owner_id", "display_name", "aliases", "username", "circle", "bio", "updated_at"
     )
     artifacts = Artifact.objects.filter(_behind()).only(
         "owner_id", "file_type", "name", "summary", "keywords", "entities", "rag_hints", "text", "updated_at"
     )
-    return _renew(_of(people, owner)) + _renew(_of(artifacts, owner))
+    return sum(_renew(_of(rows, owner).exclude(owner__in=without)) for rows in (people, artifacts))
+
+
+def owners_behind() -> Q:
+    """The condition that a chat user has a card to be made."""
+    people, artifacts = (kind._default_manager.filter(_behind()) for kind in (Person, Artifact))
+    return Q(pk__in=people.values("owner")) | Q(pk__in=artifacts.values("owner"))
 
 
 def _behind() -> Q:

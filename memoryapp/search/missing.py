@@ -73,6 +73,12 @@ def is_complete(row: EmbeddingProfile) -> bool:
     return not any(kind(row).exists() for kind in (passages, cards, topics, items))
 
 
+def owners(row: EmbeddingProfile) -> Q:
+    """The condition that a chat user has something without a vector."""
+    lacking = [Q(pk__in=kind(row).order_by().values("owner")) for kind in (passages, cards, topics, items)]
+    return Q(*lacking, _connector=Q.OR)
+
+
 def refused(row: EmbeddingProfile) -> QuerySet[RefusedText]:
     """The texts that have no vector because the model refused them. Retired topics do not count."""
     return RefusedText.objects.filter(Q(topic__isnull=True) | Q(topic__is_live=True), profile=row)

@@ -12,9 +12,10 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TypeVar
+from math import inf
+from typing import Any, TypeVar
 
 import numpy as np
 from asgiref.sync import sync_to_async
@@ -44,6 +45,7 @@ from memoryapp.models.user import Owned
 from memoryapp.models.work import WorkKind
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
+from memoryapp.operations.waits import enough_after
 from memoryapp.search import cards, missing
 from memoryapp.search.profiles import note_answer, profile_row
 
@@ -61,6 +63,8 @@ EMPTY = "It has no text."
 logger = logging.getLogger(__name__)
 
 Row = TypeVar("Row", bound=Owned)
+TextsOf = Callable[["_Task", Sequence[Row]], Mapping[Row, Sequence[str]]]
+Store = Callable[[EmbeddingProfile, Mapping[Row, NDArray[np.float32]]], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class _Task:
     batch: int
     worker: str
     report: work.Report
+    is_enough: Callable[[], bool]
     refused: list[str] = field(default_factory=list)
 
     async def refuse(self, noun: str, row: Owned, reason: str) -> None:
@@ -92,21 +97,28 @@ async def embed_pending(
     meanwhile: Callable[[], None] = lambda: None,
     worker: str = work.WORKER,
     report: work.Report = lambda shown: None,
+    seconds: float = inf,
 ) -> int:
-    """Makes the missing vectors in the embedder's profile, of one owner or of all. Returns how many.
+    """Makes the missing vectors in the embedder's profile, of one owner or of all, for about so many ``seconds``.
+    Returns how many.
 
     One worker works on a profile at a time. If another one does, this one waits up to ``wait``, calling ``meanwhile``,
     then returns 0 and leaves the work to the other. A text that the model refuses is logged and left out. Raises
     EmbeddingError when the model does not answer; vectors made before are kept. Cards are brought up to date in any
     case. The progress of each owner's passages is stored in a row of work and passed to ``report``.
     """
-    await sync_to_async(cards.refresh)(owner)
-    task = _Task(embedder, await profile_row(embedder.profile), owner, batch, worker, report)
+    row = await profile_row(embedder.profile)
+    task = _Task(embedder, row, owner, batch, worker, report, enough_after(seconds))
+    # No kind waits for the whole backlog of another.
+    most = replace(task, is_enough=enough_after(seconds * 0.75))
+    await sync_to_async(cards.refresh)(owner, () if owner else work.at_rest(EMBED))
     async with _only_worker(task.row, wait, meanwhile) as alone:
         if not alone:
             return 0
-        made = await _embed_passages(task) + await _embed_cards(task) + await _embed_topics(task)
-        made += await _embed_items(task)
+        made = await _embed_passages(most)
+        made += await _embed_latest(task, "card", missing.cards(row, owner), "text", _own_text, _store_cards)
+        made += await _embed_latest(task, "topic", missing.topics(row, owner), "summary", _topic_texts, _store_topics)
+        made += await _embed_latest(task, "item", missing.items(row, owner), "text", _own_text, _store_items)
     if task.refused:
         why = cause(task.refused[0])
         logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
@@ -134,7 +146,7 @@ async def _embed_passages(task: _Task) -> int:
         return 0
     made = 0
     async with _in_sight(task, totals) as joint:
-        while passages:
+        while passages and not task.is_enough():
             await sync_to_async(joint.begin)([passage.owner_id for passage in passages])
             vectors = await _vectors_of(task, "passage", {passage: [passage.text] for passage in passages})
             made += await sync_to_async(_store_passages)(task.row, vectors)
@@ -170,32 +182,26 @@ async def _in_sight(task: _Task, totals: Mapping[int, int]) -> AsyncIterator[wor
     await sync_to_async(joint.end)()
 
 
-async def _embed_cards(task: _Task) -> int:
-    made = last = 0
-    while found := await sync_to_async(_page)(task, missing.cards(task.row, task.owner), last, "text"):
-        vectors = await _vectors_of(task, "card", {card: [card.text] for card in found})
-        made += await sync_to_async(_store_cards)(task.row, vectors)
-        last = found[-1].pk
+async def _embed_latest(
+    task: _Task, noun: str, rows: QuerySet[Row], field: str, texts_of: TextsOf[Row], store: Store[Row]
+) -> int:
+    """Makes the vectors of these rows, the latest first: behind a backlog nobody's new ones wait."""
+    made, first = 0, None
+    while not task.is_enough() and (found := await sync_to_async(_latest)(task, rows, first, field)):
+        for texts in _portions(await sync_to_async(texts_of)(task, found), task.batch):
+            vectors = await _vectors_of(task, noun, texts)
+            made += await sync_to_async(store)(task.row, vectors)
+        first = found[-1].pk
     return made
 
 
-async def _embed_topics(task: _Task) -> int:
-    made = last = 0
-    while topics := await sync_to_async(_page)(task, missing.topics(task.row, task.owner), last, "summary"):
-        for texts in _portions(await sync_to_async(_topic_texts)(task, topics), task.batch):
-            vectors = await _vectors_of(task, "topic", texts)
-            made += await sync_to_async(_store_topics)(task.row, vectors)
-        last = topics[-1].pk
-    return made
+def _latest(task: _Task, rows: QuerySet[Row], first: int | None, field: str) -> list[Row]:
+    rows = _unpaused(task, rows) if first is None else _unpaused(task, rows).filter(pk__lt=first)
+    return list(rows.only("id", "owner_id", field).order_by("-pk")[: task.batch])
 
 
-async def _embed_items(task: _Task) -> int:
-    made = last = 0
-    while found := await sync_to_async(_page)(task, missing.items(task.row, task.owner), last, "text"):
-        vectors = await _vectors_of(task, "item", {item: [item.text] for item in found})
-        made += await sync_to_async(_store_items)(task.row, vectors)
-        last = found[-1].pk
-    return made
+def _own_text(task: _Task, rows: Sequence[Card] | Sequence[StoredItem]) -> dict[Any, Sequence[str]]:
+    return {row: [row.text] for row in rows}
 
 
 async def embed_items(embedder: Embedder, items: Sequence[StoredItem]) -> int:
@@ -206,7 +212,7 @@ async def embed_items(embedder: Embedder, items: Sequence[StoredItem]) -> int:
     return await sync_to_async(_store_items)(row, dict(zip(items, vectors, strict=True)))
 
 
-def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, list[str]]:
+def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, Sequence[str]]:
     """The texts of each topic; the topic's vector is the mean of their vectors."""
     logs: defaultdict[int | None, list[tuple[str, str]]] = defaultdict(list)
     messages = Message.objects.filter(topic__in=topics).in_order().values_list("topic", "role", "text")
@@ -291,9 +297,9 @@ def _page(task: _Task, rows: QuerySet[Row], last: int, *fields: str) -> list[Row
 
 
 def _unpaused(task: _Task, rows: QuerySet[Row]) -> QuerySet[Row]:
-    """The rows of chat users whose embedding is not paused."""
+    """The rows of chat users whose embedding is not paused and does not rest after a fault."""
     paused = Pause.objects.filter(kind=EMBED).values("owner")
-    return rows if task.owner else rows.exclude(owner__in=paused)
+    return rows if task.owner else rows.exclude(owner__in=paused).exclude(owner__in=work.at_rest(EMBED))
 
 
 def _totals(task: _Task) -> dict[int, int]:

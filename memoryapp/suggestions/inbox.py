@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet, Value
+from django.db.models import Q, QuerySet, Value
 from django.utils import timezone
 
 from memoryapp import extraction, work
@@ -28,7 +28,7 @@ from memoryapp.models import (
 
 # Counts stop here, so that the badge costs the same however much is waiting.
 MOST = 1_000
-# A failed import or archive counts for a day; what waits for a retry by a person counts until then.
+# A failed import or archive counts for a day; what waits for a retry by a person, or was given up, counts until then.
 RECENT = timedelta(days=1)
 
 
@@ -50,7 +50,8 @@ class FailedWork:
     """Work that failed and that a person can repeat or look at.
 
     ``stage`` is its stage of the pipeline and ``subject`` what it was about; ``why`` is an English sentence, with a
-    note where it has values. Exactly one of ``topic``, ``file`` and ``artifact`` is set, or none for an archive.
+    note where it has values. Exactly one of ``topic``, ``file`` and ``artifact`` is set, or none for
+    work on a whole memory.
     """
 
     stage: str
@@ -88,7 +89,9 @@ def _failed(owner: ChatUser) -> tuple[QuerySet[UnreadTopic], QuerySet[ImportFile
         extraction.failed(owner).select_related(None),
         ImportFile.objects.filter(owner=owner, state=ImportFile.State.FAILED, at__gte=recent),
         Artifact.objects.filter(owner=owner, state=Artifact.State.FAILED),
-        Work.objects.filter(owner=owner, state=Work.State.FAILED, kind=work.ARCHIVE, at__gte=recent),
+        Work.objects.filter(
+            Q(kind=work.ARCHIVE, at__gte=recent) | Q(tries__gte=work.MOST_TRIES), owner=owner, state=Work.State.FAILED
+        ),
     )
 
 
@@ -123,6 +126,6 @@ def failures(owner: ChatUser, most: int) -> list[FailedWork]:
             FailedWork("artifacts", row.updated_at, row.name, row.fault, row.fault_note, artifact=row.pk)
             for row in artifacts.order_by("-updated_at")[:most]
         ),
-        *(FailedWork("archive", row.at, "", row.fault, row.fault_note) for row in works.order_by("-at")[:most]),
+        *(FailedWork(row.kind, row.at, "", row.fault, row.fault_note) for row in works.order_by("-at")[:most]),
     ]
     return sorted(found, key=lambda failure: failure.at, reverse=True)

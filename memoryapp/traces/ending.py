@@ -8,8 +8,9 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from memoryapp.models import ChatUser, Run, Trace, TraceSpan
+from memoryapp.models import Run, Trace, TraceSpan
 from memoryapp.operations import advisory_locks
+from memoryapp.operations.outages import each_alone
 from memoryapp.traces.arrival import LATE, LOCK, write
 
 # A root may end in another process, or its spans may be lost.
@@ -18,16 +19,18 @@ _AT_ONCE = 500
 
 
 def end_quiet(quiet: timedelta = QUIET) -> list[UUID]:
-    """Ends the runs of traces that got no span for so long; returns them. One transaction for each chat user."""
+    """Ends the runs of traces that got no span for so long; returns them. One transaction for each."""
     waiting = Trace.objects.filter(run__state=Run.State.RUNNING, run__heartbeat_at__lt=Now() - quiet)
-    owners = ChatUser.objects.filter(pk__in=waiting.values("owner"))[:_AT_ONCE]
     ended: list[UUID] = []
-    for owner in list(owners):
-        with transaction.atomic():
-            advisory_locks.acquire_until_commit(LOCK, owner.pk)
-            rows = list(waiting.filter(owner=owner).select_related("run")[:_AT_ONCE])
-            write(owner, rows, is_over=True)
-        ended += [row.pk for row in rows]
+
+    @transaction.atomic
+    def end(trace: Trace) -> None:
+        advisory_locks.acquire_until_commit(LOCK, trace.owner_id)
+        for row in waiting.filter(pk=trace.pk).select_related("run"):
+            write(trace.owner, [row], is_over=True)
+            ended.append(row.pk)
+
+    each_alone(list(waiting.select_related("owner")[:_AT_ONCE]), "Trace %s is not ended yet.", end)
     return ended
 
 

@@ -86,9 +86,16 @@ def _change_ones(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 def _retried(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """An archive is asked for again; what else fails is tried again by the next sweep, without anybody's request."""
-    if paused := work.pause_sentence(work.ARCHIVE, owner):
+    """An archive is asked for again; other work that rests after faults, or was given up, is left to the next sweep."""
+    stage = STAGES.get(request.POST["retry"])
+    kind = stage and stage.kind
+    if not kind:
+        return HttpResponseBadRequest(_("Say what is to be tried again."))
+    if paused := work.pause_sentence(kind, owner):
         messages.warning(request, paused)
+    elif kind != work.ARCHIVE:
+        work.try_again(owner, kind)
+        messages.success(request, _("%(stage)s is tried again within a minute.") % {"stage": kind.label})
     else:
         work.ask_to_archive(owner, request.user.get_username())
         messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})

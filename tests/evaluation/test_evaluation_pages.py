@@ -8,6 +8,8 @@ import re
 import pytest
 from django.test import Client
 
+from memoryapp import tasks
+from memoryapp.evaluation import passes
 from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import ChatUser, Evaluation, Run
 from tests.support.browsing import cost
@@ -45,6 +47,19 @@ def test_an_evaluation_that_broke_off_is_listed_and_opens(as_admin: Client) -> N
     row = Evaluation.objects.create(source="half.jsonl", strategy="flash")
     assert "half.jsonl flash broken off" in shown(as_admin, "/evaluations/")
     assert "No figures question by question" in shown(as_admin, f"/evaluations/{row.pk}/")
+
+
+def test_an_evaluation_that_ended_by_a_fault_says_which(as_admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def faulty(*_given: object) -> None:
+        raise ValueError("The row is poisoned.")
+
+    monkeypatch.setattr(passes, "carry_on", faulty)
+    row = Evaluation.objects.create(source="garden", strategy="vector", state="pending", questions=[1, 2])
+    tasks.evaluate_asked()
+    assert "garden" in shown(as_admin, "/evaluations/")
+    page = shown(as_admin, f"/evaluations/{row.pk}/")
+    assert "Stopped after 0 of 2 questions." in page
+    assert "The row is poisoned." in page
 
 
 def test_strategies_stand_side_by_side_with_their_differences(as_viewer: Client, vector: Evaluation) -> None:

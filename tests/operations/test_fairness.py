@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,38 +16,59 @@ from asgiref.sync import async_to_sync
 from django.db import connection, connections
 from django.utils import timezone
 
-from memoryapp import extraction, suggestions, tasks, work
+from memoryapp import bulk, erasure, extraction, suggestions, tasks, work
+from memoryapp.artifacts import arrival, processing
 from memoryapp.bulk import carrying_out
-from memoryapp.engine.embeddings import Profile
+from memoryapp.celery import SCHEDULE
+from memoryapp.engine.embeddings import Profile, Vectors
+from memoryapp.erasure import scanner
+from memoryapp.evaluation import passes
+from memoryapp.evaluation.nights import alarms, judging, schedule
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.llm import clients
 from memoryapp.models import (
     ApiToken,
+    Artifact,
     BulkTopic,
     BulkWork,
     ChatUser,
+    Erasure,
+    Evaluation,
+    GoldenNight,
     ImportBatch,
+    ImportFile,
     Message,
+    NightlyRun,
     PassageVector,
+    Person,
     Run,
     Topic,
+    Trace,
+    WebhookDelivery,
     Work,
 )
 from memoryapp.operations.backlog import ages
 from memoryapp.operations.pauses import StagePaused
-from memoryapp.runs import lifecycle, stops
+from memoryapp.outgoing.webhooks import sending
+from memoryapp.runs import endings, lifecycle, stops
 from memoryapp.runs.lifecycle import TooManyRuns, room_for
-from memoryapp.search import profiles
+from memoryapp.search import cards, missing, profiles
+from memoryapp.search.vectors import EMBED
 from memoryapp.sessions import passages
 from memoryapp.sessions.cutting import SessionLimits
 from memoryapp.suggestions import consolidation
+from memoryapp.traces import ending as quiet_traces
+from memoryapp.transfer import files as import_files
+from memoryapp.transfer.files import files as stored_files
 from tests.conftest import talk
 from tests.ingestion.test_archiving import HOUR, in_pairs, message_record
 from tests.operations.test_work import unlock
 from tests.search.test_vectors import Hashing
+from tests.webhooks.receiver import hooked
 
 pytestmark = pytest.mark.django_db
+EARLIER = datetime(2026, 3, 1, tzinfo=UTC)
 
 # The sweeps that serve one chat user after another: the module and the function that each calls for one of them, the
 # module and the function that list them, and the kind of work in whose row a fault is kept.
@@ -58,16 +82,24 @@ OF_OWNERS: dict[str, tuple[Any, str, Any, str, str]] = {
 
 
 class Poisoned:
-    """Stands for the work for one chat user: raises for Anna, and counts who was served."""
+    """Stands for what a sweep calls for one row: raises for the ``bad`` one, counts how often each was asked for, and
+    calls ``act`` for the others. ``key`` tells the row by the arguments."""
 
-    def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
+    def __init__(
+        self,
+        bad: object = "anna",
+        key: Callable[..., object] = lambda owner, *_rest: owner.name,
+        act: Callable[..., Any] = lambda *_given, **_named: 0,
+    ) -> None:
+        self.asked: Counter[object] = Counter()
+        self._bad, self._key, self._act = bad, key, act
 
-    def __call__(self, owner: ChatUser, *rest: Any, **more: Any) -> int:
-        self.asked[str(owner.name)] += 1
-        if owner.name == "anna":
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        key = self._key(*given)
+        self.asked[key] += 1
+        if key == self._bad:
             raise ValueError("The row is poisoned.")
-        return 0
+        return self._act(*given, **named)
 
 
 @pytest.mark.parametrize("name", OF_OWNERS)
@@ -93,6 +125,205 @@ def test_a_fault_of_one_memory_is_its_own_rests_and_is_given_up(
     work.try_again(anna, kind)
     sweep()
     assert poisoned.asked["anna"] == work.MOST_TRIES + 1
+
+
+@dataclass
+class Rows:
+    """Two rows for a sweep, by their keys; the function of a module that is called for each, and how that tells them.
+
+    The second is served by ``act``, by default the function itself.
+    """
+
+    keys: list[Any]
+    module: Any
+    name: str
+    key: Callable[..., object] = lambda row, *_rest: row.pk
+    act: Callable[..., Any] | None = None
+
+
+def itself(number: object, *_rest: Any) -> object:
+    return number
+
+
+async def nothing(*_given: Any, **_named: Any) -> None:
+    """Serves a row, without what would follow."""
+
+
+def two_passages(owners: Sequence[ChatUser]) -> Rows:
+    for owner in owners:
+        backlog(owner, 1)
+    return Rows([owner.pk for owner in owners], passages, "renew")
+
+
+def two_traces(owners: Sequence[ChatUser]) -> Rows:
+    keys = []
+    for owner in owners:
+        run = Run.objects.create(owner=owner, query="q", origin="other", state="running")
+        keys.append(Trace.objects.create(owner=owner, run=run, number=uuid4()).pk)
+    Run.objects.update(heartbeat_at=EARLIER)
+    return Rows(keys, quiet_traces, "write", lambda _owner, traces: traces[0].pk, lambda *_given, **_named: None)
+
+
+def two_abandoned_runs(owners: Sequence[ChatUser]) -> Rows:
+    keys = [Run.objects.create(owner=owner, query="q", state="running").pk for owner in owners]
+    Run.objects.update(heartbeat_at=EARLIER)
+    return Rows(keys, endings, "_close", itself)
+
+
+def two_unclaimed_runs(owners: Sequence[ChatUser]) -> Rows:
+    keys = [lifecycle.start(owner, "tea?").pk for owner in owners]
+    Run.objects.update(created_at=EARLIER)
+    return Rows(keys, lifecycle, "claim", itself, nothing)
+
+
+def two_messages_to_a_webhook(owners: Sequence[ChatUser]) -> Rows:
+    hook, _secret = hooked("http://127.0.0.1:9/")
+    rows = [WebhookDelivery.objects.create(webhook=hook, owner=owner, kind="run.finished") for owner in owners]
+    return Rows([row.pk for row in rows], sending, "body_of", act=lambda _row: "")
+
+
+def nightly(**fields: Any) -> NightlyRun:
+    fields = {"next_at": timezone.now() + timedelta(hours=1), **fields}
+    return NightlyRun.objects.create(collection="garden", strategy="vector", most=5, hour=3, zone="UTC", **fields)
+
+
+def two_due_nights(owners: Sequence[ChatUser]) -> Rows:
+    return Rows([nightly(next_at=EARLIER).pk for _owner in owners], schedule, "_begun")
+
+
+def two_asked_nights(owners: Sequence[ChatUser]) -> Rows:
+    done = Evaluation.objects.create(source="garden", strategy="vector")
+    nights = [GoldenNight.objects.create(nightly=nightly(), evaluation=done) for _owner in owners]
+    return Rows([night.pk for night in nights], judging, "_judged", itself)
+
+
+def two_mails(owners: Sequence[ChatUser]) -> Rows:
+    waits = {"nightly": nightly(recipients="a@b.example"), "state": "dropped", "mail": "waiting", "mail_at": EARLIER}
+    nights = [GoldenNight.objects.create(**waits) for _owner in owners]
+    return Rows([night.pk for night in nights], alarms, "words_of")
+
+
+def two_erasures(owners: Sequence[ChatUser], **fields: Any) -> Rows:
+    rows = [Erasure.objects.create(owner_number=owner.pk, kind="messages", messages=[1], **fields) for owner in owners]
+    return Rows([row.pk for row in rows], erasure, "finish", act=lambda *_given, **_named: None)
+
+
+def two_receipts(owners: Sequence[ChatUser]) -> Rows:
+    now = timezone.now()
+    rows = two_erasures(owners, ended_at=now, looked_again_at=now, verify_asked_at=now)
+    return Rows(rows.keys, scanner, "verify")
+
+
+def two_artifacts(owners: Sequence[ChatUser]) -> Rows:
+    rows = [arrival.put(owner, "bread.txt", "text/plain", b"Rye bread.")[0] for owner in owners]
+    return Rows([row.pk for row in rows], processing, "_read")
+
+
+def two_media(owners: Sequence[ChatUser]) -> Rows:
+    two_artifacts(owners)
+    Artifact.objects.all().delete()
+    return Rows([owner.pk for owner in owners], arrival, "_put")
+
+
+def two_evaluations(owners: Sequence[ChatUser]) -> Rows:
+    rows = [Evaluation.objects.create(source="garden", strategy="vector", state="pending") for _owner in owners]
+    return Rows([row.pk for row in rows], passes, "carry_on", act=nothing)
+
+
+def two_files(owners: Sequence[ChatUser], **fields: Any) -> Rows:
+    rows = [ImportFile.objects.create(owner=owner, source="a.jsonl", size_bytes=1, **fields) for owner in owners]
+    return Rows([row.pk for row in rows], import_files, "work_on", act=lambda _row: True)
+
+
+def two_old_files(owners: Sequence[ChatUser]) -> Rows:
+    rows = two_files(owners, state="failed")
+    ImportFile.objects.update(at=timezone.now() - timedelta(days=400))
+    return Rows(rows.keys, stored_files, "discard")
+
+
+def two_bulk_works(owners: Sequence[ChatUser]) -> Rows:
+    rows = [BulkWork.objects.create(owner=owner, kind="extract", asked_by="cora") for owner in owners]
+    return Rows([row.pk for row in rows], bulk, "carry_on")
+
+
+# The other sweeps. One that does several things stands here for each.
+OF_ROWS: tuple[tuple[str, Callable[[Sequence[ChatUser]], Rows]], ...] = (
+    ("index_talk", two_passages),
+    ("end_quiet_traces", two_traces),
+    ("close_abandoned_runs", two_abandoned_runs),
+    ("execute_waiting_runs", two_unclaimed_runs),
+    ("send_webhooks", two_messages_to_a_webhook),
+    ("watch_nights", two_due_nights),
+    ("watch_nights", two_asked_nights),
+    ("watch_nights", two_mails),
+    ("erase_due", two_erasures),
+    ("verify_asked", two_receipts),
+    ("read_artifacts", two_artifacts),
+    ("read_artifacts", two_media),
+    ("evaluate_asked", two_evaluations),
+    ("import_waiting", two_files),
+    ("clear_import_files", two_old_files),
+    ("carry_on_bulk", two_bulk_works),
+)
+# They serve all at once, and after a fault one by one: see the test below.
+TOGETHER = {"embed_pending"}
+# One statement for all rows, in which none can be faulty.
+ONE_STATEMENT = {"clear_login_sessions", "clear_webhooks"}
+
+
+def test_every_sweep_is_known_to_the_law() -> None:
+    known = {*OF_OWNERS, *(name for name, _rows in OF_ROWS), *TOGETHER, *ONE_STATEMENT}
+    assert known == {entry["task"].rpartition(".")[2] for entry in SCHEDULE.values()}
+
+
+@pytest.mark.parametrize(("name", "two"), OF_ROWS, ids=[f"{name}-{two.__name__}" for name, two in OF_ROWS])
+def test_a_fault_of_one_row_is_its_own_and_not_repeated_at_once(
+    anna: ChatUser, boris: ChatUser, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, name: str, two: Any
+) -> None:
+    settings.MEDIA_ROOT = settings.IMPORT_DIR = tmp_path
+    monkeypatch.setattr(clients, "embedder_of", lambda profile, *_rest: of_profile(profile))
+    rows = two((anna, boris))
+    poisoned = Poisoned(rows.keys[0], rows.key, rows.act or getattr(rows.module, rows.name))
+    monkeypatch.setattr(rows.module, rows.name, poisoned)
+    for _sweep in range(4):
+        getattr(tasks, name)()
+    assert poisoned.asked[rows.keys[0]] == 1
+    assert poisoned.asked[rows.keys[1]] >= 1
+
+
+def test_a_fault_among_vectors_is_kept_with_the_one_whom_it_concerns(
+    anna: ChatUser, boris: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Choking(Hashing):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            asked.extend(text for text in texts if "poison" in text)
+            if any("poison" in text for text in texts):
+                raise ValueError("The text is poisoned.")
+            return await super().embed(texts)
+
+    def choking(profile: Profile) -> Hashing:
+        embedder = Choking()
+        embedder.profile = profile
+        return embedder
+
+    monkeypatch.setattr(clients, "embedder_of", choking)
+    talk(anna, ("Ink", ["poison?", "yes"]))
+    talk(boris, ("Tea", ["green?", "yes"]))
+    profile = profiles.serving()
+    for tries in range(1, 6):
+        tasks.embed_pending()
+        row = Work.objects.get(owner=anna, kind=EMBED)
+        assert (row.state, row.fault, row.tries) == (Work.State.FAILED, "The text is poisoned.", min(tries, 3))
+        assert not missing.passages(profile, boris).exists()
+        assert not missing.topics(profile, boris).exists()
+        Work.objects.update(at=timezone.now() - timedelta(days=2))
+    assert len(asked) == 2 * work.MOST_TRIES
+    person = Person.objects.create(owner=boris, display_name="Vera")
+    monkeypatch.setattr(cards, "_card", Poisoned(person.pk, lambda row, _noun: row.pk))
+    tasks.embed_pending()
+    assert Work.objects.get(owner=boris, kind=EMBED).fault == "The row is poisoned."
 
 
 @pytest.mark.parametrize("kind", BulkWork.Kind)

@@ -192,6 +192,22 @@ class TestPage:
         as_admin.post(f"/memory/{anna.pk}/pipeline/", {"retry": "archive"})
         assert anna in work.asked_to_archive()
 
+    @pytest.mark.parametrize("kind", ["embed", "consolidate", "extract"])
+    def test_what_was_given_up_stays_in_sight_until_a_person_has_it_tried_again(
+        self, anna: ChatUser, as_viewer: Client, as_admin: Client, kind: str
+    ) -> None:
+        Work.objects.create(owner=anna, kind=kind, state="failed", fault="Odd row.", tries=work.MOST_TRIES)
+        Work.objects.update(at=timezone.now() - timedelta(days=3))
+        shown = section(as_viewer.get("/pipeline/").content.decode(), kind)
+        assert "Odd row." in shown
+        assert "given up" in shown
+        assert "retried automatically" not in shown
+        assert "Odd row." in as_admin.get(f"/memory/{anna.pk}/inbox/").content.decode()
+        assert f'name="retry" value="{kind}"' in as_admin.get("/pipeline/").content.decode()
+        as_admin.post(f"/memory/{anna.pk}/pipeline/", {"retry": kind})
+        assert Work.objects.get().tries == 0
+        assert as_admin.post(f"/memory/{anna.pk}/pipeline/", {"retry": "nothing"}).status_code == 400
+
     @pytest.mark.slow
     def test_it_shows_what_runs_and_refreshes_itself(self, anna: ChatUser, as_viewer: Client) -> None:
         assert 'hx-trigger="every 10s"' in as_viewer.get("/pipeline/").content.decode()

@@ -21,6 +21,7 @@ from memoryapp.engine.prompt_registry import built_in
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.operations.database import conninfo, pool
+from memoryapp.operations.outages import rests
 from memoryapp.pipeline import recalls
 from memoryapp.runs import endings, leases, lifecycle, recall_document
 from memoryapp.runs.claims import claim, request_of
@@ -167,6 +168,7 @@ async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
         assert await sync_to_async(endings.close_abandoned)() == 1
     assert "IntegrityError" in caplog.text
     assert "secret" not in caplog.text
+    rests.end_all()
     assert await sync_to_async(endings.close_abandoned)() == 1
     assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
 

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from memoryapp.evaluation import passes
 from memoryapp.evaluation.questions import QuestionsError
 from memoryapp.models import GoldenNight, GoldenQuestion, NightlyRun
+from memoryapp.operations.outages import each_alone
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
 
 MOST_NIGHTLY = 20
@@ -81,16 +82,17 @@ def save(nightly: NightlyRun) -> NightlyRun:
 
 def begin_due() -> list[GoldenNight]:
     """Begins the nights that are due; one that was missed is made up for once."""
-    begun = []
-    for number in list(NightlyRun.objects.filter(is_on=True, next_at__lte=timezone.now()).values_list("pk", flat=True)):
-        with transaction.atomic():
-            due = NightlyRun.objects.select_for_update(skip_locked=True).filter(is_on=True, pk=number)
-            nightly = due.filter(next_at__lte=timezone.now()).first()
-            if nightly is None:
-                continue
+    begun: list[GoldenNight] = []
+    due = NightlyRun.objects.filter(is_on=True, next_at__lte=timezone.now())
+
+    @transaction.atomic
+    def begin(number: int) -> None:
+        for nightly in due.select_for_update(skip_locked=True).filter(pk=number):
             nightly.next_at = next_night(nightly.hour, nightly.zone, timezone.now())
             nightly.save(update_fields=["next_at"])
-            begun += _begun(nightly)
+            begun.extend(_begun(nightly))
+
+    each_alone(list(due.values_list("pk", flat=True)), "Nightly run %s does not begin.", begin)
     return begun
 
 

@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +27,7 @@ from django.utils import timezone
 
 from memoryapp.models import Webhook, WebhookDelivery
 from memoryapp.operations import metrics
+from memoryapp.operations.outages import others_go_on
 from memoryapp.outgoing.webhooks import signing
 from memoryapp.outgoing.webhooks.attempts import Attempt, attempt, http_client
 from memoryapp.outgoing.webhooks.bodies import body_of
@@ -112,8 +114,8 @@ class _Round:
 
     async def _try(self, row: WebhookDelivery) -> None:
         body, began = row.body.encode(), timezone.now()
-        signed = signing.headers(row.webhook, row.message_id, body, began)
         try:
+            signed = signing.headers(row.webhook, row.message_id, body, began)
             made = await attempt(self._http, row.webhook.address, signed, body)
         except Exception:
             logger.exception("A message to webhook %s was not sent.", row.webhook_id)
@@ -130,8 +132,19 @@ def _claimed(busy: Collection[int]) -> list[list[WebhookDelivery]]:
     if not numbers:
         return []
     rows = WebhookDelivery.objects.filter(pk__in=numbers).select_related("webhook", "owner")
-    ready = [row for row in rows.order_by("webhook", "pk") if _is_signable(row) and _has_body(row)]
+    ready = []
+    for row in rows.order_by("webhook", "pk"):
+        with others_go_on("Message %s to a webhook cannot be made.", row.pk, partial(_put_off, row)):
+            if _is_signable(row) and _has_body(row):
+                ready.append(row)
     return [list(group) for _webhook, group in groupby(ready, key=lambda row: row.webhook_id)]
+
+
+def _put_off(row: WebhookDelivery, error: Exception) -> None:
+    """As after an attempt that failed, though its receiver is not at fault."""
+    made = Attempt("failed")
+    state, next_at = _what_next(row, made)
+    WebhookDelivery.objects.filter(pk=row.pk).update(state=state, next_at=next_at, fault=made.fault)
 
 
 def _is_signable(row: WebhookDelivery) -> bool:

@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.content import chat_users
 from memoryapp.models import ChatUser, ImportBatch, ImportFile
+from memoryapp.operations.outages import each_alone
 
 State = ImportFile.State
 
@@ -104,15 +105,19 @@ def batches(row: ImportFile) -> QuerySet[ImportBatch]:
 def clear(now: datetime | None = None) -> None:
     """Removes files that are not worked on and did not change for ``IMPORT_KEEP``, and old files without a row."""
     before = (now or timezone.now()) - settings.IMPORT_KEEP
-    for row in ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before):
-        with suppress(FileActionRefused):
-            discard(row)
+    rows = ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before)
+    each_alone(rows, "File %s is not removed.", _discard_if_possible)
     if not settings.IMPORT_DIR.is_dir():
         return
     kept = {str(key) for key in ImportFile.objects.values_list("key", flat=True)}
     for path in settings.IMPORT_DIR.iterdir():
         if path.name not in kept and _age(path) > settings.IMPORT_KEEP.total_seconds():
             path.unlink(missing_ok=True)
+
+
+def _discard_if_possible(row: ImportFile) -> None:
+    with suppress(FileActionRefused):
+        discard(row)
 
 
 def _age(path: Path) -> float:
