@@ -24,6 +24,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.api.shapes.errors import CODES, RequestRefused
 from memoryapp.content.chat_users import BeingErased
+from memoryapp.engine.json_values import MOST_VALUES, has_more_values
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.runs.parameters import ParameterError
 
@@ -58,6 +59,12 @@ def refusal(
     return response
 
 
+def check_values(body: bytes) -> None:
+    """Raises RequestRefused for JSON with more values than any request has."""
+    if has_more_values(body):
+        raise RequestRefused(413, f"A body has at most {MOST_VALUES:,} values.")
+
+
 def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
@@ -89,6 +96,8 @@ def _unknown(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
     why = error.__cause__ or error.__context__
+    if isinstance(why, RequestRefused):
+        return _refused(request, why)
     reason = f": {why}" if isinstance(why, ValueError) else ""
     return refusal(error.status_code, f"The body is not JSON that can be read{reason}.")
 

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema, get_schema
+from ninja.parser import Parser
 
 from memoryapp.api import (
     agent,
@@ -31,7 +32,7 @@ from memoryapp.api import (
     topics,
     traces,
 )
-from memoryapp.api.refusals import add_handlers, refusal
+from memoryapp.api.refusals import add_handlers, check_values, refusal
 from memoryapp.api.shapes.otlp import TracesBody
 
 _SENTENCE = re.compile(r"[.;]\s|\.$")
@@ -41,6 +42,14 @@ RETRY_AFTER = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
+
+
+class BoundedParser(Parser):
+    """Reads a body after its values were counted, because small ones take a hundred times their bytes."""
+
+    def parse_body(self, request: HttpRequest) -> dict[str, Any]:
+        check_values(request.body)
+        return super().parse_body(request)
 
 
 class DescribedAPI(NinjaAPI):
@@ -93,6 +102,7 @@ api = DescribedAPI(
         ' `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message"}}`.'
     ),
     docs_url=None,
+    parser=BoundedParser(),
     urls_namespace="v1",
 )
 add_handlers(api)
