@@ -8,7 +8,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, JsonResponse
 from pydantic import BaseModel
 
-from memoryapp.api.shapes.errors import ErrorAnswer
+from memoryapp.api.shapes.errors import ErrorAnswer, PendingAnswer
 from memoryapp.models import Message
 
 ALWAYS = (401, 403, 429, 503)
@@ -17,8 +17,10 @@ Row = TypeVar("Row", bound=Model)
 
 
 def described(answer: type[BaseModel] | None, *refusals: int) -> dict[Any, Any]:
-    """Returns the statuses of an endpoint for its description, including those that any endpoint may answer."""
-    return {200: answer, frozenset({*ALWAYS, *refusals}): ErrorAnswer}
+    """Returns the statuses of an endpoint for its description, including those that any endpoint may answer; 202 is
+    no refusal but says that the work goes on."""
+    pending = {202: PendingAnswer} if 202 in refusals else {}
+    return {200: answer, **pending, frozenset({*ALWAYS, *refusals} - {202}): ErrorAnswer}
 
 
 def document(request: HttpRequest, values: dict[str, Any]) -> JsonResponse:

@@ -42,6 +42,7 @@ RETRY_AFTER = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
+LOCATION = {"Location": {"description": "the address that says what became of it", "schema": {"type": "string"}}}
 
 
 class BoundedParser(Parser):
@@ -76,8 +77,10 @@ def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
         for endpoint in endpoints.values():
             _forget_defaults_of_objects(media["schema"] for media in _body_of(endpoint))
             endpoint["summary"] = _SENTENCE.split(endpoint["description"].replace("``", "`"), maxsplit=1)[0]
-            for status in (429, 503):
+            for status in {429, 502, 503} & endpoint["responses"].keys():
                 endpoint["responses"][status]["headers"] = RETRY_AFTER
+            if 202 in endpoint["responses"]:
+                endpoint["responses"][202]["headers"] = {**RETRY_AFTER, **LOCATION}
     return schema
 
 
