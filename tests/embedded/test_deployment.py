@@ -210,6 +210,8 @@ auth_type = scram-sha-256
 auth_file = {folder / "users"}
 pool_mode = {mode}
 default_pool_size = 20
+query_wait_timeout = 2
+server_login_retry = 1
 """
     )
     if os.geteuid() == 0:
@@ -268,8 +270,11 @@ def test_a_worker_that_starts_while_the_database_behind_a_pool_is_away_waits_for
     ground: Path, server: Cluster
 ) -> None:
     """PgBouncer says it with the code that it has for what its mode forbids."""
-    with pooled(ground, server, "session") as url, worker(ground, url) as started:
-        wait_for(lambda: started.count("The database cannot be reached: "))
-        with served(server):
-            wait_for(lambda: started.count("The database is back after"))
-        assert (started.count(POOLED), started.count("Traceback")) == (0, 0)
+    with pooled(ground, server, "session") as url:
+        with served(server), psycopg.connect(url) as known:
+            known.execute("SELECT 1")
+        with worker(ground, url) as started:
+            wait_for(lambda: started.count("The database cannot be reached: "))
+            with served(server):
+                wait_for(lambda: started.count("The database is back after"))
+            assert (started.count(POOLED), started.count("Traceback")) == (0, 0)
