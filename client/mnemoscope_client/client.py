@@ -13,7 +13,7 @@ import httpx
 from mnemoscope_client import calls
 from mnemoscope_client.calls import Call, StreamCall
 from mnemoscope_client.errors import refusal_of
-from mnemoscope_client.sending import Connecting, answer_in, named, request_of, unreachable
+from mnemoscope_client.sending import PENDING, Connecting, answer_in, named, request_after, request_of, unreachable
 from mnemoscope_client.shapes import (
     Answered,
     FoundTopics,
@@ -168,15 +168,20 @@ class Mnemoscope:
     def send(self, call: Call[Answer]) -> Answer:
         """Sends a request of ``mnemoscope_client.calls``, such as those of items, which have no method of their own."""
         attempts = self._connecting.attempts(is_repeatable=call.is_repeatable)
+        request = request_of(call)
         while True:
             try:
-                response = self._http.request(**request_of(call))
+                response = self._http.request(**request)
             except httpx.TransportError as error:
                 time.sleep(attempts.after_failure(error))
                 continue
-            if response.is_success:
+            if response.status_code == PENDING:
+                time.sleep(attempts.until_done(response))
+                request = request_after(response)
+            elif response.is_success:
                 return answer_in(response, call.shape)
-            time.sleep(attempts.after(response))
+            else:
+                time.sleep(attempts.after(response))
 
     def _named(self, user: str | None) -> str:
         return named(user, self.user)

@@ -25,6 +25,17 @@ class UnreachableError(MnemoscopeError):
         self.run = run
 
 
+class NotYetError(MnemoscopeError):
+    """The work goes on at the server, for longer than the client waits: ``url`` says what became of it after
+    ``retry_after`` seconds, and ``run`` is the run, if it is one."""
+
+    def __init__(self, message: str, url: str, retry_after: float, run: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+        self.retry_after = retry_after
+        self.run = run
+
+
 class UnreadableAnswerError(MnemoscopeError):
     """The answer does not have the shape that the API describes: something else answers at this address."""
 
@@ -81,7 +92,7 @@ class TooManyRequestsError(RefusedError):
 
 
 class UnavailableError(RefusedError):
-    """503: the server cannot do it now."""
+    """502 or 503: a model, or the server, cannot do it now."""
 
 
 REFUSALS = {
@@ -93,6 +104,7 @@ REFUSALS = {
     413: TooLargeError,
     422: InvalidError,
     429: TooManyRequestsError,
+    502: UnavailableError,
     503: UnavailableError,
 }
 
@@ -105,6 +117,15 @@ def refusal_of(response: httpx.Response) -> RefusedError:
     message = str(fault.get("message") or response.reason_phrase or "The server refused the request.")
     made = REFUSALS.get(response.status_code, RefusedError)
     return made(response.status_code, code, message, retry_after=_retry_after(response), details=details)
+
+
+def pending_of(response: httpx.Response) -> NotYetError:
+    """Returns the exception for a response whose work goes on. Raises UnreadableAnswerError."""
+    try:
+        body = json.loads(response.content)
+        return NotYetError(body["message"], body["url"], _retry_after(response) or 1.0, body.get("run") or "")
+    except (ValueError, TypeError, KeyError) as error:
+        raise UnreadableAnswerError(f"This is no answer of Mnemoscope's API: {error}") from None
 
 
 def _fault(response: httpx.Response) -> Mapping[str, Any]:

@@ -12,13 +12,14 @@ import httpx
 from pydantic import ValidationError
 
 from mnemoscope_client.calls import Call
-from mnemoscope_client.errors import MnemoscopeError, UnreachableError, UnreadableAnswerError, refusal_of
+from mnemoscope_client.errors import MnemoscopeError, UnreachableError, UnreadableAnswerError, pending_of, refusal_of
 from mnemoscope_client.shapes import Shape
 
 Answer = TypeVar("Answer", bound=Shape)
 
 CONNECT_SECONDS = 5.0
-TOO_MANY_REQUESTS, UNAVAILABLE = 429, 503
+TOO_MANY_REQUESTS, PENDING = 429, 202
+BAD_GATEWAY, UNAVAILABLE = 502, 503
 _FIRST_PAUSE = 0.2
 
 
@@ -68,12 +69,23 @@ class Attempts:
     def after(self, response: httpx.Response) -> float:
         """Returns the seconds to wait before the next attempt. Raises RefusedError if there is none."""
         refusal = refusal_of(response)
-        may_help = refusal.status == TOO_MANY_REQUESTS or (refusal.status == UNAVAILABLE and self.is_repeatable)
+        # A 502 without a time is that of a proxy.
+        is_away = refusal.status == UNAVAILABLE or (refusal.status == BAD_GATEWAY and refusal.retry_after is not None)
+        may_help = refusal.status == TOO_MANY_REQUESTS or (is_away and self.is_repeatable)
         wait = self._next_pause() if refusal.retry_after is None else refusal.retry_after
         if not may_help or self.left <= 0 or wait > self.longest_wait:
             raise refusal
         self.left -= 1
         return wait
+
+    def until_done(self, response: httpx.Response) -> float:
+        """Returns the seconds to wait before asking what became of work that goes on. Raises NotYetError if all waits
+        are too long together, and for a run, which is followed by its own methods."""
+        pending = pending_of(response)
+        self.longest_wait -= pending.retry_after
+        if pending.run or self.longest_wait < 0:
+            raise pending
+        return pending.retry_after
 
     def after_failure(self, error: httpx.TransportError) -> float:
         """Returns the seconds to wait before the next attempt. Raises UnreachableError if there is none."""
@@ -105,6 +117,11 @@ def answer_in(response: httpx.Response, shape: type[Answer]) -> Answer:
 def request_of(call: Call[Any]) -> Mapping[str, Any]:
     """Returns the arguments of httpx's ``request``."""
     return {"method": call.method, "url": call.path, "json": call.body, "params": dict(call.query)}
+
+
+def request_after(response: httpx.Response) -> Mapping[str, Any]:
+    """Returns the arguments of httpx's ``request`` that asks what became of work that goes on, at the same server."""
+    return {"method": "GET", "url": f"/v1/{response.headers.get('Location', '').partition('/v1/')[2]}"}
 
 
 def named(user: str | None, usual: str | None) -> str:

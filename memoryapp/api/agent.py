@@ -56,7 +56,7 @@ PROGRESS: dict[str, Any] = {
 router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 
 
-@router.post("/qa", operation_id="answerQuestion", response=described(WordsAnswer, 400, 404, 409, 413, 422))
+@router.post("/qa", operation_id="answerQuestion", response=described(WordsAnswer, 202, 400, 404, 409, 413, 422))
 async def qa(request: HttpRequest, body: QuestionBody) -> WordsAnswer:
     """Ask a memory a question, and get an answer that quotes its messages: one search, one question to a model."""
     asked = body.recall(PLAIN.name)

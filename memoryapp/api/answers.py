@@ -13,7 +13,7 @@ from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 from pydantic import BaseModel
 
-from memoryapp.api.shapes.errors import ErrorAnswer
+from memoryapp.api.shapes.errors import ErrorAnswer, PendingAnswer
 from memoryapp.api.shapes.fields import Answer
 from memoryapp.api.shapes.topics import MessageInTopic
 from memoryapp.models import Message
@@ -27,8 +27,10 @@ Given = ParamSpec("Given")
 
 
 def described(answer: type[BaseModel] | None, *refusals: int) -> dict[Any, Any]:
-    """Returns the statuses of an endpoint for its description, including those that any endpoint may answer."""
-    return {200: answer, frozenset({*ALWAYS, *refusals}): ErrorAnswer}
+    """Returns the statuses of an endpoint for its description, including those that any endpoint may answer; 202 is
+    no refusal but says that the work goes on."""
+    pending = {202: PendingAnswer} if 202 in refusals else {}
+    return {200: answer, **pending, frozenset({*ALWAYS, *refusals} - {202}): ErrorAnswer}
 
 
 class WholeTimes(NinjaJSONEncoder):

@@ -13,7 +13,7 @@ from memoryapp import past
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
 from memoryapp.api.shapes.conversation import conversation
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.shapes.errors import NotYet, RequestRefused
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.api.shapes.runs import ForkBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
@@ -88,14 +88,12 @@ def _busy(error: TooManyRuns) -> RequestRefused:
 
 
 async def wait_for_end(run: Run) -> None:
-    """Executes the run and waits until it has ended in any process. Raises RequestRefused when that takes too long."""
+    """Executes the run and waits until it has ended in any process. Raises NotYet when that takes too long."""
     await runner.complete(run.pk)
     try:
         await lifecycle.wait_for_end(run)
     except TimeoutError:
-        raise RequestRefused(
-            503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5
-        ) from None
+        raise NotYet(f"Run {run.pk} goes on.", f"/v1/runs/{run.pk}", wait=5, run=str(run.pk)) from None
 
 
 def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -54,7 +54,7 @@ from memoryapp.runs.runner import runner
 _BEYOND = 5.0
 # While an assistant calls tools, the run of its question serves for so long.
 _SERVES = timedelta(minutes=15)
-_PASSING = (429, 503)
+_PASSING = (202, 429, 503)
 RUN_HEADER = "X-Mnemoscope-Run"
 RECALL_HEADER = "X-Mnemoscope-Recall"
 _HEADERS = {
@@ -309,7 +309,8 @@ async def _response(answer: httpx.Response, call: Call, recalled: Recalled) -> H
         response = HttpResponse(content, content_type="application/json")
     else:
         content = await provider.whole(answer)
-        status = answer.status_code if answer.status_code >= 400 else 502
+        # A provider's 503 would make a proxy take this server for the one that is away.
+        status = answer.status_code if answer.status_code >= 400 and answer.status_code != 503 else 502
         response = JsonResponse(provider.error_body(answer.status_code, content, call.account), status=status)
     return _with(response, provider.passed_headers(answer))
 

@@ -13,7 +13,7 @@ from memoryapp.api.answers import answered, described
 from memoryapp.api.curation import actor_of
 from memoryapp.api.lists import router as users
 from memoryapp.api.shapes.erasure import ErasedAnswer
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.shapes.errors import NotYet, RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
 from memoryapp.api.streams import EXPORT, FilePieces
 from memoryapp.content import chat_users
@@ -30,7 +30,7 @@ router = Router(tags=["users"], auth=Token(Scope.CURATE))
     "/messages/{path:id}",
     operation_id="eraseMessage",
     auth=Token(Scope.FORGET, of_all=Scope.CURATE),
-    response=described(ErasedAnswer, 404, 409, 422),
+    response=described(ErasedAnswer, 202, 404, 409, 422),
 )
 async def erase_message(request: HttpRequest, id: str, user: KnownName) -> ErasedAnswer:
     """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
@@ -41,7 +41,9 @@ async def erase_message(request: HttpRequest, id: str, user: KnownName) -> Erase
     return await answered(ErasedAnswer, _erased_message, grant_of(request), user, id)
 
 
-@router.delete("/users/{path:name}/people/{id}", operation_id="erasePerson", response=described(ErasedAnswer, 404, 409))
+@router.delete(
+    "/users/{path:name}/people/{id}", operation_id="erasePerson", response=described(ErasedAnswer, 202, 404, 409)
+)
 async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer:
     """Erase what is known about a person. Messages that mention them stay. The token must open every memory."""
     return await answered(ErasedAnswer, _erased_person, grant_of(request), name, id)
@@ -61,7 +63,7 @@ async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
 
 
 # Declared last: a name may contain slashes, so this address also matches those above.
-@router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 404))
+@router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 202, 404))
 async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
     """Erase a chat user with all their data, for good. The answer is sent when nothing is left.
 
@@ -77,7 +79,7 @@ async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
     operation_id="eraseNamedUser",
     auth=Token(Scope.CURATE),
     tags=["users"],
-    response=described(ErasedAnswer, 404, 422),
+    response=described(ErasedAnswer, 202, 404, 422),
 )
 async def erase_user(request: HttpRequest, user: KnownName) -> ErasedAnswer:
     """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
@@ -85,6 +87,24 @@ async def erase_user(request: HttpRequest, user: KnownName) -> ErasedAnswer:
     The token must open every memory.
     """
     return await answered(ErasedAnswer, _erased, grant_of(request), user)
+
+
+@router.get(
+    "/erasures/{int:number}",
+    operation_id="getErasure",
+    auth=Token(Scope.CURATE, Scope.FORGET),
+    response=described(ErasedAnswer, 202, 404),
+)
+async def erasure_receipt(request: HttpRequest, number: int) -> ErasedAnswer:
+    """Read the receipt of an erasure of a memory that the token opens; it exists when the erasure has ended."""
+    return await answered(ErasedAnswer, _stored_receipt, grant_of(request), number)
+
+
+def _stored_receipt(grant: Grant, number: int) -> Erasure:
+    found = Erasure.objects.filter(pk=min(number, LARGEST_ID)).first()
+    if found is None or not (grant.opens_all or grant.visible_owners().filter(pk=found.owner_number).exists()):
+        raise RequestRefused(404, "There is no erasure of that number.")
+    return _ended(found)
 
 
 def _opened(grant: Grant, name: str) -> ChatUser:
@@ -129,5 +149,6 @@ def _erased(grant: Grant, name: str) -> Erasure:
 
 def _ended(receipt: Erasure) -> Erasure:
     if receipt.ended_at is None:
-        raise RequestRefused(503, f"Erasure {receipt.pk} goes on and ends by itself.", wait=30)
+        sentence = f"Erasure {receipt.pk} goes on and ends by itself."
+        raise NotYet(sentence, f"/v1/erasures/{receipt.pk}", wait=30)
     return receipt

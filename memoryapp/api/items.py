@@ -60,7 +60,7 @@ async def read(request: HttpRequest, body: ReadItemsBody) -> ItemsAnswer:
     return _answer((found[name], None) for name in dict.fromkeys(names) if name in found)
 
 
-@router.post("/items/search", operation_id="searchItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422))
+@router.post("/items/search", operation_id="searchItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422, 502))
 async def search(request: HttpRequest, body: SearchItemsBody) -> ItemsAnswer:
     """Find items under a namespace by what their values contain and by meaning."""
     owner = await in_thread(owner_or_404, grant_of(request), body.user)
@@ -70,7 +70,7 @@ async def search(request: HttpRequest, body: SearchItemsBody) -> ItemsAnswer:
     except items.FilterError as error:
         raise RequestRefused(422, f"filter: {error}") from None
     except EmbeddingError as error:
-        raise RequestRefused(503, f"The embedding model does not answer: {error}", wait=MODEL_WAIT) from None
+        raise RequestRefused(502, f"The embedding model does not answer: {error}", wait=MODEL_WAIT) from None
 
 
 @router.post(

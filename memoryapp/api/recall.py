@@ -27,7 +27,7 @@ router = Router(tags=["recall"])
     "/recall",
     operation_id="recall",
     auth=Token(Scope.RECALL),
-    response=described(RecallAnswer, 400, 404, 409, 413, 422),
+    response=described(RecallAnswer, 202, 400, 404, 409, 413, 422),
 )
 async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
     """Ask a memory a question, and wait for what is chosen."""

@@ -1,8 +1,9 @@
 """Refusals: one shape for every error, with a status that says what the program can do.
 
-4xx: the request must change; 429 and 503: the same request may be sent again after ``Retry-After`` seconds. Every
-answer under ``/v1/`` is English, whatever the headers say, and a refusal is JSON whichever part of the framework makes
-it.
+4xx: the request must change; 429, 502 and 503: the same request may be sent again after ``Retry-After`` seconds. 503
+means that this process can do nothing now, so that a proxy asks another one; what merely takes longer than its request
+is no refusal but 202, with the address to ask. Every answer under ``/v1/`` is English, whatever the headers say, and a
+refusal is JSON whichever part of the framework makes it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from django.utils.decorators import sync_and_async_middleware
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from memoryapp.api.shapes.errors import CODES, RequestRefused
+from memoryapp.api.shapes.errors import CODES, NotYet, RequestRefused
 from memoryapp.content.chat_users import BeingErased
+from memoryapp.engine.json_values import MOST_VALUES, has_more_values
 from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.runs.parameters import ParameterError
 
@@ -58,9 +60,16 @@ def refusal(
     return response
 
 
+def check_values(body: bytes) -> None:
+    """Raises RequestRefused for JSON with more values than any request has."""
+    if has_more_values(body):
+        raise RequestRefused(413, f"A body has at most {MOST_VALUES:,} values.")
+
+
 def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
+    api.add_exception_handler(NotYet, _not_yet)
     api.add_exception_handler(ParameterError, _bad_parameter)
     api.add_exception_handler(BeingErased, _being_erased)
     api.add_exception_handler(ValidationError, _invalid)
@@ -73,6 +82,13 @@ def add_handlers(api: NinjaAPI) -> None:
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:
     return refusal(error.status, error.message, code=error.code, wait=error.wait, more=error.more)
+
+
+def _not_yet(request: HttpRequest, pending: Any) -> HttpResponse:
+    values = {"message": pending.message, "url": request.build_absolute_uri(pending.location), **pending.more}
+    response = JsonResponse(values, status=pending.status, json_dumps_params={"ensure_ascii": False})
+    response["Location"], response["Retry-After"] = pending.location, str(pending.wait)
+    return response
 
 
 def _bad_parameter(request: HttpRequest, error: Any) -> HttpResponse:
@@ -89,6 +105,8 @@ def _unknown(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
     why = error.__cause__ or error.__context__
+    if isinstance(why, RequestRefused):
+        return _refused(request, why)
     reason = f": {why}" if isinstance(why, ValueError) else ""
     return refusal(error.status_code, f"The body is not JSON that can be read{reason}.")
 

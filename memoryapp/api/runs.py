@@ -124,7 +124,7 @@ async def stream(
     "/runs/{uuid:pk}/fork",
     operation_id="forkRun",
     auth=Token(Scope.RECALL),
-    response=described(RunAnswer, 400, 404, 409, 413, 422),
+    response=described(RunAnswer, 202, 400, 404, 409, 413, 422),
 )
 async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
     """Make a run that begins like this one and goes on with changes from a turn on, and wait for its end.

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from time import monotonic
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Router
+from ninja import Query, Router
 
 from memoryapp import work
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import answered, described
 from memoryapp.api.curation import actor_of
-from memoryapp.api.shapes.errors import RequestRefused
-from memoryapp.api.shapes.sessions import CloseBody, ClosedAnswer
+from memoryapp.api.shapes.errors import NotYet, RequestRefused
+from memoryapp.api.shapes.sessions import CloseBody, ClosedAnswer, ClosedQuery
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Message, Topic, Work
 from memoryapp.operations.database import in_thread
@@ -30,21 +31,42 @@ PATIENCE = 60.0
 router = Router(tags=["messages"], auth=Token(Scope.INGEST))
 
 
-@router.post("/sessions/close", operation_id="closeSessions", response=described(ClosedAnswer, 400, 404, 409, 422))
+@router.post("/sessions/close", operation_id="closeSessions", response=described(ClosedAnswer, 202, 400, 404, 409, 422))
 async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
     """Archive the active sessions of a chat user now, or only those with the label `session`.
 
-    The answer is sent when their topics exist. If that takes longer than a minute, the answer is 503, and the sessions
-    are archived nevertheless.
+    The answer is sent when their topics exist. If that takes longer than a minute, the answer is 202: the sessions are
+    archived nevertheless, and the address in `Location` says when they are.
     """
     grant = grant_of(request)
     owner, numbers = await in_thread(_asked, grant, body)
     began, until = timezone.now(), monotonic() + PATIENCE
-    while not await in_thread(_is_done, owner, numbers, began):
-        if monotonic() > until:
-            raise RequestRefused(503, "The sessions are not archived yet; that goes on.", wait=10)
+    while not await in_thread(_is_done, owner, numbers):
+        fault = await in_thread(_fault, owner, began)
+        if fault or monotonic() > until:
+            raise _not_yet(owner, body.session, numbers, fault)
         await asyncio.sleep(LOOK_AGAIN)
     return await answered(ClosedAnswer, _topics, owner, numbers)
+
+
+@router.get("/sessions/closed", operation_id="getClosedSessions", response=described(ClosedAnswer, 202, 404, 409, 422))
+async def closed(request: HttpRequest, query: Query[ClosedQuery]) -> ClosedAnswer:
+    """Read what became of sessions whose archiving took longer than the request that closed them.
+
+    The answer to that request has this address in its header `Location`.
+    """
+    return await answered(ClosedAnswer, _closed, grant_of(request), query)
+
+
+def _closed(grant: Grant, query: ClosedQuery) -> dict[str, Any]:
+    owner = owner_or_404(grant, query.user)
+    rows = Message.objects.of(owner).filter(pk__range=(query.first, query.last))
+    if query.session is not None:
+        rows = rows.filter(session=clean(query.session))
+    numbers = list(rows.order_by("pk").values_list("pk", flat=True))
+    if not _is_done(owner, numbers):
+        raise _not_yet(owner, query.session, numbers, _fault(owner))
+    return _topics(owner, numbers)
 
 
 def _asked(grant: Grant, body: CloseBody) -> tuple[ChatUser, Sequence[int]]:
@@ -62,16 +84,23 @@ def _asked(grant: Grant, body: CloseBody) -> tuple[ChatUser, Sequence[int]]:
     return owner, numbers
 
 
-def _is_done(owner: ChatUser, numbers: Sequence[int], began: datetime) -> bool:
-    """Whether none of the messages is active any more. Raises RequestRefused when nobody is going to archive them."""
-    if not Message.objects.of(owner).active().filter(pk__in=numbers).exists():
-        return True
+def _is_done(owner: ChatUser, numbers: Sequence[int]) -> bool:
+    return not Message.objects.of(owner).active().filter(pk__in=numbers).exists()
+
+
+def _fault(owner: ChatUser, began: datetime | None = None) -> str:
+    """Why the archiving failed that was asked for; the worker tries again later. Empty while it goes on."""
     if work.AskedSessions.of(owner):
-        return False
-    failed = Work.objects.filter(owner=owner, kind=work.ARCHIVE, state=Work.State.FAILED, at__gte=began).first()
-    if failed:
-        raise RequestRefused(503, f"The sessions are not archived yet: {failed.fault}", wait=30)
-    return False
+        return ""
+    failed = Work.objects.filter(owner=owner, kind=work.ARCHIVE, state=Work.State.FAILED).first()
+    return failed.fault if failed and (began is None or failed.at >= began) else ""
+
+
+def _not_yet(owner: ChatUser, label: str | None, numbers: Sequence[int], fault: str) -> NotYet:
+    session = {} if label is None else {"session": clean(label)}
+    asked = urlencode({"user": owner.name, **session, "first": numbers[0], "last": numbers[-1]})
+    sentence = f"The sessions are not archived yet: {fault}" if fault else "The sessions are not archived yet."
+    return NotYet(sentence, f"/v1/sessions/closed?{asked}", wait=30 if fault else 10)
 
 
 def _topics(owner: ChatUser, numbers: Sequence[int]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema, get_schema
+from ninja.parser import Parser
 
 from memoryapp.api import (
     agent,
@@ -32,7 +33,7 @@ from memoryapp.api import (
     traces,
 )
 from memoryapp.api.answers import UnescapedJSON
-from memoryapp.api.refusals import add_handlers, refusal
+from memoryapp.api.refusals import add_handlers, check_values, refusal
 from memoryapp.api.shapes.otlp import TracesBody
 
 _SENTENCE = re.compile(r"[.;]\s|\.$")
@@ -42,6 +43,15 @@ RETRY_AFTER = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
+LOCATION = {"Location": {"description": "the address that says what became of it", "schema": {"type": "string"}}}
+
+
+class BoundedParser(Parser):
+    """Reads a body after its values were counted, because small ones take a hundred times their bytes."""
+
+    def parse_body(self, request: HttpRequest) -> dict[str, Any]:
+        check_values(request.body)
+        return super().parse_body(request)
 
 
 class DescribedAPI(NinjaAPI):
@@ -71,8 +81,10 @@ def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
             for media in endpoint.get("requestBody", {}).get("content", {}).values():
                 media["schema"].pop("default", None)
             endpoint["summary"] = _SENTENCE.split(endpoint["description"].replace("``", "`"), maxsplit=1)[0]
-            for status in (429, 503):
+            for status in {429, 502, 503} & endpoint["responses"].keys():
                 endpoint["responses"][status]["headers"] = RETRY_AFTER
+            if 202 in endpoint["responses"]:
+                endpoint["responses"][202]["headers"] = {**RETRY_AFTER, **LOCATION}
     return schema
 
 
@@ -101,6 +113,7 @@ api = DescribedAPI(
     docs_url=None,
     renderer=UnescapedJSON(),
     servers=[{"url": "/", "description": "the server of this description"}],
+    parser=BoundedParser(),
     urls_namespace="v1",
 )
 add_handlers(api)

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from memoryapp.engine.events import TopicsRead, from_payload, to_payload
+from memoryapp.engine.json_values import MOST_VALUES, has_more_values
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Message, Run, TopicMessage
@@ -158,6 +159,9 @@ def opened(content: bytes) -> Capsule:
     """The capsule that a file contains. Raises CapsuleError with what is wrong with it."""
     if len(content) > LARGEST_BYTES:
         raise CapsuleError(_("This file is larger than 20 MB, which no run is."))
+    if has_more_values(content):
+        most = f"{MOST_VALUES:,}"
+        raise CapsuleError(_("This file holds more than %(most)s values, which no run does.") % {"most": most})
     try:
         read = _Document.model_validate_json(content)
     except ValidationError as error:

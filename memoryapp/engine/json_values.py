@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
@@ -24,6 +26,23 @@ Code = Annotated[str, "code"]
 KEY = "{}"
 # A changed text, from the text and the names of the fields that lead to it.
 Change = Callable[[str, tuple[str, ...]], str]
+# Of a document that is read at once, such as a body or a line: several times what the largest honest ones have.
+MOST_VALUES = 1_000_000
+_QUOTE = ord('"')
+# A text, which may hold any of the characters, or a character before another value.
+_VALUES = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
+
+
+def has_more_values(content: bytes, most: int = MOST_VALUES) -> bool:
+    """Whether JSON has more than about ``most`` values: its objects, lists and commas are counted.
+
+    They are counted before anything is made of them, for a value of two bytes takes hundreds in memory.
+    """
+    # Two bytes are the least that a value takes.
+    if len(content) <= 2 * most:
+        return False
+    counted = (found for found in _VALUES.finditer(content) if found[0][0] != _QUOTE)
+    return next(islice(counted, most, None), None) is not None
 
 
 def to_text(value: Any) -> str:

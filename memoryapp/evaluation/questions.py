@@ -17,9 +17,12 @@ from typing import IO, Any
 
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.json_values import has_more_values
 from memoryapp.engine.storable import storable
 
 LONGEST_FILE = 200 * 1024 * 1024
+# Values of a list of questions, or of a line.
+MOST_FIELDS = 3_000_000
 
 
 class QuestionsError(Exception):
@@ -105,6 +108,8 @@ def _list_entries(text: str) -> Iterator[tuple[str, Any]]:
 
 def _parsed(text: str) -> Any:
     try:
+        if has_more_values(text.encode(), MOST_FIELDS):
+            raise ValueError(_("it holds more than %(most)s values") % {"most": f"{MOST_FIELDS:,}"})
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         return error

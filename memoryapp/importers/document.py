@@ -19,12 +19,15 @@ from typing import Any
 import ijson
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.json_values import MOST_VALUES, has_more_values
 from memoryapp.importers.record import NoChat, UnreadableFile
 from memoryapp.importers.source import PIECE, Pieces, SourceFile, not_utf8
 
 MOST_DEPTH = 100
 # How many events of a document are examined for its format: an account's contacts come before its chats.
 OUTLINES = (5_000, 1_000_000)
+# Values of an item that is built in memory, which may be a whole conversation.
+MOST_IN_ITEM = 3_000_000
 # Bytes of a document that is read whole to find the exact place of a fault.
 SMALL = 10_000_000
 
@@ -40,6 +43,13 @@ _END = re.compile(rb'(?<!\\)"')
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
 # Matches whole escapes, an escape that continues in the next piece, quotes, and control characters.
 _MENDED = re.compile(rb'\\x[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]?)?\Z|\\.|"|[\x00-\x1f]', re.DOTALL)
+
+
+def parse_line(line: bytes, errors: str = "strict") -> Any:
+    """Returns the JSON value of a line. Raises ValueError, also for one with more values than any conversation has."""
+    if has_more_values(line):
+        raise ValueError(_("it holds more than %(most)s values") % {"most": f"{MOST_VALUES:,}"})
+    return parse(line.decode(errors=errors))
 
 
 def parse(text: str) -> Any:
@@ -78,9 +88,12 @@ class JsonDocument:
     within: str = ""
 
     def items(self, prefix: str) -> Iterator[Any]:
-        """Yields the values at ``prefix``, in ijson's notation; one is in memory at a time."""
-        with _faults(self.source), self.source.opened(self.mend) as file:
-            yield from ijson.items(file, ".".join(filter(None, (self.within, prefix))), use_float=True)
+        """Yields the values at ``prefix``, in ijson's notation; one is in memory at a time, of a bounded size."""
+        room = _Room(self.source, self.mend)
+        with _faults(self.source), self.source.opened(room.counted) as file:
+            for item in ijson.items(file, ".".join(filter(None, (self.within, prefix))), use_float=True):
+                yield item
+                room.left = MOST_IN_ITEM
 
     def places(self) -> Iterator[tuple[str, str, Any]]:
         """Yields every event of the document, as ijson does: prefix, event, value."""
@@ -92,9 +105,11 @@ class JsonDocument:
     def without(self, field: str) -> Any:
         """Returns the document, which must be an object, without one of its fields."""
         builder = ijson.ObjectBuilder()
+        room = _Room(self.source)
         for prefix, event, value in self.places():
             is_key = prefix == "" and event == "map_key" and value == field
             if not is_key and prefix.partition(".")[0] != field:
+                room.take(1)
                 builder.event(event, value)
         return builder.value
 
@@ -129,6 +144,29 @@ def as_list(pieces: Pieces) -> Pieces:
             yield mark + line
             mark = b",\n"
     yield (mark + rest if rest.strip() else b"" if mark != b"[" else mark) + b"]"
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many values the item that is being built may still have; commas and brackets within texts count as well."""
+
+    source: SourceFile
+    mend: Callable[[Pieces], Pieces] | None = None
+    left: int = MOST_IN_ITEM
+
+    def counted(self, pieces: Pieces) -> Pieces:
+        for piece in self.mend(pieces) if self.mend else pieces:
+            self.take(piece.count(b",") + piece.count(b"{") + piece.count(b"["))
+            yield piece
+
+    def take(self, count: int) -> None:
+        """Raises UnreadableFile when there is no room for so many values."""
+        self.left -= count
+        if self.left < 0:
+            raise UnreadableFile(
+                _("%(path)s holds one conversation of more than %(most)s values: none has, so it was not read further.")
+                % {"path": self.source.name, "most": f"{MOST_IN_ITEM:,}"}
+            )
 
 
 def prefix_of_items(outline: object) -> str:

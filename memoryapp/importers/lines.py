@@ -39,7 +39,7 @@ def value(number: int, line: bytes) -> Any:
         most = f"{MOST_LINE // 1_000_000}"
         return Rejected(number, _("longer than %(most)s MB: write the conversation as several lines") % {"most": most})
     try:
-        return document.parse(line.decode())
+        return document.parse_line(line)
     except UnicodeDecodeError:
         return Rejected(number, _("not UTF-8 text"))
     except json.JSONDecodeError as error:

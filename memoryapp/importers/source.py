@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -36,9 +35,6 @@ PIECE = 65_536
 MOST_FILES = 20_000
 
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
-# The record at the end of an archive: a mark, eight bytes, then the size of the directory.
-_LIST_END = b"PK\x05\x06"
-_LONGEST_END = 65_557
 
 Pieces = Iterator[bytes]
 
@@ -244,11 +240,10 @@ def _members(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[
 
 
 def _listed_bytes(path: Path) -> int:
+    """The size of an archive's directory, by that of its records with which ``ZipFile`` will read it."""
     with path.open("rb") as file:
-        file.seek(-min(_LONGEST_END, path.stat().st_size), io.SEEK_END)
-        end = file.read()
-    at = end.rfind(_LIST_END)
-    return int(struct.unpack_from("<L", end, at + 12)[0]) if at >= 0 and at + 16 <= len(end) else 0
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    return int(end[zipfile._ECD_SIZE])  # type: ignore[attr-defined]
 
 
 def _utf8(pieces: Pieces) -> Pieces:

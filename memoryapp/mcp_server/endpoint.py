@@ -12,7 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token
-from memoryapp.api.refusals import refusal
+from memoryapp.api.refusals import check_values, refusal
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.content.chat_users import BeingErased
 from memoryapp.mcp_server.caller import Caller
@@ -33,6 +33,7 @@ async def mcp(request: HttpRequest, user: str = "") -> HttpResponse:
             return response
         try:
             _check_origin(request)
+            check_values(request.body)
             caller = Caller(await _grant(request), user, request.build_absolute_uri)
             if user:
                 await in_thread(caller.memory, "", may_be_new=True)

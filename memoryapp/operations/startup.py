@@ -90,9 +90,14 @@ def check_pooling() -> None:
 
 
 def _backend(connection: psycopg.Connection) -> int | None:
-    """Returns the pid of the server process; None when a pooler allows no transactions at all."""
+    """Returns the pid of the server process; None when a pooler allows no transactions at all.
+
+    PgBouncer has one code for this and for a server that it cannot reach, which is an outage.
+    """
     try:
         row = connection.execute("SELECT pg_backend_pid()").fetchone()
-    except psycopg.errors.ProtocolViolation:
+    except psycopg.errors.ProtocolViolation as error:
+        if "pooling mode" not in str(error):
+            raise
         return None
     return int(row[0]) if row else None

@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from google.protobuf.internal.wire_format import (
+    WIRETYPE_FIXED32,
+    WIRETYPE_FIXED64,
+    WIRETYPE_LENGTH_DELIMITED,
+    WIRETYPE_VARINT,
+)
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -16,6 +22,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from memoryapp.traces.span import MOST_ATTRIBUTES
+
 
 class ParsedSpan(NamedTuple):
     """A span with its resource and its scope."""
@@ -23,6 +31,55 @@ class ParsedSpan(NamedTuple):
     resource: dict[str, Any]
     scope: dict[str, Any]
     span: dict[str, Any]
+
+
+def has_more_values(content: bytes, most: int) -> bool:
+    """Whether a body has more than ``most`` texts and nested messages.
+
+    They are counted by the lengths in the body, before anything is made of them: an empty one takes two bytes here and
+    hundreds as objects. Raises ValueError for a body that is no request.
+    """
+    count = 0
+    inside: list[tuple[Any, int]] = []
+    message, at, end = ExportTraceServiceRequest.DESCRIPTOR, 0, len(content)
+    # Two bytes are the least that a value takes.
+    while count <= most < len(content) // 2:
+        if at == end:
+            if not inside:
+                return False
+            message, end = inside.pop()
+            continue
+        tag, at = _varint(content, at, end)
+        kind = tag & 7
+        if kind == WIRETYPE_LENGTH_DELIMITED:
+            count += 1
+            size, at = _varint(content, at, end)
+            field = message.fields_by_number.get(tag >> 3)
+            if field is not None and field.message_type is not None and at + size <= end:
+                inside.append((message, end))
+                message, end = field.message_type, at + size
+            else:
+                at += size
+        elif kind == WIRETYPE_VARINT:
+            _, at = _varint(content, at, end)
+        else:
+            at += {WIRETYPE_FIXED64: 8, WIRETYPE_FIXED32: 4}.get(kind, 0)
+        if at > end:
+            raise ValueError("a value is longer than what contains it")
+    return count > most
+
+
+def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
+    """The number that begins at this byte, and where it ends."""
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("a number has no end")
 
 
 def parsed(content: bytes) -> Iterator[ParsedSpan | None]:
@@ -56,19 +113,23 @@ def _span(span: Any) -> dict[str, Any]:
         "startTimeUnixNano": span.start_time_unix_nano,
         "endTimeUnixNano": span.end_time_unix_nano,
         "attributes": _pairs(span.attributes),
-        "events": [{"name": each.name, "attributes": _pairs(each.attributes)} for each in span.events],
+        "events": [
+            {"name": each.name, "attributes": _pairs(each.attributes)}
+            for each in span.events
+            if each.name == "exception"
+        ][:1],
         "status": {"code": span.status.code, "message": span.status.message},
     }
 
 
 def _pairs(attributes: Any) -> list[dict[str, Any]]:
-    return [{"key": pair.key, "value": _value(pair.value)} for pair in attributes]
+    return [{"key": pair.key, "value": _value(pair.value)} for pair in attributes[:MOST_ATTRIBUTES]]
 
 
 def _value(value: Any) -> dict[str, Any]:
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return {"arrayValue": {"values": [_value(each) for each in value.array_value.values]}}
+        return {"arrayValue": {"values": [_value(each) for each in value.array_value.values[:MOST_ATTRIBUTES]]}}
     if kind == "kvlist_value":
         return {"kvlistValue": {"values": _pairs(value.kvlist_value.values)}}
     if kind == "bytes_value":

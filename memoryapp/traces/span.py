@@ -11,6 +11,8 @@ from typing import Any
 # Characters of one text, and of all texts of a span together.
 LONGEST_TEXT = 100_000
 LONGEST_SPAN = 1_000_000
+# Attributes of a span, and values inside one of them.
+MOST_ATTRIBUTES = 5_000
 # Of a list such as the messages of a call or the documents of a search.
 MOST_LISTED = 500
 

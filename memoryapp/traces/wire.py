@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from memoryapp.traces.span import LONGEST_SPAN, LONGEST_TEXT, SentSpan, number_of
+from memoryapp.engine.json_values import MOST_VALUES, has_more_values
+from memoryapp.traces.span import LONGEST_SPAN, LONGEST_TEXT, MOST_ATTRIBUTES, SentSpan, number_of
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
@@ -22,8 +23,6 @@ LARGEST_BYTES = 20_000_000
 MOST_SPANS = 10_000
 # Spans, their scopes and their resources together: millions of empty ones are a body of a few kilobytes.
 _MOST_ENTRIES = 3 * MOST_SPANS
-# Of attributes of a span, and of values inside one of them.
-_MOST_ATTRIBUTES = 5_000
 _DEEPEST = 12
 _ID = re.compile(r"[0-9a-f]+")
 # The parent is known to be in another process: https://opentelemetry.io/docs/specs/otlp/ SpanFlags.
@@ -72,6 +71,7 @@ def spans_in(content: bytes, media_type: str) -> list[SentSpan]:
 
 def _of_json(content: bytes) -> Iterator[SentSpan | None]:
     """Yields each span, and None after each scope and each resource."""
+    _check_count(has_more_values(content))
     try:
         read = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -95,11 +95,17 @@ def _of_protobuf(content: bytes) -> Iterator[SentSpan | None]:
         sentence = "This server reads protobuf with the extra otel: pip install 'mnemoscope[otel]'. It reads JSON now."
         raise UnreadableTraces(415, sentence) from missing
     try:
+        _check_count(protobuf.has_more_values(content, MOST_VALUES))
         request = protobuf.parsed(content)
     except ValueError as error:
         raise UnreadableTraces(400, "The body is no request of OTLP in protobuf.") from error
     for parsed in request:
         yield _span(parsed.span, _attributes(parsed.resource), _scope(parsed.scope)) if parsed else None
+
+
+def _check_count(has_more: bool) -> None:
+    if has_more:
+        raise UnreadableTraces(413, f"The body holds more than {MOST_VALUES:,} values; send fewer spans at a time.")
 
 
 def _objects(value: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
@@ -164,7 +170,7 @@ def _attributes(holder: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes by name; texts beyond the bounds are cut, and what follows after the last bound is left out."""
     found: dict[str, Any] = {}
     room = LONGEST_SPAN
-    for pair in _objects(holder, "attributes")[:_MOST_ATTRIBUTES]:
+    for pair in _objects(holder, "attributes")[:MOST_ATTRIBUTES]:
         key = pair.get("key")
         if not isinstance(key, str) or not key:
             continue
@@ -199,8 +205,8 @@ def _value(given: Any, depth: int) -> Any:
     if kind == "boolValue":
         return value is True
     if kind == "arrayValue" and isinstance(value, dict):
-        return [_value(each, depth + 1) for each in _objects(value, "values")]
+        return [_value(each, depth + 1) for each in _objects(value, "values")[:MOST_ATTRIBUTES]]
     if kind == "kvlistValue" and isinstance(value, dict):
-        pairs = _objects(value, "values")
+        pairs = _objects(value, "values")[:MOST_ATTRIBUTES]
         return {str(pair.get("key"))[:300]: _value(pair.get("value"), depth + 1) for pair in pairs}
     return None

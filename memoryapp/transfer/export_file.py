@@ -54,7 +54,7 @@ def first(path: Path, ask: Ask) -> Iterator[tuple[int, dict[str, Any]]]:
     source = sources(path, members, ask)[0]
     for number, line in numbered(source):
         try:
-            value = document.parse(line.decode("utf-8", "replace"))
+            value = document.parse_line(line, "replace")
         except ValueError:
             return
         if isinstance(value, dict):
@@ -78,7 +78,7 @@ def lines(path: Path, ask: Ask = ask_nobody) -> Iterator[tuple[int, dict[str, An
 
 def _parse(source: SourceFile, number: int, line: bytes) -> dict[str, Any]:
     try:
-        value = clean(document.parse(line.decode()))
+        value = clean(document.parse_line(line))
     except (ValueError, BadRecord) as error:
         raise bad(source.name, number, error) from None
     if not isinstance(value, dict):

@@ -38,6 +38,8 @@ def endpoints(
     known: dict[tuple[str, str], tuple[str, Any]] = {
         ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [MESSAGE]}),
         ("post", "/v1/sessions/close"): ("/v1/sessions/close", {"user": owner, "session": "nowhere"}),
+        ("get", "/v1/sessions/closed"): (f"/v1/sessions/closed?user={quote(owner)}&first=1&last=2", None),
+        ("get", "/v1/erasures/{number}"): ("/v1/erasures/1", None),
         ("post", "/v1/recall"): ("/v1/recall", {"user": owner, "query": SECRET}),
         ("post", "/v1/recall/stream"): ("/v1/recall/stream", {"user": owner, "query": SECRET}),
         ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),

@@ -15,6 +15,7 @@ from mnemoscope_client import (
     InvalidError,
     Mnemoscope,
     MnemoscopeError,
+    NotYetError,
     RefusedError,
     RunEvent,
     TooManyRequestsError,
@@ -98,6 +99,12 @@ class Script:
 @pytest.fixture(params=[False, True], ids=["waits", "awaited"])
 def script(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Script:
     return Script(monkeypatch, request.param)
+
+
+def pending(after: str = "10", **more: Any) -> httpx.Response:
+    headers = {"Retry-After": after, "Location": "/v1/sessions/closed?user=anna&first=1&last=2"}
+    body = {"message": "Not yet.", "url": "http://memory/v1/sessions/closed?user=anna&first=1&last=2", **more}
+    return httpx.Response(202, headers=headers, json=body)
 
 
 def remember(client: Any) -> Any:
@@ -208,3 +215,23 @@ async def test_ids_cannot_reach_another_address(script: Script) -> None:
     with pytest.raises(RefusedError):
         await script.play(lambda client: client.topic("../users/anna?x=1#"), refused(404, "not_found"))
     assert script.requests[0].url.raw_path == b"/v1/topics/..%2Fusers%2Fanna%3Fx%3D1%23"
+
+
+async def test_work_that_goes_on_is_asked_for_at_its_address_until_it_is_done(script: Script) -> None:
+    done = httpx.Response(200, json={"topics": []})
+    assert await script.play(lambda client: client.close_sessions(), pending(), pending(), done) == ()
+    assert script.pauses == [10.0, 10.0]
+    assert [(each.method, each.url.path) for each in script.requests] == [
+        ("POST", "/v1/sessions/close"),
+        *[("GET", "/v1/sessions/closed")] * 2,
+    ]
+
+
+async def test_work_that_goes_on_for_too_long_is_said_with_its_address_and_the_next_call_works(script: Script) -> None:
+    with pytest.raises(NotYetError) as late:
+        await script.play(lambda client: client.close_sessions(), *[pending()] * 4)
+    assert (late.value.url.partition("?")[0], late.value.retry_after) == ("http://memory/v1/sessions/closed", 10.0)
+    with pytest.raises(NotYetError) as going:
+        await script.play(recall, pending("5", run=RUN))
+    assert going.value.run == RUN
+    assert (await script.play(remember, httpx.Response(200, json=STORED))).added == 1

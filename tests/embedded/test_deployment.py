@@ -76,7 +76,7 @@ class Process:
 
     def __init__(self, name: str, ground: Path, database: str, *command: str) -> None:
         self.log = ground / f"{name}.log"
-        self.log.unlink(missing_ok=True)
+        self.log.write_text("")
         self.process = forked.start(command, environment(ground, database), self.log, self.log)
 
     def __enter__(self) -> Process:
@@ -210,6 +210,8 @@ auth_type = scram-sha-256
 auth_file = {folder / "users"}
 pool_mode = {mode}
 default_pool_size = 20
+query_wait_timeout = 2
+server_login_retry = 1
 """
     )
     if os.geteuid() == 0:
@@ -261,3 +263,18 @@ def test_a_pool_of_sessions_works(ground: Path, server: Cluster) -> None:
         port = free_port()
         with web("web", ground, url, port):
             assert wait_for(lambda: ready_of(port))["database"] == "ok"
+
+
+@pytest.mark.skipif(not PGBOUNCER, reason="no pgbouncer was found")
+def test_a_worker_that_starts_while_the_database_behind_a_pool_is_away_waits_for_it(
+    ground: Path, server: Cluster
+) -> None:
+    """PgBouncer says it with the code that it has for what its mode forbids."""
+    with pooled(ground, server, "session") as url:
+        with served(server), psycopg.connect(url) as known:
+            known.execute("SELECT 1")
+        with worker(ground, url) as started:
+            wait_for(lambda: started.count("The database cannot be reached: "))
+            with served(server):
+                wait_for(lambda: started.count("The database is back after"))
+            assert (started.count(POOLED), started.count("Traceback")) == (0, 0)

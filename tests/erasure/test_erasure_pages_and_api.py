@@ -25,6 +25,7 @@ from memoryapp.models import (
     Message,
     Person,
     Role,
+    Run,
 )
 from tests.conftest import operator, signed_in
 from tests.erasure.conftest import REMAINING, SECRET, Filled
@@ -151,6 +152,19 @@ def test_programs_erase_a_message_and_a_person(filled: Filled) -> None:
     assert everyones.ask("delete", person).json()["counts"]["memoryapp_person"] == 1
     assert error_of(everyones.ask("delete", person))[0] == 404
     assert error_of(everyones.ask("delete", "/v1/users/anna/people/Topic:1"))[0] == 404
+
+
+def test_an_erasure_that_waits_for_a_run_is_asked_for_at_its_address(filled: Filled, boris: ChatUser) -> None:
+    run = Run.objects.create(owner=filled.owner, strategy="flash", query="Where?", state=Run.State.RUNNING)
+    of_anna, of_boris = (Program(token_for(owner, scopes=("forget",))) for owner in (filled.owner, boris))
+    begun = of_anna.ask("delete", f"/v1/messages/{filled.message.external_id}?user=anna")
+    assert (begun.status_code, begun["Retry-After"]) == (202, "30")
+    assert of_anna.get(begun["Location"]).status_code == 202
+    assert error_of(of_boris.get(begun["Location"]))[0] == 404
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    tasks.erase_due()
+    ended = of_anna.get(begun["Location"])
+    assert (ended.status_code, ended.json()["counts"]["memoryapp_message"]) == (200, 1)
 
 
 def test_a_chat_user_is_erased_by_a_name_that_reads_like_another_address(filled: Filled) -> None:

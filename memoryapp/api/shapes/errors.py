@@ -17,6 +17,7 @@ CODES = {
     422: "invalid",
     429: "too_many_requests",
     500: "internal",
+    502: "model_failed",
     503: "unavailable",
 }
 # The codes of the statuses, and further reasons for a 409.
@@ -33,6 +34,23 @@ class RequestRefused(Exception):
         self.code = code
         self.wait = wait
         self.more = more
+
+
+class NotYet(RequestRefused):
+    """Raised for work that goes on after its request: 202, with the address that says what became of it."""
+
+    def __init__(self, message: str, location: str, *, wait: float, **more: Any) -> None:
+        super().__init__(202, message, wait=wait, **more)
+        self.location = location
+
+
+class PendingAnswer(BaseModel):
+    """The work goes on. A ``GET`` at ``url``, which the header ``Location`` names as well, answers the same until it is
+    done, then as the request would have. For a ``run`` that is the run, whose ``state`` becomes ``finished``."""
+
+    message: str
+    url: str
+    run: str | None = None
 
 
 class Fault(BaseModel):

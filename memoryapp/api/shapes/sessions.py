@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from memoryapp.api.shapes.fields import Answer, KnownName, exemplified
+from memoryapp.api.shapes.fields import LARGEST_ID, Answer, KnownName, exemplified
 from memoryapp.api.shapes.topics import TopicSummary
 from memoryapp.importers.record import LONGEST
 
@@ -18,6 +18,13 @@ class CloseBody(BaseModel):
 
     user: KnownName
     session: Annotated[str | None, Field(max_length=LONGEST["session"])] = None
+
+
+class ClosedQuery(CloseBody):
+    """The sessions by the numbers of their ``first`` and ``last`` message."""
+
+    first: Annotated[int, Field(ge=0, le=LARGEST_ID)]
+    last: Annotated[int, Field(ge=0, le=LARGEST_ID)]
 
 
 class ClosedAnswer(Answer):

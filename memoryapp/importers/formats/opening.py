@@ -307,7 +307,7 @@ def _first_values(source: SourceFile, most: int) -> Iterator[Any]:
     for _number, line in islice(lines.numbered(source), most):
         if len(line) <= lines.MOST_LINE:
             try:
-                yield document.parse(line.decode("utf-8", "replace"))
+                yield document.parse_line(line, "replace")
             except ValueError:
                 continue
 
