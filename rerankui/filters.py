@@ -24,7 +24,7 @@ from memoryapp.models.agent import named_agents
 from memoryapp.models.topic import edit_kinds
 from rerankui.curation.change_form import LARGEST_NUMBER, NumbersField
 from rerankui.curation.change_words import actor_words
-from rerankui.runs.page.outcomes import NAMES, NO_ANSWER
+from rerankui.runs.page.outcomes import CHOICES, NAMES, NO_ANSWER
 
 LONGEST_SEARCH = 200
 MOST_OWNERS = 200
@@ -225,7 +225,7 @@ class RunFilter(OfOwnersFilter):
     outcome = _choice(
         _("Outcome"),
         _("all outcomes"),
-        [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
+        [*CHOICES.items(), *NAMES.items()],
     )
 
 

@@ -79,7 +79,7 @@ def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days:
     """Finished recalls of the last ``days`` that deserve a look: first fallbacks, then the slowest."""
     rank = Case(When(_as_meant(), then=Value(1)), default=Value(0))
     runs = _lately(owners, now, zone, days).filter(_is_finished())
-    return runs.select_related("owner").order_by(rank, "-seconds", "-id")
+    return runs.with_answers().select_related("owner").order_by(rank, "-seconds", "-id")
 
 
 def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> QuerySet[Run]:

@@ -10,7 +10,10 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, Value
+from django.db.models import OuterRef, Q, Subquery, TextField, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
@@ -19,6 +22,10 @@ from memoryapp.models.evaluation import Evaluation
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.token import ApiToken
 from memoryapp.models.user import ChatUser, Owned
+
+# What an ``answered`` event says of a question that nothing in the memory answers, or that no model answered.
+NO_ANSWERS = ("refused", "passages")
+UNANSWERED = "unanswered"
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -34,6 +41,19 @@ class RunQuerySet(models.QuerySet["Run"]):
         nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
         own = {"none": Q(nothing, fallback=""), "chosen": Q(~nothing, fallback="")}
         return self.filter(own.get(outcome, Q(fallback=outcome)), state=Run.State.FINISHED)
+
+    def with_answers(self) -> Self:
+        """Each with its ``answer``; otherwise that costs a statement for each run."""
+        answered = RunEvent.objects.filter(run=OuterRef("pk"), kind="answered")
+        outcome = Subquery(answered.values(text=KeyTextTransform("outcome", "payload"))[:1], output_field=TextField())
+        return self.annotate(answer=Coalesce(outcome, Value(""), output_field=TextField()))
+
+    def shown_as(self, ending: str) -> Self:
+        """Finished runs with that ``Run.ending``."""
+        runs = self.with_answers()
+        if ending == UNANSWERED:
+            return runs.filter(state=Run.State.FINISHED, fallback="", answer__in=NO_ANSWERS)
+        return runs.ended_as(ending).exclude(fallback="", answer__in=NO_ANSWERS)
 
     def made_here(self) -> Self:
         """Runs without those of other programs, which say nothing of this memory."""
@@ -134,15 +154,22 @@ class Run(Owned):
         chosen = self.selected_count or self.selected_people_count or self.selected_artifact_count
         return (self.fallback or ("chosen" if chosen else "none")) if self.is_finished else ""
 
+    @cached_property
+    def answer(self) -> str:
+        """The outcome of the answer in words; empty where there is none."""
+        said = self.events.filter(kind="answered").values_list("payload__outcome", flat=True).first()
+        return str(said or "")
+
+    @property
+    def ending(self) -> str:
+        """For people, ``outcome`` or ``unanswered``: the passages beside a question without an answer are no choice."""
+        is_unanswered = self.is_finished and not self.fallback and self.answer in NO_ANSWERS
+        return UNANSWERED if is_unanswered else self.outcome
+
     @property
     def is_foreign(self) -> bool:
         """Whether another program made it."""
         return bool(self.origin)
-
-    @property
-    def has_chosen(self) -> bool:
-        """Whether anything was selected, of whatever kind."""
-        return bool(self.selected_count or self.selected_people_count or self.selected_artifact_count)
 
 
 # One field of all candidates in a payload of ``candidates_found``, as a JSON array; ``below`` as in ``engine.earlier``.

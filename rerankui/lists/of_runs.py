@@ -11,8 +11,9 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.models import RunEvent
+from memoryapp.models.run import NO_ANSWERS, UNANSWERED
 from rerankui.lists.facets import Facet
-from rerankui.runs.page.outcomes import NAMES
+from rerankui.runs.page.outcomes import CHOICES, NAMES
 
 COLUMNS = {
     "id": "pk",
@@ -69,15 +70,15 @@ def _of_start(key: str) -> Subquery:
 def _end() -> Case:
     return Case(
         When(fallback__gt="", then="fallback"),
-        When(selected_count__gt=0, then=Value("chosen")),
-        default=Value("nothing"),
+        When(answer__in=NO_ANSWERS, then=Value(UNANSWERED)),
+        When(selected_count=0, selected_people_count=0, selected_artifact_count=0, then=Value("none")),
+        default=Value("chosen"),
         output_field=TextField(),
     )
 
 
 def _end_words(value: str) -> str:
-    words = {**NAMES, "chosen": gettext_lazy("something chosen"), "nothing": gettext_lazy("nothing chosen")}
-    return str(words.get(value, value))
+    return str({**NAMES, **CHOICES}.get(value, value))
 
 
 def _day() -> Func:

@@ -22,7 +22,7 @@ from rerankui.pages import is_partial, page_of, show
 def run_list(request: HttpRequest) -> HttpResponseBase:
     owners = visible_owners(request)
     filters = RunFilter(request.GET, owners=owners)
-    listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
+    listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator").with_answers()
     matching, facets = filtered(listed, filters.chosen), of_runs.facets()
     found = narrowed(matching, facets, request.GET)
     if file := download(request, found, of_runs.COLUMNS, filters.order, "runs"):
@@ -46,5 +46,5 @@ def filtered(listed: RunQuerySet, chosen: Mapping[str, str]) -> RunQuerySet:
     if chosen["strategy"]:
         listed = listed.filter(strategy=chosen["strategy"])
     if chosen["outcome"]:
-        listed = listed.ended_as(chosen["outcome"])
+        listed = listed.shown_as(chosen["outcome"])
     return listed
