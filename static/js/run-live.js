@@ -7,7 +7,7 @@ const isLive = () => "live" in (summary()?.dataset ?? {});
 const turns = () => section().querySelector(".lane-turns");
 
 // the clock: by the server's time at the last event, and by this machine's since then
-const TICK = 100;
+const TICK = 150;
 let began = 0;
 let lastSummary = null;
 function keepTime() {

@@ -329,17 +329,19 @@ SPOKEN = """async () => {
   const heard = () => document.dispatchEvent(new Event("htmx:wsAfterMessage"));
   heard();
   const changes = [];
-  const seen = new MutationObserver((all) => changes.push(...all.map((each) => `${each.type} ${each.attributeName} ${each.target.nodeName}`)));
+  const named = (each) => `${each.type} ${each.attributeName} ${each.target.nodeName}`;
+  const seen = new MutationObserver((all) => changes.push(...all.map(named)));
   seen.observe(document.querySelector(".lanes"), { childList: true, attributes: true, subtree: true });
   const words = ["so far"];
   for (let at = 0; at < 20; at++) {
     words.push(`word${at}`);
     const part = `<pre dir="auto" class="model-text" data-spoken="text">${words.join(" ")}</pre>`;
-    htmx.swap(document.body, `<div id="run-speaking" class="speaking" hx-swap-oob="innerHTML">${part}</div>`, { swapStyle: "none" });
+    const sent = `<div id="run-speaking" class="speaking" hx-swap-oob="innerHTML">${part}</div>`;
+    htmx.swap(document.body, sent, { swapStyle: "none" });
     heard();
     await new Promise(requestAnimationFrame);
   }
-  changes.push(...seen.takeRecords().map((each) => each.type));
+  changes.push(...seen.takeRecords().map(named));
   return changes.filter((each) => !each.includes("hidden BUTTON"));
 }"""
 
