@@ -15,6 +15,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Run
+from memoryapp.models.run import RunQuerySet
 
 DAYS = 30
 
@@ -82,7 +83,7 @@ def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days:
     return runs.with_answers().select_related("owner").order_by(rank, "-seconds", "-id")
 
 
-def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> QuerySet[Run]:
+def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> RunQuerySet:
     midnight = timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)
     return (
         Run.objects.by_hand().made_here().filter(owner__in=owners, created_at__gte=midnight - timedelta(days=days - 1))

@@ -32,7 +32,7 @@ _SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class TwoChoices:
     """The numbers of the topics that the scorer chooses for a run, of today's and of those after the change."""
 
     today: frozenset[int]
@@ -47,21 +47,20 @@ class AskedAgain:
         self.asked = 0
         self.put = frozenset(put)
         self._owner_id = owner_id
-        self._assignments = today, then
         self._put = put
         self._holders: dict[int, set[int]] = defaultdict(set)
         for message, topic in (*today.of.items(), *then.of.items()):
             self._holders[topic].add(message)
         self._topics: dict[int, TopicContent] = {}
-        self._known: dict[object, Choices] = {}
+        self._known: dict[object, TwoChoices] = {}
 
-    def choices(self, run: PastRun, today: Mapping[int, Rank], then: Mapping[int, Rank]) -> Choices | None:
+    def choices(self, run: PastRun, today: Mapping[int, Rank], then: Mapping[int, Rank]) -> TwoChoices | None:
         """None for a run in which the scorer did not choose, and beyond the first ``MOST_ASKED`` questions."""
         question = run.text, run.query.text, run.query.profile_id, run.query.vector is None, run.limits, run.shown
         if not run.by_scorer or (question not in self._known and len(self._known) == MOST_ASKED):
             return None
         if question not in self._known:
-            self._known[question] = Choices(self._chosen(run, today), self._chosen(run, then))
+            self._known[question] = TwoChoices(self._chosen(run, today), self._chosen(run, then))
         self.asked += 1
         return self._known[question]
 

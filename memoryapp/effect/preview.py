@@ -23,7 +23,7 @@ from memoryapp.curation.change import Change
 from memoryapp.curation.swapping import check_live
 from memoryapp.effect import rescoring
 from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, assignments, message_passages, numbered
-from memoryapp.effect.choices import AskedAgain, Choices
+from memoryapp.effect.choices import AskedAgain, TwoChoices
 from memoryapp.effect.past_runs import PastRun, runs_that_saw
 from memoryapp.effect.rescoring import RescoredQuery
 from memoryapp.effect.summaries import QuerySummaries, summaries_for
@@ -142,7 +142,7 @@ class _TrialMemory:
         )
         return today, then
 
-    def chooses(self, choices: Choices, evidence: Collection[int]) -> tuple[bool, bool]:
+    def chooses(self, choices: TwoChoices, evidence: Collection[int]) -> tuple[bool, bool]:
         """Whether the scorer chooses a topic with evidence, today and after the change; without any evidence, whether
         it chooses one that the change concerns."""
         if not evidence:

@@ -40,7 +40,7 @@ _CLIENTS_SHARE = 0.97
 
 ToolChoice = Literal["forced", "auto", "none"]
 Cause = Literal[
-    "timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error", "cut", "ended"
+    "timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error", "cut"
 ]
 _Step = Retried | SteppedDown | PartialReply | Reply
 
@@ -170,7 +170,7 @@ class Conversation:
                 outcome = await self._outcome(request, seconds, late, emit)
             except asyncio.CancelledError:
                 cut_off = Note("turn_cut_off", {"seconds": loop.time() - began})
-                emit(self._replied(Failure("ended", note=cut_off), loop.time() - began))
+                emit(self._replied(Failure("timeout", note=cut_off), loop.time() - began))
                 raise
             waited = loop.time() - began
             self.waited += waited

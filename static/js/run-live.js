@@ -107,11 +107,12 @@ const PIECE = 400;
 const spoken = new Map();
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
-  const { target, fragment } = event.detail;
+  const { detail } = /** @type {CustomEvent} */ (event);
+  const { target, fragment } = detail;
   if (target.id !== "run-speaking") return;
   const came = [...fragment.querySelectorAll("[data-spoken]")], here = [...target.querySelectorAll("[data-spoken]")];
   if (!came.length || came.length !== here.length || came.some((part, at) => part.dataset.spoken !== here[at].dataset.spoken)) return;
-  event.detail.shouldSwap = false;
+  detail.shouldSwap = false;
   came.forEach((part, at) => { grow(here[at], part.textContent); });
 });
 // A part that was drawn anew has all its words; those that were not seen yet grow too.
