@@ -264,10 +264,12 @@ class Conversation:
 
     def _replied(self, outcome: Reply | Failure, seconds: float) -> ModelReplied:
         failure = outcome if isinstance(outcome, Failure) else None
-        # A failed call has no answer, but its cost is counted, and what a reader saw it say and think stays.
-        heard = self._heard
+        # A failed call has no answer, but its cost is counted, and what a reader saw it think stays; of one that was cut
+        # off from outside also the beginning of the answer.
+        is_cut_off = failure is not None and failure.note is not None and failure.note.code == "turn_cut_off"
+        text = self._heard.text if is_cut_off else ""
         reply = (
-            Reply(heard.text, usage=outcome.spent, reasoning=heard.reasoning)
+            Reply(text, usage=outcome.spent, reasoning=self._heard.reasoning)
             if isinstance(outcome, Failure)
             else outcome
         )
