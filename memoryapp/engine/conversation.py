@@ -264,7 +264,7 @@ class Conversation:
 
     def _replied(self, outcome: Reply | Failure, seconds: float) -> ModelReplied:
         failure = outcome if isinstance(outcome, Failure) else None
-        # A failed call has no answer, but its cost is counted, and what a reader saw it think stays; of one that was cut
+        # A failed call has no answer, but its cost is counted, and what a reader saw it think stays; of one cut
         # off from outside also the beginning of the answer.
         is_cut_off = failure is not None and failure.note is not None and failure.note.code == "turn_cut_off"
         text = self._heard.text if is_cut_off else ""
