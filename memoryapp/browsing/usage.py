@@ -15,6 +15,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Run
+from memoryapp.models.run import RunQuerySet
 
 DAYS = 30
 
@@ -79,10 +80,10 @@ def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days:
     """Finished recalls of the last ``days`` that deserve a look: first fallbacks, then the slowest."""
     rank = Case(When(_as_meant(), then=Value(1)), default=Value(0))
     runs = _lately(owners, now, zone, days).filter(_is_finished())
-    return runs.select_related("owner").order_by(rank, "-seconds", "-id")
+    return runs.with_answers().select_related("owner").order_by(rank, "-seconds", "-id")
 
 
-def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> QuerySet[Run]:
+def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> RunQuerySet:
     midnight = timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)
     return (
         Run.objects.by_hand().made_here().filter(owner__in=owners, created_at__gte=midnight - timedelta(days=days - 1))

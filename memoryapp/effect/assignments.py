@@ -36,10 +36,11 @@ WHERE m.owner_id = %s AND m.topic_id IS NOT NULL
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """The rank of a topic, from 1, and whether the model is shown it."""
+    """The rank of a topic, from 1, whether the model is shown it, and the score beside it."""
 
     rank: int
     shown: bool
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,9 @@ class Assignment:
         best = self.passages.best(found.fused, RANKED, found.topic_lifts(self.passages, summaries))
         relevant = found.relevant(threshold)[best.passages] | summaries.speak(best.topics)
         is_shown = relevant & (np.cumsum(relevant) <= shown)
-        ranked = enumerate(zip(best.topics.tolist(), is_shown.tolist(), strict=True), start=1)
-        return {topic: Rank(rank, shown) for rank, (topic, shown) in ranked}
+        scores = found.numbers(best.passages, best.lifts).score
+        ranked = enumerate(zip(best.topics.tolist(), is_shown.tolist(), scores, strict=True), start=1)
+        return {topic: Rank(rank, shown, score) for rank, (topic, shown, score) in ranked}
 
     def standing(self, messages: Collection[int], ranks: Mapping[int, Rank]) -> Standing:
         """The standing of ``messages`` in a search with this order of topics."""

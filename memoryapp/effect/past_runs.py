@@ -18,6 +18,8 @@ from django.db import connection
 
 from memoryapp.effect.rescoring import Query, vector_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
+from memoryapp.engine.parameters import Limits
 from memoryapp.models.run import CANDIDATE_FIELD
 from memoryapp.runs.parameters import of_run
 
@@ -46,12 +48,14 @@ WITH looked_at AS (
 )
 SELECT r.id, r.query, r.created_at, l.is_golden, r.parameters, r.evidence, q.payload ->> 'enriched',
        jsonb_path_query_array(e.payload, '$.selected[*]'), v.profile_id,
-       halfvec_send(v.vector), halfvec_send(v.typed_vector)
+       halfvec_send(v.vector), halfvec_send(v.typed_vector),
+       r.strategy = 'flash' AND r.fallback = '' AND s.payload ->> 'model' IS NOT DISTINCT FROM %(scorer)s
 FROM looked_at l
 JOIN memoryapp_run r ON r.id = l.id
 JOIN memoryapp_runevent q ON q.run_id = r.id AND q.kind = 'query_enriched'
 JOIN memoryapp_runevent f ON f.run_id = r.id AND f.kind = 'candidates_found'
 JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
+LEFT JOIN memoryapp_runevent s ON s.run_id = r.id AND s.kind = 'run_started'
 LEFT JOIN memoryapp_queryvector v ON v.run_id = r.id
 WHERE NOT jsonb_path_exists(f.payload, '$.understood.where.* ? (@ <> "")')
 AND ({CANDIDATE_FIELD.format(payload="f.payload", name="id")} ?| %(names)s OR l.is_golden AND EXISTS (
@@ -65,7 +69,7 @@ ORDER BY r.created_at DESC, r.id DESC
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A finished run; ``shown`` is how many topics the model was shown.
+    """A finished run; ``shown`` is how many topics the model was shown, ``by_scorer`` that the embedded one chose.
 
     ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it.
     """
@@ -78,6 +82,8 @@ class PastRun:
     query: Query
     messages: tuple[int, ...]
     chosen: tuple[int, ...]
+    limits: Limits
+    by_scorer: bool
 
 
 def runs_that_saw(owner_id: int, topics: Sequence[int]) -> list[PastRun]:
@@ -89,6 +95,7 @@ def runs_that_saw(owner_id: int, topics: Sequence[int]) -> list[PastRun]:
     statements.
     """
     values: dict[str, Any] = {"owner": owner_id, "topics": list(topics), "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
+    values["scorer"] = EMBEDDED_MODEL
     with connection.cursor() as cursor:
         cursor.execute(FORMER, values)
         names = [topic_id(number) for (number,) in cursor.fetchall()]
@@ -108,14 +115,16 @@ def _run(
     profile: int | None,
     vector: bytes | None,
     typed_vector: bytes | None,
+    by_scorer: bool,
 ) -> PastRun:
     query = Query(enriched)
     if vector is not None and profile is not None:
         typed = None if typed_vector is None else Query(text, vector_of(typed_vector), profile)
         query = Query(enriched, vector_of(vector), profile, typed)
     messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _evidence_of(json.loads(selected))
-    shown = of_run(json.loads(parameters)).candidates
-    return PastRun(id, text, when, is_golden, shown, query, messages, chosen)
+    asked = of_run(json.loads(parameters))
+    limits = asked.limits(asked.seconds)
+    return PastRun(id, text, when, is_golden, asked.candidates, query, messages, chosen, limits, by_scorer)
 
 
 def _evidence_of(selected: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -4,7 +4,8 @@ Each run's query is searched again: once over its passages, and twice over topic
 measure is the position of the messages that answered the query: whether the model is still shown their topic, at which
 rank, and how much it has to read for them. Merging hardly lowers the rank of a topic, because a topic ranks by its best
 passage; a bad merge shows in how much there is to read, and so does a good split. What a summary says beyond the
-passages counts as well, so a new summary may change a topic's rank.
+passages counts as well, so a new summary may change a topic's rank. Where the embedded scorer chose, it is asked again
+(``choices``), and whether it chooses the topic counts before everything else.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from memoryapp.curation.change import Change
 from memoryapp.curation.swapping import check_live
 from memoryapp.effect import rescoring
 from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, assignments, message_passages, numbered
+from memoryapp.effect.choices import AskedAgain, TwoChoices
 from memoryapp.effect.past_runs import PastRun, runs_that_saw
 from memoryapp.effect.rescoring import RescoredQuery
 from memoryapp.effect.summaries import QuerySummaries, summaries_for
-from memoryapp.effect.verdict import Standing, Verdict, explanation, verdict_of
+from memoryapp.effect.verdict import Verdict, explanation, verdict_of
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
 from memoryapp.search.columns import Ids
 from memoryapp.search.scores import ScoredTexts
@@ -63,7 +65,8 @@ class RunEffect:
 class Effect:
     """``rows`` are the ``affected`` runs: worse ones first, golden questions before others, newest first.
 
-    ``words_only`` counts those that were compared by words alone, because their query's vector is not known.
+    ``words_only`` counts those that were compared by words alone, because their query's vector is not known, and
+    ``asked_again`` those for which the embedded scorer, which had chosen, was asked twice more.
     """
 
     affected: int
@@ -72,6 +75,7 @@ class Effect:
     same: int
     rows: tuple[RunEffect, ...]
     words_only: int = 0
+    asked_again: int = 0
 
 
 def effect_of(owner: ChatUser, change: Change) -> Effect:
@@ -83,10 +87,11 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
     live = dict(Topic.objects.of(owner).filter(pk__in=change.out).values_list("pk", "is_live"))
     check_live(owner, change.out, live)
     runs = runs_that_saw(owner.pk, change.out)
-    rows = sorted(_effects(owner.pk, change, runs), key=lambda row: (_WORST_FIRST[row.verdict], not row.is_golden))
+    effects, asked_again = _effects(owner.pk, change, runs)
+    rows = sorted(effects, key=lambda row: (_WORST_FIRST[row.verdict], not row.is_golden))
     counted = Counter(row.verdict for row in rows)
     words_only = sum(run.query.vector is None for run in runs)
-    return Effect(len(rows), counted["better"], counted["worse"], counted["same"], tuple(rows), words_only)
+    return Effect(len(rows), counted["better"], counted["worse"], counted["same"], tuple(rows), words_only, asked_again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class _TrialMemory:
     then: Assignment
     thresholds: Mapping[int, float]
     chosen: Mapping[int, Ids]
+    scorer: AskedAgain
 
     def evidence(self, run: PastRun, found: ScoredTexts) -> list[int]:
         """The messages known to answer the run, and those of the best passage of each topic selected without an
@@ -128,34 +134,46 @@ class _TrialMemory:
         found_here: list[int] = self.rows.messages[here[places == places[np.argmax(found.fused[places])]]].tolist()
         return found_here
 
-    def standings(self, run: PastRun, query: _RescoredRun, evidence: Collection[int]) -> tuple[Standing, Standing]:
-        """The standing of the evidence today, and after the change."""
+    def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, Rank], dict[int, Rank]]:
+        """The ranked topics today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (
-            assignment.standing(evidence, query.ranked(assignment, threshold=threshold, shown=run.shown))
-            for assignment in (self.today, self.then)
+            query.ranked(assignment, threshold=threshold, shown=run.shown) for assignment in (self.today, self.then)
         )
         return today, then
+
+    def chooses(self, choices: TwoChoices, evidence: Collection[int]) -> tuple[bool, bool]:
+        """Whether the scorer chooses a topic with evidence, today and after the change; without any evidence, whether
+        it chooses one that the change concerns."""
+        if not evidence:
+            return not self.out.isdisjoint(choices.today), not self.scorer.put.isdisjoint(choices.then)
+        return (
+            any(self.today.of.get(message) in choices.today for message in evidence),
+            any(self.then.of.get(message) in choices.then for message in evidence),
+        )
 
     def touched(self, evidence: Collection[int]) -> list[int]:
         """The messages whose topic is retired."""
         return [message for message in evidence if self.today.of.get(message) in self.out]
 
 
-def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> list[RunEffect]:
+def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> tuple[list[RunEffect], int]:
+    """The effect on each run, and for how many the scorer was asked again."""
     if not runs:
-        return []
+        return [], 0
     passages = rescoring.passages(owner_id)
     rows = message_passages(owner_id, passages.ids)
     today, then = assignments(owner_id, rows, change)
     thresholds = dict(EmbeddingProfile.objects.values_list("pk", "threshold"))
-    memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs))
+    drafts = numbered(today.chars, change)
+    scorer = AskedAgain(owner_id, today, then, drafts)
+    memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs), scorer)
     queries = [run.query for run in runs]
-    put = {number: draft.summary.strip() for number, draft in numbered(today.chars, change).items()}
+    put = {number: draft.summary.strip() for number, draft in drafts.items()}
     stems = rescoring.stems_of(queries)
     summaries = summaries_for(owner_id, queries, stems, put)
     rescored = map(_RescoredRun, rescoring.rescored(owner_id, passages, queries, stems), summaries)
-    return [_effect(memory, run, query) for run, query in zip(runs, rescored, strict=True)]
+    return [_effect(memory, run, query) for run, query in zip(runs, rescored, strict=True)], scorer.asked
 
 
 def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
@@ -171,25 +189,42 @@ def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
 def _effect(memory: _TrialMemory, run: PastRun, query: _RescoredRun) -> RunEffect:
     evidence = memory.evidence(run, query.by_passages.found)
     none = Evidence(None)
-    nothing = RunEffect(run.id, run.text, run.when, none, none, "same", _without(run), run.is_golden)
+    today, then = memory.ranks(run, query)
+    choices = memory.scorer.choices(run, today, then)
+    touched = memory.touched(evidence)
+    measured = touched or evidence
+    chosen = memory.chooses(choices, measured) if choices else (False, False)
+    changed: Verdict = "same" if chosen[0] == chosen[1] else "better" if chosen[1] else "worse"
+    again = _asked_again(*chosen) if choices else ""
+    nothing = RunEffect(run.id, run.text, run.when, none, none, changed, _without(run, again), run.is_golden)
     if not evidence:
         return nothing
-    touched = memory.touched(evidence)
-    before, after = memory.standings(run, query, touched or evidence)
-    sentence = explanation(before, after, touched=bool(touched))
+    before, after = memory.today.standing(measured, today), memory.then.standing(measured, then)
+    sentence = " ".join(filter(None, (explanation(before, after, touched=bool(touched)), again)))
     return replace(
         nothing,
         before=Evidence(before.rank, before.shown == before.messages, before.chars),
         after=Evidence(after.rank, after.shown == after.messages, after.chars),
-        verdict=verdict_of(before, after, touched=bool(touched)),
+        verdict=changed if changed != "same" else verdict_of(before, after, touched=bool(touched)),
         sentence=sentence if run.query.vector is not None else f"{sentence} {_by_words()}",
     )
 
 
-def _without(run: PastRun) -> str:
+def _without(run: PastRun, again: str) -> str:
     if run.messages or run.chosen:
-        return _("The messages it rested on are gone.")
-    return _("It chose no topic, so it has nothing to lose.")
+        return " ".join(filter(None, (_("The messages it rested on are gone."), again)))
+    return " ".join((_("It chose no topic."), again)) if again else _("It chose no topic, so it has nothing to lose.")
+
+
+def _asked_again(today: bool, then: bool) -> str:
+    """What the scorer, asked twice, makes of the topic that counts."""
+    if today and then:
+        return _("The embedded scorer, asked again, chooses it as today.")
+    if then:
+        return _("The embedded scorer, asked again, does not choose it today; afterwards it would.")
+    if today:
+        return _("The embedded scorer, asked again, chooses it today; afterwards it would not.")
+    return _("The embedded scorer, asked again, chooses it neither today nor afterwards.")
 
 
 def _by_words() -> str:

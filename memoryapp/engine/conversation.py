@@ -49,8 +49,7 @@ _Step = Retried | SteppedDown | PartialReply | Reply
 class Failure:
     """The reason why there is no usable reply. ``words`` are those of the client or the model, possibly empty.
     ``spent`` is what failed attempts were billed, ``status`` the HTTP status if the endpoint answered. ``is_final``
-    means that the endpoint would refuse the same request again. ``note`` is what the client says, as a code;
-    ``thought`` is the reasoning that had come before it failed."""
+    means that the endpoint would refuse the same request again. ``note`` is what the client says, as a code."""
 
     cause: Cause
     words: str = ""
@@ -58,7 +57,6 @@ class Failure:
     is_final: bool = False
     status: int = 0
     note: Note | None = None
-    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +126,7 @@ class Conversation:
         self._deadline: Deadline | None = None
         self._tools = {tool.name: tool for tool in tools}
         self._given = tuple(media)
+        self._heard = PartialReply("", "")
         self._open(self._given)
 
     def _open(self, media: Sequence[MediaContent]) -> None:
@@ -167,7 +166,12 @@ class Conversation:
             seconds, began = min(left, self._limits.turn_seconds), loop.time()
             late: Cause = "timeout" if left <= self._limits.turn_seconds else "turn_timeout"
             request = self._request(tool_choice, schema, seconds * _CLIENTS_SHARE)
-            outcome = await self._outcome(request, seconds, late, emit)
+            try:
+                outcome = await self._outcome(request, seconds, late, emit)
+            except asyncio.CancelledError:
+                cut_off = Note("turn_cut_off", {"seconds": loop.time() - began})
+                emit(self._replied(Failure("timeout", note=cut_off), loop.time() - began))
+                raise
             waited = loop.time() - began
             self.waited += waited
             emit(self._replied(outcome, waited))
@@ -237,7 +241,7 @@ class Conversation:
 
     async def _outcome(self, request: ChatRequest, seconds: float, late: Cause, emit: Emit) -> Reply | Failure:
         """What one request leads to; the failure ``late`` when it takes too long."""
-        thought = ""
+        self._heard = PartialReply("", "")
         try:
             steps = cast("AsyncGenerator[_Step, None]", self._chat.converse(request))
             async with aclosing(steps), asyncio.timeout(seconds):
@@ -245,24 +249,29 @@ class Conversation:
                     if isinstance(step, Reply):
                         return step
                     if isinstance(step, PartialReply):
-                        thought = step.reasoning
+                        self._heard = step
                         emit(ModelProgress(self.turns, step.text, step.reasoning))
                     else:
                         emit(step)
         except LLMTimeout as error:
-            return Failure(late, str(error), error.spent, note=error.note, thought=thought)
+            return Failure(late, str(error), error.spent, note=error.note)
         except TimeoutError:
-            return Failure(late, thought=thought)
+            return Failure(late)
         except LLMError as error:
             is_final = isinstance(error, LLMRefused)
-            return Failure("llm_error", str(error), error.spent, is_final, error.status, error.note, thought)
+            return Failure("llm_error", str(error), error.spent, is_final, error.status, error.note)
         return Reply(text="")
 
     def _replied(self, outcome: Reply | Failure, seconds: float) -> ModelReplied:
         failure = outcome if isinstance(outcome, Failure) else None
-        # A failed call has no answer, but its cost is counted, and what a reader saw it think stays.
+        # A failed call has no answer, but its cost is counted, and what a reader saw it think stays; of one cut
+        # off from outside also the beginning of the answer.
+        is_cut_off = failure is not None and failure.note is not None and failure.note.code == "turn_cut_off"
+        text = self._heard.text if is_cut_off else ""
         reply = (
-            Reply(text="", usage=outcome.spent, reasoning=outcome.thought) if isinstance(outcome, Failure) else outcome
+            Reply(text, usage=outcome.spent, reasoning=self._heard.reasoning)
+            if isinstance(outcome, Failure)
+            else outcome
         )
         notes = (_note(failure, seconds),) if failure and (failure.note or not failure.words) else reply.notes
         return ModelReplied(

@@ -93,6 +93,7 @@ ENGLISH: Mapping[str, str] = {
     "answer_filtered": "The endpoint's content filter stopped the answer{quoted}.",
     "question_late": "The model gave no answer in {seconds:g} seconds.",
     "turn_late": "No answer within {seconds:.1f} s.",
+    "turn_cut_off": "The run ended {seconds:.1f} s into this turn, so its answer was cut off here.",
     # How a reply was read that came in another way than it should.
     "stream_unended": "The stream ended without saying why; what had come is taken as the whole answer.",
     "stream_silent": "The stream fell silent without an end; what had come is taken as the whole answer.",

@@ -110,9 +110,9 @@ class AgentCaller:
 
 
 def _replies(call: AgentCall) -> list[str]:
-    """Returns the texts of the model's replies, without those that were cut off."""
+    """Returns the texts of the model's replies, without those that were cut off or failed."""
     replies = (event["payload"] for event in call.events if event["kind"] == ModelReplied.kind)
-    return [str(reply["text"]) for reply in replies if reply.get("finish_reason") != CUT_REASON]
+    return [str(each["text"]) for each in replies if each.get("finish_reason") != CUT_REASON and not each.get("error")]
 
 
 def _stored(event: Event) -> dict[str, Any]:

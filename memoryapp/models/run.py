@@ -10,7 +10,10 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, Value
+from django.db.models import OuterRef, Q, Subquery, TextField, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
@@ -19,6 +22,10 @@ from memoryapp.models.evaluation import Evaluation
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.token import ApiToken
 from memoryapp.models.user import ChatUser, Owned
+
+# What an ``answered`` event says of a question that nothing in the memory answers, or that no model answered.
+NO_ANSWERS = ("refused", "passages")
+UNANSWERED = "unanswered"
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -33,6 +40,12 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Finished runs with that ``Run.outcome``."""
         return self.filter(has_ended_as(outcome))
 
+    def with_answers(self) -> Self:
+        """Each with its ``answer``; otherwise that costs a statement for each run."""
+        answered = RunEvent.objects.filter(run=OuterRef("pk"), kind="answered")
+        outcome = Subquery(answered.values(text=KeyTextTransform("outcome", "payload"))[:1], output_field=TextField())
+        return self.annotate(answer=Coalesce(outcome, Value(""), output_field=TextField()))
+
     def made_here(self) -> Self:
         """Runs without those of other programs, which say nothing of this memory."""
         return self.filter(origin="")
@@ -43,6 +56,14 @@ def has_ended_as(outcome: str) -> Q:
     nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
     own = {"none": Q(nothing, fallback=""), "chosen": Q(~nothing, fallback="")}
     return Q(own.get(outcome, Q(fallback=outcome)), state=Run.State.FINISHED)
+
+
+def is_shown_as(ending: str) -> Q:
+    """Whether a run ``with_answers`` has finished with that ``Run.ending``."""
+    is_unanswered = Q(fallback="", answer__in=NO_ANSWERS)
+    if ending == UNANSWERED:
+        return Q(is_unanswered, state=Run.State.FINISHED)
+    return has_ended_as(ending) & ~is_unanswered
 
 
 class Run(Owned):
@@ -139,15 +160,22 @@ class Run(Owned):
         chosen = self.selected_count or self.selected_people_count or self.selected_artifact_count
         return (self.fallback or ("chosen" if chosen else "none")) if self.is_finished else ""
 
+    @cached_property
+    def answer(self) -> str:
+        """The outcome of the answer in words; empty where there is none."""
+        said = self.events.filter(kind="answered").values_list("payload__outcome", flat=True).first()
+        return str(said or "")
+
+    @property
+    def ending(self) -> str:
+        """For people, ``outcome`` or ``unanswered``: the passages beside a question without an answer are no choice."""
+        is_unanswered = self.is_finished and not self.fallback and self.answer in NO_ANSWERS
+        return UNANSWERED if is_unanswered else self.outcome
+
     @property
     def is_foreign(self) -> bool:
         """Whether another program made it."""
         return bool(self.origin)
-
-    @property
-    def has_chosen(self) -> bool:
-        """Whether anything was selected, of whatever kind."""
-        return bool(self.selected_count or self.selected_people_count or self.selected_artifact_count)
 
 
 # One field of all candidates in a payload of ``candidates_found``, as a JSON array; ``below`` as in ``engine.earlier``.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TurnStarted, from_payload, to_json
 from memoryapp.engine.kinds.react import ToolUsed
-from memoryapp.engine.notes import Note
+from memoryapp.engine.notes import Note, english
 from memoryapp.engine.outline import Outline, read_in, summarise
 from memoryapp.engine.parameters import DEFAULTS
 from memoryapp.engine.strategies.outcomes import interrupted
@@ -150,12 +150,30 @@ def end(run: Run, ending: RunFinished | None) -> tuple[list[Event], int]:
         ending = events_lost()
         RunEvent.objects.filter(pk__in=[row.pk for row in lost]).delete()
     events = [from_payload(row.kind, row.payload) for row in whole]
+    first, added = len(events) + 1, [] if lost else _cut_off(run, whole, events)
+    events += [event for _at, event in added]
     finished = replace(ending or abandoned(events), totals=summarise(events))
     events.append(finished)
     at = run.finished_at or timezone.now()
-    row = EventRow(finished.kind, at, to_json(finished))
+    rows_added = [EventRow(event.kind, moment, to_json(event)) for moment, event in (*added, (at, finished))]
     columns = {"finished_at": at, **finished_columns(events, finished)}
-    entry = JournalEntry(run.pk, len(events), [row], columns, run.state, run.attempt)
+    entry = JournalEntry(run.pk, first, rows_added, columns, run.state, run.attempt)
     with connection.cursor() as cursor:
         cursor.execute(entry.statement, entry.values)
     return events, len(lost)
+
+
+def _cut_off(run: Run, rows: Sequence[RunEvent], events: Sequence[Event]) -> list[tuple[datetime, Event]]:
+    """The turn in which the run's process was lost, as far as its words were shown: none when it had said nothing."""
+    turns = [(row.at, event) for row, event in zip(rows, events, strict=True) if isinstance(event, TurnStarted)]
+    replied = {event.turn for event in events if isinstance(event, ModelReplied)}
+    said = RunProgress.objects.filter(run=run).first()
+    if said is None or not turns or turns[-1][1].turn in replied or turns[-1][1].turn != said.turn:
+        return []
+    seconds = max((said.at - turns[-1][0]).total_seconds(), 0.0)
+    started, note = Outline.of(events).started, Note("turn_cut_off", {"seconds": seconds})
+    reply = ModelReplied(
+        said.turn, said.text, said.reasoning, (), 0, 0, 0.0, seconds, started.model if started else "",
+        error=english((note,)), notes=(note,),
+    )  # fmt: skip
+    return [(said.at, reply)]

@@ -40,7 +40,7 @@ _LATEST = 0.1
 # The range of the database column. An endpoint that reports more tokens must not make a run fail.
 _MOST_COUNTED = 2**31 - 1
 
-STORED = "SELECT kind, payload FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
+STORED = "SELECT kind, payload, at FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
 
 
 class RunClosed(Exception):
@@ -135,8 +135,10 @@ class Recorder:
         self._waiting = []
         async with self.journal.pool.connection() as connection:
             rows = await (await connection.execute(STORED, [self.run_id])).fetchall()
-        self.events = [from_payload(kind, payload) for kind, payload in rows]
-        await self.record(ending(self.events))
+        self.events = [from_payload(kind, payload) for kind, payload, _at in rows]
+        lasted = (datetime.now(UTC) - rows[0][2]).total_seconds() if rows else 0.0
+        totals = replace(summarise(self.events), seconds=round(max(lasted, 0.0), 6))
+        await self.record(replace(ending(self.events), totals=totals))
 
 
 def _ending(events: list[Event]) -> dict[str, Any]:

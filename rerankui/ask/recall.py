@@ -56,7 +56,7 @@ def recall(request: HttpRequest, owner_id: int) -> HttpResponse:
     page = RecallPage(
         box=question_box(request, memory, recall=form),
         memories_first=True,
-        recent=Run.objects.of(memory).by_hand().select_related("owner", "operator")[:RECENT],
+        recent=Run.objects.of(memory).by_hand().with_answers().select_related("owner", "operator")[:RECENT],
     )
     status = 422 if form.is_bound and form.errors else 200
     if form.is_bound and not may_ask:

@@ -40,7 +40,7 @@ def memory_then(owner: ChatUser, moment: datetime) -> dict[str, Any]:
     return {
         "counts": counts,
         "topics": topics.order_by("-ended_at", "-id")[:RECENT],
-        "runs": runs.select_related("owner", "operator").order_by("-created_at", "-id")[:FEW],
+        "runs": runs.with_answers().select_related("owner", "operator").order_by("-created_at", "-id")[:FEW],
         "people": _first(owner, Noun.PERSON, people, "mention_count"),
         "artifacts": _first(owner, Noun.ARTIFACT, artifacts, "created_at"),
         "facts": _first(owner, Noun.FACT, current, "importance"),

@@ -30,7 +30,7 @@ from rerankui.runs.page.fork import difference
 from rerankui.runs.page.item_words import details
 from rerankui.runs.page.marked_text import marked_text
 from rerankui.runs.page.notes import error_words, reading_words, remarks, sentence_of
-from rerankui.runs.page.outcomes import NAMES, NO_ANSWER
+from rerankui.runs.page.outcomes import CHOICES, NAMES, NO_ANSWER
 from rerankui.runs.page.result import Segment
 from rerankui.runs.page.score_parts import bounds, days, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
@@ -308,6 +308,14 @@ def outcome_name(fallback: str) -> str | Promise:
 def fork_words(run: Run) -> str:
     """Where a fork begins, and what differs in it."""
     return difference(run)
+
+
+@register.filter
+def ending(run: Run) -> list[str]:
+    """How a finished run ended in a list: why nobody chose, no answer, or what was chosen, kind by kind."""
+    if run.ending in ("", "chosen"):
+        return choice(run)
+    return [str({**NAMES, **CHOICES}.get(run.ending, run.ending))]
 
 
 @register.filter

@@ -104,7 +104,7 @@ def _usage(owners: QuerySet[ChatUser]) -> dict[str, Any]:
 
 def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
     runs = Run.objects.by_hand().filter(owner__in=owners)
-    return runs.select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
+    return runs.with_answers().select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
 
 
 def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:
@@ -177,7 +177,7 @@ def memory(request: HttpRequest, owner_id: int) -> HttpResponse:
 
 
 def _memory_now(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
-    runs = Run.objects.of(owner).by_hand().select_related("owner", "operator")
+    runs = Run.objects.of(owner).by_hand().with_answers().select_related("owner", "operator")
     return {
         "counts": holdings([owner])[owner.pk],
         "months": messages_by_month(owner),

@@ -7,7 +7,7 @@ const isLive = () => "live" in (summary()?.dataset ?? {});
 const turns = () => section().querySelector(".lane-turns");
 
 // the clock: by the server's time at the last event, and by this machine's since then
-const TICK = 100;
+const TICK = 150;
 let began = 0;
 let lastSummary = null;
 function keepTime() {
@@ -22,7 +22,7 @@ function tick() {
   if (!isLive() || !going) return;
   const elapsed = Math.max(Math.round(performance.now() - began), 1);
   const clock = summary().querySelector("[data-clock]");
-  clock.textContent = clock.dataset.form.replace("0", seconds.format(elapsed / 1000));
+  write(clock, clock.dataset.form.replace("0", seconds.format(elapsed / 1000)));
   figure.dataset.whole = String(elapsed);
   figure.querySelector("svg").setAttribute("viewBox", `0 0 ${elapsed} 28`);
   for (const label of figure.querySelectorAll(".stage-label")) place(label, elapsed);
@@ -36,7 +36,8 @@ function place(label, elapsed) {
   label.setAttribute("x", share("start"));
   label.setAttribute("width", share("width"));
 }
-setInterval(tick, TICK);
+// Words and clock move together: each move lays the page out once.
+setInterval(() => { draw(); tick(); }, TICK);
 
 // following: the newest words are at the end of their column, on a phone at the end of the page, until the reader
 // scrolls away from it
@@ -100,26 +101,45 @@ document.addEventListener("run:typed", ({ detail }) => {
   if (over > 0) lane.scrollTop += over;
 });
 
-// The words of a model come in pieces; between two of them they grow evenly.
+// The words of a model come in pieces; between two of them they grow evenly. What grows is one text: no element comes or
+// goes, so the styles of the page stay as they are.
 const PIECE = 400;
 const spoken = new Map();
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  const { detail } = /** @type {CustomEvent} */ (event);
+  const { target, fragment } = detail;
+  if (target.id !== "run-speaking") return;
+  const came = [...fragment.querySelectorAll("[data-spoken]")], here = [...target.querySelectorAll("[data-spoken]")];
+  if (!came.length || came.length !== here.length || came.some((part, at) => part.dataset.spoken !== here[at].dataset.spoken)) return;
+  detail.shouldSwap = false;
+  came.forEach((part, at) => { grow(here[at], part.textContent); });
+});
+// A part that was drawn anew has all its words; those that were not seen yet grow too.
 function speak() {
   const parts = [...document.querySelectorAll("[data-spoken]")];
   if (!parts.length) spoken.clear();
-  for (const part of still.matches ? [] : parts) grow(part, part.textContent, spoken.get(part.dataset.spoken) ?? "");
+  for (const part of parts) if (spoken.get(part.dataset.spoken)?.part !== part) grow(part, part.textContent);
 }
-function grow(part, whole, before) {
-  const start = performance.now(), from = whole.startsWith(before) ? before.length : whole.length;
-  const draw = () => {
-    const share = Math.min((performance.now() - start) / PIECE, 1);
-    const shown = whole.slice(0, from + Math.round((whole.length - from) * share));
-    part.textContent = shown;
-    spoken.set(part.dataset.spoken, shown);
+function grow(part, whole) {
+  const said = spoken.get(part.dataset.spoken)?.said ?? "";
+  const from = !still.matches && whole.startsWith(said) ? said.length : whole.length;
+  const now = { part, said: whole.slice(0, from), whole, from, start: performance.now() };
+  spoken.set(part.dataset.spoken, now);
+  write(part, now.said);
+}
+function draw() {
+  for (const now of spoken.values()) {
+    if (now.said === now.whole || !now.part.isConnected) continue;
+    const share = Math.min((performance.now() - now.start) / PIECE, 1);
+    now.said = now.whole.slice(0, now.from + Math.round((now.whole.length - now.from) * share));
+    write(now.part, now.said);
     toEnd();
-    if (share < 1 && part.isConnected) requestAnimationFrame(draw);
-  };
-  draw();
+  }
+}
+function write(part, words) {
+  const text = part.firstChild ?? part.appendChild(new Text());
+  if (text.data !== words) text.data = words;
 }
 
 // the socket, or a look each second
@@ -132,7 +152,7 @@ function arrived() {
   keepTime();
   speak();
   toEnd();
-  trouble.hidden = true;
+  if (!trouble.hidden) trouble.hidden = true;
 }
 function poll(after = EVERY) {
   if (!isLive()) return;

@@ -358,7 +358,11 @@ function dropDoubles() {
 let known = player.last;
 const keepLive = () => player.section.classList.add("was-live");
 if (player.live) keepLive();
+let drawn = player.summary;
 function grown() {
+  // Words alone came: no event, so no candidate and no stage is drawn again.
+  if (player.summary === drawn) return;
+  drawn = player.summary;
   keepLive();
   dropDoubles();
   for (const event of player.events) {

@@ -324,6 +324,38 @@ def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, 
     ) == list(range(1, 12))
 
 
+# Twenty messages of the socket, as ``run_speaking.html`` renders them; returns what changed in the run besides texts.
+SPOKEN = """async () => {
+  const heard = () => document.dispatchEvent(new Event("htmx:wsAfterMessage"));
+  heard();
+  const changes = [];
+  const named = (each) => `${each.type} ${each.attributeName} ${each.target.nodeName}`;
+  const seen = new MutationObserver((all) => changes.push(...all.map(named)));
+  seen.observe(document.querySelector(".lanes"), { childList: true, attributes: true, subtree: true });
+  const words = ["so far"];
+  for (let at = 0; at < 20; at++) {
+    words.push(`word${at}`);
+    const part = `<pre dir="auto" class="model-text" data-spoken="text">${words.join(" ")}</pre>`;
+    const sent = `<div id="run-speaking" class="speaking" hx-swap-oob="innerHTML">${part}</div>`;
+    htmx.swap(document.body, sent, { swapStyle: "none" });
+    heard();
+    await new Promise(requestAnimationFrame);
+  }
+  changes.push(...seen.takeRecords().map(named));
+  return changes.filter((each) => !each.includes("hidden BUTTON"));
+}"""
+
+
+def test_words_that_come_grow_one_text_and_change_no_element(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events[:4])
+    RunProgress.objects.create(run=run, owner=run.owner, turn=1, text="so far", at=timezone.now())
+    page.goto(f"/runs/{run.pk}/")
+    expect(page.locator(".run-live-mark")).to_have_text("live", use_inner_text=True)
+    expect(page.locator(".is-arriving")).to_have_count(0)
+    assert page.evaluate(SPOKEN) == []
+    expect(page.locator("#run-speaking")).to_contain_text("word18 word19")
+
+
 def test_without_scripts_a_run_that_goes_on_is_asked_for_again(
     page: Page, run: Run, events: list[Event], live_server: LiveServer
 ) -> None:

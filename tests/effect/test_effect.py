@@ -14,13 +14,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from memoryapp import curation
 from memoryapp.curation import Change, Stale
-from memoryapp.effect import Effect, RunEffect, effect_of
+from memoryapp.effect import Effect, RunEffect, choices, effect_of
 from memoryapp.effect.verdict import Standing, verdict_of
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished, Selected, to_payload
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id
+from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import (
     ChatUser,
     Evaluation,
@@ -33,6 +34,8 @@ from memoryapp.models import (
     TopicEdit,
     TopicMessage,
 )
+from memoryapp.runs import lifecycle
+from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.search.test_retrieval import Synonyms, search
@@ -252,6 +255,63 @@ class TestVerdict:
     ) -> None:
         usual = {"messages": 1, "rank": 3, "shown": 1, "excerpted": 0, "chars": 5_000}
         assert verdict_of(Standing(**{**usual, **before}), Standing(**{**usual, **after}), touched=True) == verdict
+
+
+SUMMARY = "The mailbox at the gate: the landlord repaired the broken mailbox after months"
+
+
+@pytest.fixture
+def letters(anna: ChatUser) -> list[Topic]:
+    """Thirty talks, and one about a mailbox, of which neither a message nor the summary says so."""
+    others = [(f"Talk {n}", [f"word{n} one two three", f"word{n} four five"]) for n in range(30)]
+    topics = talk(anna, *others, ("A photo of wet letters", ["it leaks again", "the lid at the gate is fixed"]))
+    async_to_sync(embed_pending)(offline_embedder(), anna)
+    return topics
+
+
+def recalled(owner: ChatUser, query: str) -> Run:
+    """A run of the program itself, in which the embedded scorer chooses."""
+
+    async def carried_out(run: Run) -> None:
+        async with open_clients() as clients:
+            await lifecycle.execute(run.pk, clients)
+
+    run = lifecycle.start(owner, query)
+    async_to_sync(carried_out)(run)
+    run.refresh_from_db()
+    return run
+
+
+@pytest.mark.usefixtures("thread_closed")
+class TestEmbeddedScorer:
+    QUERY = "who repaired the mailbox"
+
+    def test_a_summary_that_makes_it_choose_is_better_and_the_promise_holds(
+        self, anna: ChatUser, letters: list[Topic]
+    ) -> None:
+        assert recalled(anna, self.QUERY).outcome == "none"
+        change = curation.plan_edit(anna, letters[-1].pk, SUMMARY)
+        effect = effect_of(anna, change)
+        assert (effect.better, effect.worse, effect.asked_again) == (1, 0, 1)
+        assert only(effect).sentence == (
+            "It chose no topic. The embedded scorer, asked again, does not choose it today; afterwards it would."
+        )
+        assert effect_of(anna, change) == effect
+        [put] = made(anna, change)
+        again = recalled(anna, self.QUERY)
+        finished = RunEvent.objects.get(run=again, kind="run_finished").payload
+        assert [each["id"] for each in finished["selected"]] == [f"Topic:{put.pk}"]
+        back = effect_of(anna, curation.plan_edit(anna, put.pk, "A photo of wet letters"))
+        assert {row.run_id: row.verdict for row in back.rows}[again.pk] == "worse"
+
+    def test_only_so_many_questions_are_asked_again(
+        self, anna: ChatUser, letters: list[Topic], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(choices, "MOST_ASKED", 1)
+        for query in (self.QUERY, "who fixed the lid", "who fixed the lid"):
+            recalled(anna, query)
+        effect = effect_of(anna, curation.plan_edit(anna, letters[-1].pk, SUMMARY))
+        assert (effect.affected, effect.asked_again) == (3, 2)
 
 
 class TestRuns:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
-from memoryapp.models import ChatUser, Operator, Run
+from memoryapp.models import ChatUser, Operator, Run, RunEvent
 from rerankui import filters, pages
 from rerankui.runs.page.outcomes import ADVICE, NAMES, SENTENCES
 from rerankui.runs.tags import MOST_SHOWN, pretty_json
@@ -186,8 +187,30 @@ def test_an_outcome_of_another_version_is_shown_by_its_code(anna: ChatUser, as_v
 def test_a_run_that_chose_nothing_is_not_drawn_as_one_that_did(anna: ChatUser, as_viewer: Client) -> None:
     run(anna, "in vain", selected_count=0)
     page = get(as_viewer, f"/memory/{anna.pk}/")
-    assert '<span class="tag" title="nothing chosen">nothing chosen</span>' in page
-    assert '<span class="state-dot"></span>nothing chosen</td>' in get(as_viewer, "/runs/")
+    assert '<span class="tag tag-none">nothing fits</span>' in page
+    assert '<span class="state-dot is-none"></span>nothing fits</td>' in get(as_viewer, "/runs/")
+
+
+@pytest.mark.parametrize("outcome", ["refused", "passages"])
+def test_a_question_without_an_answer_is_not_drawn_as_something_chosen(
+    outcome: str, anna: ChatUser, as_debugger: Client
+) -> None:
+    asked = run(anna, "is there a dog", selected_count=9, strategy="react")
+    payload = {"text": "", "citations": [], "outcome": outcome, "coverage": 0.4, "by": "model"}
+    RunEvent.objects.create(owner=anna, run=asked, seq=9, kind="answered", at=timezone.now(), payload=payload)
+    run(anna, "which cake", selected_count=2)
+    run(anna, "who came", selected_count=0, selected_people_count=1)
+    for address in ("/", f"/memory/{anna.pk}/", f"/memory/{anna.pk}/recall/", "/runs/"):
+        page = get(as_debugger, address)
+        assert "no answer" in page, address
+        assert "9 topics" not in page, address
+    page = get(as_debugger, "/runs/?outcome=chosen")
+    assert ("which cake" in page, "who came" in page, "is there a dog" in page) == (True, True, False)
+    page = get(as_debugger, "/runs/?outcome=unanswered")
+    assert ("which cake" in page, "is there a dog" in page) == (False, True)
+    assert '<span class="state-dot is-unanswered"></span>no answer' in page
+    page = get(as_debugger, "/runs/?ended=chosen")
+    assert ("which cake" in page, "who came" in page, "is there a dog" in page) == (True, True, False)
 
 
 EVERYTHING = {"selected_count": 1, "selected_people_count": 1, "selected_artifact_count": 2}

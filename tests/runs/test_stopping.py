@@ -4,6 +4,7 @@ reader of its events leaves, or a fault ends it."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -115,6 +116,65 @@ async def test_a_fault_of_its_own_is_not_taken_for_a_stop() -> None:
     bounded.ask("boris")
     with pytest.raises(stops.Stopped, match="ada"):
         await bounded.complete(asyncio.sleep(60))
+
+
+class Talking:
+    """A chat model that says half an answer and no more; ``asked`` is set when it has been heard."""
+
+    model = "talking"
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[PartialReply | Reply]:
+        yield PartialReply('{"topics": [', "The cache was what filled the card")
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+async def assert_kept(run: Run, admin: Operator) -> None:
+    """Nothing of the turn that was cut off is lost: neither its words nor its time."""
+    reply, finished = (await events_of(run))[-2:]
+    assert (reply.kind, reply.turn, reply.model) == ("model_replied", 1, "talking")
+    assert (reply.text, reply.reasoning) == ('{"topics": [', "The cache was what filled the card")
+    assert "cut off" in reply.error
+    await run.arefresh_from_db()
+    assert (run.turns, finished.totals.turns) == (1, 1)
+    assert run.seconds == pytest.approx(finished.totals.seconds)
+    assert 0 < reply.seconds <= finished.totals.seconds
+    page = await sync_to_async(lambda: signed_in(admin).get(f"/runs/{run.pk}/").content.decode())()
+    assert "The cache was what filled the card" in page
+    assert "so its answer was cut off here" in page
+    assert not re.search(r"\bcheck\s+·", page)
+
+
+async def test_what_the_model_had_said_stays_when_a_person_stops_the_run(memory: ChatUser, admin: Operator) -> None:
+    run = await long_run(memory)
+    async with open_clients() as clients:
+        talking = Talking()
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=talking)))
+        await talking.asked.wait()
+        assert await stop(run.pk, "ada")
+        await task
+    await assert_stopped(run, "ada")
+    await assert_kept(run, admin)
+
+
+async def test_what_the_model_had_said_stays_when_the_process_is_lost(memory: ChatUser, admin: Operator) -> None:
+    run = await long_run(memory)
+    async with open_clients() as clients:
+        talking = Talking()
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=talking)))
+        async with asyncio.timeout(PATIENCE):
+            while not await RunProgress.objects.filter(run=run).aexists():  # noqa: ASYNC110 - it announces nothing
+                await asyncio.sleep(0.01)
+        # What the process would still write is refused, as if it had been killed.
+        await Run.objects.filter(pk=run.pk).aupdate(attempt=1, heartbeat_at=timezone.now() - timedelta(minutes=1))
+        assert await sync_to_async(endings.close_abandoned)() == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await assert_kept(run, admin)
 
 
 async def test_who_may_ask_may_stop_and_the_page_says_who_did(memory: ChatUser, admin: Operator) -> None:

@@ -105,7 +105,9 @@ class RunEffect(Answer):
 class EffectAnswer(Answer):
     """The past runs that saw a topic taken out, searched again with the change applied; those that get worse first.
 
-    ``words_only`` is the number of runs compared by words only, because the vector of their query is not stored.
+    ``words_only`` is the number of runs compared by words only, because the vector of their query is not stored,
+    ``asked_again`` of those for which the embedded scorer, which had chosen, was asked again with and without the
+    change.
     """
 
     affected: int
@@ -113,6 +115,7 @@ class EffectAnswer(Answer):
     worse: int
     same: int
     words_only: int
+    asked_again: int
     runs: list[RunEffect] = Field(validation_alias="rows")
 
 

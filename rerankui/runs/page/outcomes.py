@@ -40,6 +40,12 @@ NAMES: dict[str, Promise] = {
     "abandoned": pgettext_lazy("outcome", "process stopped"),
     "crashed": pgettext_lazy("outcome", "program fault"),
 }
+# How a run ends otherwise, by ``Run.ending``.
+CHOICES: dict[str, Promise] = {
+    "chosen": _("something chosen"),
+    "none": _("nothing fits"),
+    "unanswered": pgettext_lazy("agents", "no answer"),
+}
 # The same of an agent's question, which is no run.
 NO_ANSWER: dict[str, Promise] = {
     **{code: NAMES[code] for code in ("parse_error", "empty_response", "llm_error", "refused", "content_filter")},

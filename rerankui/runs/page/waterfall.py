@@ -120,6 +120,8 @@ def _stage(event: Event, since: float) -> tuple[str, int, float]:
 def _gap(event: Event, done: int) -> str:
     """What took the time that ends with this event or its stage."""
     match event:
+        case RunFinished(fallback="stopped" | "abandoned" | "crashed"):
+            return "wait"
         case RunFinished():
             return "check"
         case ToolUsed():

@@ -14,12 +14,12 @@ from django.views.decorators.http import require_safe
 
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.models import Role, Run, RunEvent
-from memoryapp.models.run import has_ended_as
+from memoryapp.models.run import NO_ANSWERS, UNANSWERED, is_shown_as
 from rerankui.access import requires, visible_owners
 from rerankui.filters import OfOwnersFilter, choice
 from rerankui.lists.facets import Facet
 from rerankui.lists.list_page import AskedList, ListPage
-from rerankui.runs.page.outcomes import NAMES
+from rerankui.runs.page.outcomes import CHOICES, NAMES
 
 # No program has this name: a blank at the beginning is cut off.
 _HERE = " "
@@ -49,8 +49,8 @@ class RunFilter(OfOwnersFilter):
     outcome = choice(
         gettext_lazy("Outcome"),
         gettext_lazy("all outcomes"),
-        [("chosen", gettext_lazy("something chosen")), ("none", gettext_lazy("nothing chosen")), *NAMES.items()],
-        by=has_ended_as,
+        [*CHOICES.items(), *NAMES.items()],
+        by=is_shown_as,
     )
 
 
@@ -79,7 +79,8 @@ class RunList(ListPage[Run, RunFilter]):
     is_counted = False
 
     def rows(self, asked: AskedList[RunFilter]) -> QuerySet[Run]:
-        return Run.objects.by_hand().filter(owner__in=asked.filters.owners).select_related("owner", "operator")
+        runs = Run.objects.by_hand().filter(owner__in=asked.filters.owners)
+        return runs.select_related("owner", "operator").with_answers()
 
     def facets(self, asked: AskedList[RunFilter]) -> tuple[Facet, ...]:
         return (
@@ -120,15 +121,15 @@ def _of_start(key: str) -> Subquery:
 def _end() -> Case:
     return Case(
         When(fallback__gt="", then="fallback"),
-        When(selected_count__gt=0, then=Value("chosen")),
-        default=Value("nothing"),
+        When(answer__in=NO_ANSWERS, then=Value(UNANSWERED)),
+        When(selected_count=0, selected_people_count=0, selected_artifact_count=0, then=Value("none")),
+        default=Value("chosen"),
         output_field=TextField(),
     )
 
 
 def _end_words(value: str) -> str:
-    words = {**NAMES, "chosen": gettext_lazy("something chosen"), "nothing": gettext_lazy("nothing chosen")}
-    return str(words.get(value, value))
+    return str({**NAMES, **CHOICES}.get(value, value))
 
 
 def _day() -> Func:
