@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from memoryapp.migrations._keys import make_keys
+from memoryapp.migrations._keys import make_keys, make_plain_keys
 
 
 class Migration(migrations.Migration):
@@ -25,5 +25,5 @@ class Migration(migrations.Migration):
                 ),
             )
         ),
-        migrations.RunPython(make_keys, migrations.RunPython.noop),
+        migrations.RunPython(make_keys, make_plain_keys),
     ]

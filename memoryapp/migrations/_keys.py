@@ -35,6 +35,17 @@ def make_keys(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
                 _make(editor, field)
 
 
+def make_plain_keys(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    """Replaces these foreign keys by those that Django makes, on the way back to an earlier release."""
+    editor: Any = schema_editor
+    for model in apps.get_app_config("memoryapp").get_models(include_auto_created=True):
+        known = editor._constraint_names(model, foreign_key=True)
+        for field in model._meta.local_fields:
+            if isinstance(field, models.ForeignKey) and field.name != "owner" and _name(field) in known:
+                editor.execute(f'ALTER TABLE {model._meta.db_table} DROP CONSTRAINT "{_name(field)}"')
+                editor.execute(editor._create_fk_sql(model, field, "_fk_%(to_table)s_%(to_column)s"))
+
+
 def action(field: Key) -> str:
     """What the database does with the row when its parent is deleted."""
     deletes = {models.CASCADE: "CASCADE", models.SET_NULL: f'SET NULL ("{field.column}")'}
