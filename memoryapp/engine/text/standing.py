@@ -208,7 +208,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t
 
 
 @dataclass(frozen=True, slots=True)
-class WordStanding:
+class Standing:
     """How a text stands in its messages. ``missing`` are its words that they lack, ``turned`` those of which they say
     another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found``
     counts the words that stand there.
@@ -236,7 +236,7 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadSentence:
+class _Sentence:
     tokens: tuple[_Token, ...]
     plain: str
     asks: bool
@@ -250,7 +250,7 @@ class _ReadSentence:
 
 def stands_in(
     text: str, messages: Iterable[str], *, known: Iterable[str] = (), times: Iterable[datetime] = ()
-) -> WordStanding:
+) -> Standing:
     """Compares a text with the texts of the messages that it rests on.
 
     ``known`` are names that need not stand in them, such as those of their authors; ``times`` are when they were sent,
@@ -259,7 +259,7 @@ def stands_in(
     source = [each[:_MOST_CHARS] for each in messages]
     bare = _CITED.sub(" ", text[:_MOST_CHARS])
     if not _is_comparable(bare, source):
-        return WordStanding("unchecked")
+        return Standing("unchecked")
     said = [sentence for each in source for sentence in _read(each)]
     comparison = _Comparison(said, _known(known), _resolved(source, times))
     missing, turned = dict[str, None](), dict[str, None]()
@@ -268,13 +268,11 @@ def stands_in(
         has_tokens = has_tokens or bool(sentence.tokens)
         comparison.compare(sentence, missing, turned)
     if not has_tokens:
-        return WordStanding("unchecked")
+        return Standing("unchecked")
     for written in turned:
         missing.pop(written, None)
     grade: Grade = "contradicted" if turned else "differs" if missing or comparison.apart else "in_words"
-    return WordStanding(
-        grade, comparison.found, tuple(missing) or tuple(dict.fromkeys(comparison.apart)), tuple(turned)
-    )
+    return Standing(grade, comparison.found, tuple(missing) or tuple(dict.fromkeys(comparison.apart)), tuple(turned))
 
 
 def is_akin(one: str, other: str) -> bool:
@@ -287,7 +285,7 @@ def is_akin(one: str, other: str) -> bool:
 class _Comparison:
     """The sentences of the messages, with what each sentence of a text is compared with."""
 
-    def __init__(self, said: Sequence[_ReadSentence], known: Collection[str], resolved: Collection[float]) -> None:
+    def __init__(self, said: Sequence[_Sentence], known: Collection[str], resolved: Collection[float]) -> None:
         self._said = said
         self._known = frozenset(known)
         self._stating = [sentence for sentence in said if not sentence.asks]
@@ -302,7 +300,7 @@ class _Comparison:
         self.found = 0
         self.apart: list[str] = []
 
-    def compare(self, sentence: _ReadSentence, missing: dict[str, None], turned: dict[str, None]) -> None:
+    def compare(self, sentence: _Sentence, missing: dict[str, None], turned: dict[str, None]) -> None:
         tokens = sentence.tokens[:_MOST_WORDS]
         lacking = [token for token in tokens if not self._stands(token)]
         nearest = self._nearest(tokens)
@@ -342,13 +340,13 @@ class _Comparison:
             normal(name) in forms(other) or normal(other) in forms(name) or is_same_name(name, other)
         )
 
-    def _nearest(self, tokens: Sequence[_Token]) -> list[_ReadSentence]:
+    def _nearest(self, tokens: Sequence[_Token]) -> list[_Sentence]:
         keys = {key for token in tokens for key in token.keys}
         shared = [len(keys & {key for token in each.tokens for key in token.keys}) for each in self._stating]
         most = max(shared, default=0)
         return [each for each, count in zip(self._stating, shared, strict=True) if count == most > 0][:_MOST_NEAREST]
 
-    def _is_turned(self, token: _Token, tokens: Sequence[_Token], nearest: Sequence[_ReadSentence]) -> bool:
+    def _is_turned(self, token: _Token, tokens: Sequence[_Token], nearest: Sequence[_Sentence]) -> bool:
         """Whether the nearest sentences have another value or the opposite in the place of a word that they lack."""
         there = [other for near in nearest for other in near.tokens]
         if token.calendar:
@@ -401,13 +399,13 @@ def _resolved(source: Sequence[str], times: Iterable[datetime]) -> set[float]:
     return years | {float(value) for day in days for value in (day.day, day.year, -day.month)}
 
 
-def _read(text: str) -> Iterator[_ReadSentence]:
+def _read(text: str) -> Iterator[_Sentence]:
     grammar = _GRAMMAR.get(language(text), frozenset())
     for sentence in sentences(text):
         signed = frozenset[Signed]().union(*signed_sentences(sentence))
         asks = sentence.rstrip("\"'»”’)")[-1:] in ASKING_MARKS
         tokens = tuple(_tokens(sentence, grammar))
-        yield _ReadSentence(tokens, normal(sentence), asks, _owned_subject(sentence, tokens), signed)
+        yield _Sentence(tokens, normal(sentence), asks, _owned_subject(sentence, tokens), signed)
 
 
 def _owned_subject(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
@@ -517,7 +515,7 @@ def _opposes(sentence: frozenset[Signed], wanted: frozenset[Signed]) -> bool:
     return any((term, not negated) in sentence and (term, negated) not in sentence for term, negated in wanted)
 
 
-def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Sequence[_ReadSentence]) -> list[str]:
+def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Sequence[_Sentence]) -> list[str]:
     turned = {
         term
         for near in nearest
@@ -527,7 +525,7 @@ def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Seque
     return [token.written for token in tokens if token.keys & turned] or [token.written for token in tokens[:1]]
 
 
-def _backwards(tokens: Sequence[_Token], nearest: Sequence[_ReadSentence]) -> Iterator[str]:
+def _backwards(tokens: Sequence[_Token], nearest: Sequence[_Sentence]) -> Iterator[str]:
     """Names that follow the word that they stand before in every one of the nearest sentences, or the other way."""
     for one, other in pairwise(tokens):
         name = one if one.may_be_name else other

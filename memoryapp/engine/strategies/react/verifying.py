@@ -21,7 +21,7 @@ from memoryapp.engine.strategies.react.shapes import VerifyInput, VerifyOutput
 from memoryapp.engine.strategies.react.statements import Statement
 from memoryapp.engine.strategies.react.toolbox import ToolFailed
 from memoryapp.engine.text.lines import one_line
-from memoryapp.engine.text.standing import WordStanding, stands_in
+from memoryapp.engine.text.standing import Standing, stands_in
 
 # What words alone say for certain.
 _CONFIDENCE = {"in_words": 1.0, "contradicted": 0.0}
@@ -99,7 +99,7 @@ class Verifying:
         )
 
 
-def _standing(claim: str, documents: Sequence[Document]) -> WordStanding:
+def _standing(claim: str, documents: Sequence[Document]) -> Standing:
     messages = [message for document in documents for message in document.messages]
     return stands_in(
         claim,
