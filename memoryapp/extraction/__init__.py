@@ -6,7 +6,8 @@ overwritten nor made again. It imports the models, ``knowledge``, ``curation``, 
 ``prompt_versions``, ``work`` and the engine.
 """
 
-from memoryapp.extraction.passes import PEOPLES_ROLES, Extracted, Model, ModelFailed, enough_after, extract
+from memoryapp.extraction.evidence import PEOPLES_ROLES, Evidence
+from memoryapp.extraction.passes import Extracted, Model, ModelFailed, enough_after, extract
 from memoryapp.extraction.review import (
     FindingDecided,
     confirm,
@@ -27,6 +28,7 @@ from memoryapp.extraction.unread import EXTRACT, UnreadCounts, backlog, failed, 
 __all__ = [
     "EXTRACT",
     "UnreadCounts",
+    "Evidence",
     "FindingDecided",
     "Extracted",
     "Model",

@@ -65,15 +65,20 @@ def fault_of(
 
     ``known`` are earlier summaries of the same messages, whose words the new one may repeat.
     """
-    if _MARKUP.search(summary):
-        return "markup"
-    if _INSTRUCTION.search(summary):
-        return "instruction"
-    if not _is_in_their_script(summary, messages):
-        return "script"
+    if fault := form_fault(summary, messages):
+        return fault
     if not _is_about(summary, messages, known):
         return "unrelated"
     return "repeated" if _plain(summary) in set(map(_plain, others)) else None
+
+
+def form_fault(text: str, messages: Sequence[MessageContent]) -> SummaryFault | None:
+    """Whether a model's text is no plain words: markup, an instruction, or another script than that of the talk."""
+    if _MARKUP.search(text):
+        return "markup"
+    if _INSTRUCTION.search(text):
+        return "instruction"
+    return None if _is_in_their_script(text, messages) else "script"
 
 
 def asked_again(summary: str, fault: SummaryFault, language: Language) -> str:

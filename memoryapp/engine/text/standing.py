@@ -203,6 +203,13 @@ _TOKEN = re.compile(
 _OWNED = re.compile(rf"\W*(?:(?P<my>{WORD.pattern})|{WORD.pattern}['’]s)\s+(?P<noun>{WORD.pattern})")
 _GROUPS = re.compile(r"(?<=[1-9])[.,](?=\d{3}(?:\D|$))|(?<=\d\d)[.,](?=\d{3}(?:\D|$))")
 _POINTS = re.compile(r"[.,:]")
+_YOU = re.compile(
+    r"\W*(?:you|your|ты|тебя|тебе|твой|твоя|твое|твои|вы|вас|вам|ваш|ваша)\b|\W*у (?:тебя|вас)\b", re.IGNORECASE
+)
+_HE_OR_SHE = re.compile(r"\W*(?:he|she|they|он|она|они)\b", re.IGNORECASE)
+_SPEAKER = re.compile(
+    r"\b(?:i|me|my|mine|we|us|our|я|меня|мне|мной|мы|нас|нам|наш|наша|наши|мой|моя|мои)\b", re.IGNORECASE
+)
 _CITED = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t\b", re.IGNORECASE)
 
@@ -241,6 +248,7 @@ class _Sentence:
     plain: str
     asks: bool
     subject: _Token | None = None
+    somebody: _Token | None = None
     signed: frozenset[Signed] = field(default_factory=frozenset)
 
     @property
@@ -249,19 +257,25 @@ class _Sentence:
 
 
 def stands_in(
-    text: str, messages: Iterable[str], *, known: Iterable[str] = (), times: Iterable[datetime] = ()
+    text: str,
+    messages: Iterable[str],
+    *,
+    known: Iterable[str] = (),
+    times: Iterable[datetime] = (),
+    about_speaker: bool = False,
 ) -> Standing:
     """Compares a text with the texts of the messages that it rests on.
 
     ``known`` are names that need not stand in them, such as those of their authors; ``times`` are when they were sent,
-    for dates to which their words of time were resolved.
+    for dates to which their words of time were resolved. A text ``about_speaker`` does not stand in what a message says
+    of somebody else.
     """
     source = [each[:_MOST_CHARS] for each in messages]
     bare = _CITED.sub(" ", text[:_MOST_CHARS])
     if not _is_comparable(bare, source):
         return Standing("unchecked")
     said = [sentence for each in source for sentence in _read(each)]
-    comparison = _Comparison(said, _known(known), _resolved(source, times))
+    comparison = _Comparison(said, _known(known), _resolved(source, times), about_speaker or bool(_YOU.match(bare)))
     missing, turned = dict[str, None](), dict[str, None]()
     has_tokens = False
     for sentence in _read(bare):
@@ -285,7 +299,10 @@ def is_akin(one: str, other: str) -> bool:
 class _Comparison:
     """The sentences of the messages, with what each sentence of a text is compared with."""
 
-    def __init__(self, said: Sequence[_Sentence], known: Collection[str], resolved: Collection[float]) -> None:
+    def __init__(
+        self, said: Sequence[_Sentence], known: Collection[str], resolved: Collection[float], about_speaker: bool
+    ) -> None:
+        self._about_speaker = about_speaker
         self._said = said
         self._known = frozenset(known)
         self._stating = [sentence for sentence in said if not sentence.asks]
@@ -319,7 +336,7 @@ class _Comparison:
             self.apart += sorted(frozenset.intersection(*(near.hedges for near in nearest)) - sentence.hedges)
             self.apart += _backwards(tokens, nearest)
             self.apart += self._strangers(tokens)
-            subjects = [near.subject for near in nearest]
+            subjects = [near.subject or (near.somebody if self._about_speaker else None) for near in nearest]
             if all(subject is not None and not subject.keys & own for subject in subjects):
                 self.apart += [subject.written for subject in subjects if subject]
 
@@ -405,7 +422,17 @@ def _read(text: str) -> Iterator[_Sentence]:
         signed = frozenset[Signed]().union(*signed_sentences(sentence))
         asks = sentence.rstrip("\"'»”’)")[-1:] in ASKING_MARKS
         tokens = tuple(_tokens(sentence, grammar))
-        yield _Sentence(tokens, normal(sentence), asks, _owned_subject(sentence, tokens), signed)
+        subject, somebody = _owned_subject(sentence, tokens), _somebody(sentence, tokens)
+        yield _Sentence(tokens, normal(sentence), asks, subject, somebody, signed)
+
+
+def _somebody(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
+    """Whom a sentence without its speaker is about: the name or the pronoun at its beginning."""
+    if _SPEAKER.search(sentence) or not tokens:
+        return None
+    if found := _HE_OR_SHE.match(sentence):
+        return _Token(found[0].strip(), frozenset({normal(found[0].strip())}))
+    return tokens[0] if tokens[0].may_be_name and sentence.lstrip().startswith(tokens[0].written) else None
 
 
 def _owned_subject(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
