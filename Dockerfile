@@ -8,7 +8,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python3 -m venv /opt/mnemoscope
 COPY requirements.lock /tmp/
 RUN /opt/mnemoscope/bin/python -m pip install --only-binary :all: --require-hashes -r /tmp/requirements.lock
-# Further packages, such as the interface for agents: --build-arg EXTRAS="mcp>=2"
+# Further packages: --build-arg EXTRAS="…"
 ARG EXTRAS=""
 RUN [ -z "${EXTRAS}" ] || /opt/mnemoscope/bin/python -m pip install --only-binary :all: ${EXTRAS}
 RUN /opt/mnemoscope/bin/python -m pip uninstall -q -y pip setuptools

@@ -100,12 +100,18 @@ def sweep(every: float) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 
 class Sweeps(Scheduler):  # type: ignore[misc]
-    """Beat's scheduler. It sends nothing while a full round of messages is queued: without a worker they would pile up.
+    """Beat's scheduler. It sends each sweep once until the queue was empty: frequent sweeps that a busy worker does not
+    take would leave the others no place in it.
 
     It stores nothing between starts, because an additional sweep does no harm.
     """
 
     _last_heartbeat = float("-inf")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # The tasks that were sent since the queue was last seen empty.
+        self._sent: set[str] = set()
+        super().__init__(*args, **options)
 
     def setup_schedule(self) -> None:
         super().setup_schedule()
@@ -119,8 +125,13 @@ class Sweeps(Scheduler):  # type: ignore[misc]
         return min(float(delay), heartbeats.INTERVAL)
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **options: Any) -> Any:
-        if producer is not None and _queued(producer.channel) >= len(app.conf.beat_schedule):
-            return None
+        if producer is not None:
+            queued = _queued(producer.channel)
+            if not queued:
+                self._sent.clear()
+            if entry.task in self._sent or queued >= len(app.conf.beat_schedule):
+                return None
+            self._sent.add(entry.task)
         return super().apply_async(entry, producer=producer, advance=advance, **options)
 
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from functools import partial
 
 from asgiref.sync import async_to_sync
 from axes.models import AccessFailureLog
 from django.utils import timezone
 
-from memoryapp import bulk, extraction
+from memoryapp import bulk
 from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.celery import sweep
 from memoryapp.evaluation import passes
 from memoryapp.evaluation.nights import alarms, judging, schedule
-from memoryapp.evaluation.questions import QuestionsError
 from memoryapp.models import Evaluation
 from memoryapp.operations.advisory_locks import lane
 from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.waits import enough_after
 from memoryapp.outgoing.webhooks import log, sending
 from memoryapp.pipeline.archive import archive_asked, archive_due
 from memoryapp.pipeline.artifacts import read_artifacts
@@ -59,11 +60,13 @@ def evaluate_asked() -> None:
     """Asks the questions of evaluations that a page started."""
     with lane("evaluate_asked", 1) as is_free:
         for row in list(passes.waiting()) if is_free else ():
-            try:
+            with others_go_on("Evaluation %s cannot go on.", row.pk, partial(_stop_evaluation, row)):
                 async_to_sync(_carry_on)(row)
-            except QuestionsError as error:
-                logger.warning("Evaluation %s cannot go on: %s", row.pk, error)
-                passes.stop(row)
+
+
+def _stop_evaluation(row: Evaluation, error: Exception) -> None:
+    """It is not tried again by itself: each try would ask, and pay for, the same questions."""
+    passes.stop(row)
 
 
 async def _carry_on(row: Evaluation) -> None:
@@ -92,7 +95,7 @@ def carry_on_bulk() -> None:
     with lane("carry_on_bulk", 1) as is_free:
         for row in list(bulk.going_on()) if is_free else ():
             with others_go_on("Work %s on many topics does not go on.", row.pk):
-                bulk.carry_on(row, until=extraction.enough_after(BULK_SECONDS))
+                bulk.carry_on(row, until=enough_after(BULK_SECONDS))
 
 
 @sweep(every=2.0)

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from django.db import DatabaseError, IntegrityError, InterfaceError
-from django.db.models import Q, QuerySet
+from django.db import DatabaseError, IntegrityError, InterfaceError, transaction
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -26,6 +27,7 @@ from memoryapp.engine.notes import Note, NotedError, english
 from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.models.work import KINDS, MESSAGES, WorkKind
 from memoryapp.operations.logs import cause
+from memoryapp.operations.outages import others_go_on
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.operations.waits import lease_holds
 
@@ -34,6 +36,10 @@ BEAT_SECONDS = 0.5
 SILENT = timedelta(seconds=60)
 # How long a failure is shown.
 REMEMBERED = timedelta(days=1)
+
+# How long work rests after each fault of the program; after one more a person has to ask for it.
+RESTS = (timedelta(minutes=1), timedelta(minutes=10))
+MOST_TRIES = len(RESTS) + 1
 
 ARCHIVE = WorkKind("archive", gettext_lazy("Archiving"))
 
@@ -125,6 +131,7 @@ def tracked(
         raise
     row.share = 1.0
     steps.write(Work.State.DONE)
+    Work.objects.filter(pk=row.pk, tries__gt=0).update(tries=0)
     # A later request is for more than was done here.
     Work.objects.filter(pk=row.pk, asked_at=row.asked_at).update(asked_at=None)
 
@@ -202,6 +209,7 @@ def ask_to_archive(owner: ChatUser, asked_by: str, session: str | None = None) -
     ``session``; a second call changes nothing."""
     asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
     waits = {**asked, "state": Work.State.WAITING, **UNBEGUN}
+    try_again(owner, ARCHIVE)
     source = "" if session is None else _OF_SESSION + session
     row, made = Work.objects.get_or_create(owner=owner, kind=ARCHIVE, source=source, defaults=waits)
     if not made:
@@ -253,6 +261,8 @@ def resume(kind: WorkKind, owner: ChatUser | None = None) -> None:
     """Ends a pause; ending the pause for all chat users does not end that of a single one."""
     paused = Pause.objects.filter(owner=owner) if owner else StagePause.objects.all()
     paused.filter(kind=kind).delete()
+    if owner:
+        try_again(owner, kind)
 
 
 def is_paused(kind: str, owner: ChatUser | int | None = None) -> bool:
@@ -267,6 +277,53 @@ def unpaused(owners: QuerySet[ChatUser], kind: WorkKind) -> QuerySet[ChatUser]:
     if is_paused(kind):
         return owners.none()
     return owners.exclude(pk__in=Pause.objects.filter(kind=kind).values("owner"))
+
+
+def do_for_each(
+    owners: QuerySet[ChatUser], kind: WorkKind, act: Callable[[ChatUser], object], enough: Callable[[], bool]
+) -> None:
+    """Does this kind of work for one chat user after another, until it is ``enough``.
+
+    A fault of the program ends as a failed row of that chat user and keeps nobody else waiting. The work is tried again
+    after each of ``RESTS``, then only when a person asks for it (``try_again``).
+    """
+    for owner in list(unpaused(owners, kind).exclude(pk__in=_at_rest(kind))):
+        if enough() or is_paused(kind):
+            return
+        message = f"{kind.capitalize()}: the work for chat user %s failed."
+        with (
+            suppress(StagePaused),
+            others_go_on(message, owner.pk, partial(_keep_fault, owner.pk, kind)),
+        ):
+            act(owner)
+
+
+def _keep_fault(owner_id: int, kind: WorkKind, error: Exception) -> None:
+    fault, note = _fault(error)
+    failed = {
+        "state": Work.State.FAILED,
+        "fault": fault,
+        "fault_note": note.stored() if note else None,
+        "asked_at": None,
+        "at": timezone.now(),
+    }
+    # A chat user who is erased meanwhile needs no row.
+    with suppress(IntegrityError), transaction.atomic():
+        row, _made = Work.objects.update_or_create(owner_id=owner_id, kind=kind, source="", defaults=failed)
+        Work.objects.filter(pk=row.pk).update(tries=F("tries") + 1)
+
+
+def _at_rest(kind: WorkKind) -> QuerySet[Work, int]:
+    """The chat users whose work of this kind failed by a fault, and rests or was given up."""
+    rests = Q(tries__gte=MOST_TRIES)
+    for tries, rest in enumerate(RESTS, start=1):
+        rests |= Q(tries=tries) & lease_holds("at", rest)
+    return Work.objects.filter(rests, kind=kind).values_list("owner", flat=True)
+
+
+def try_again(owner: ChatUser, kind: str) -> None:
+    """Lets the next sweep do what rests or was given up after faults."""
+    Work.objects.filter(owner=owner, kind=kind).update(tries=0)
 
 
 def pause_sentence(kind: WorkKind, owner: ChatUser) -> str:
@@ -284,7 +341,7 @@ def pause_sentence(kind: WorkKind, owner: ChatUser) -> str:
 def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
     """Work that was requested, is running, or failed recently for these chat users, the latest first."""
     going = _going_on() | Q(asked_at__isnull=False)
-    failed = Q(state=Work.State.FAILED, at__gte=timezone.now() - REMEMBERED)
+    failed = Q(state=Work.State.FAILED) & (Q(at__gte=timezone.now() - REMEMBERED) | Q(tries__gte=MOST_TRIES))
     rows = Work.objects.filter(going | failed, owner__in=owners).select_related("owner")
     return [progress(row) for row in rows.order_by("-started_at", "-pk")[:20]]
 

@@ -17,8 +17,22 @@ class Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """One event of a run: the id of the run, the event's number from 1, its kind, and its payload as the API describes
+    it."""
+
+    run: str
+    seq: int
+    kind: str
+    payload: Mapping[str, Any]
+
+
+# Everything below is written by `python3 -m tools.client_shapes`.
+
+
 class RejectedMessage(Shape):
-    """A message that was not stored; ``index`` is its place in the call, from 0."""
+    """A message that was not stored; ``index`` is its place in the list, from 0."""
 
     index: int
     id: str = ""
@@ -26,14 +40,17 @@ class RejectedMessage(Shape):
 
 
 class LeftOut(Shape):
-    """How many messages were no talk, such as calls of tools, and why."""
+    """How many messages of a file or a call were not stored because they are no talk, and why."""
 
     reason: str
     count: int
 
 
 class Remembered(Shape):
-    """The number of new messages and of those that were known, and what was not stored."""
+    """The number of new messages and of known ones, and the messages that could not be stored.
+
+    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results.
+    """
 
     added: int
     skipped: int
@@ -42,8 +59,7 @@ class Remembered(Shape):
 
 
 class StoredMessage(Shape):
-    """A message of the memory. ``id`` is that under which it was sent; ``role`` is ``user``, ``assistant``, ``peer`` or
-    ``system``."""
+    """A message of the memory. ``id`` is that under which it was sent."""
 
     id: str
     role: str
@@ -54,8 +70,13 @@ class StoredMessage(Shape):
 
 
 class RecalledTopic(Shape):
-    """A chosen topic: ``rank`` from 1, ``score`` from 0 to 1. ``messages`` and
-    ``passages`` are there if the recall asked for them; long messages of passages are cut around what answers."""
+    """A chosen topic: ``rank`` from 1, ``score`` between 0 and 1, and an ``excerpt`` quoted from its messages, if any.
+
+    ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
+    topics are handed over with every recall; their score is 0 if this query did not find them. Summary,
+    times and count are missing if the topic was erased meanwhile. ``messages`` and ``passages`` (the messages around
+    what answers, long ones cut) are there if ``include`` names them.
+    """
 
     id: str
     rank: int
@@ -94,8 +115,11 @@ class Spent(Shape):
 
 
 class Recalled(Shape):
-    """What a recall chose, best first. ``context`` is the text for the prompt of the chat model; ``url`` is the page of
-    the run. ``fallback`` is None if a model chose, and otherwise says why not."""
+    """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
+
+    ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    ``cut``: the model's answer ran into its limit of tokens.
+    """
 
     run: UUID
     url: str
@@ -105,11 +129,15 @@ class Recalled(Shape):
     context: str
     handed_over: str
     fallback: str | None
+    cut: bool
     usage: Spent
 
 
 class Cited(Shape):
-    """The source of ``[n]``: the id of the message as it was sent, the quoted words, and the ids of the passage."""
+    """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
+
+    ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
+    """
 
     n: int
     topic: str
@@ -121,8 +149,13 @@ class Cited(Shape):
 
 
 class Checked(Shape):
-    """A statement beside the messages that it cites. ``support`` is ``in_words``, ``differs``, ``contradicted`` or
-    ``unchecked``; ``missing`` and ``turned`` are the words that differ. One that is not ``kept`` was left out."""
+    """A statement of an answer beside the messages with the numbers ``citations``.
+
+    ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
+    if a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing``
+    and ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never
+    verified. One that is not ``kept`` was left out of the answer.
+    """
 
     text: str
     citations: tuple[int, ...]
@@ -134,10 +167,18 @@ class Checked(Shape):
 
 
 class Answered(Shape):
-    """An answer in words, whose statements end in the numbers of their citations.
+    """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
-    ``outcome`` is ``answered``, ``softened`` (little supports it), ``refused`` (the memory contains no answer),
-    ``passages`` (no chat model wrote one; ``citations`` are the nearest passages, best first) or ``failed``.
+    ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
+    ``failed`` if the run ended before it had one; ``fallback`` then says why. Where no chat model is connected it is
+    ``passages``: ``answer`` is empty, and ``citations`` are the passages nearest to the question, best first.
+    ``coverage`` is the part of the question that the sources cover, ``support`` the part of the model's ``statements``
+    that a model confirmed or, where none judged, whose words all stand in the messages, both from 0 to 1.
+    ``support`` is null for passages, refusals, and where nothing could be checked. ``verified`` says whether a model
+    confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
+    is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
+    or widened. ``agent`` is false for the plain path. ``cut``: the model ran into its limit of tokens,
+    so the answer lacks its end.
     """
 
     run: UUID
@@ -146,6 +187,7 @@ class Answered(Shape):
     agent: bool
     outcome: str
     answer: str
+    text: str
     citations: tuple[Cited, ...]
     coverage: float
     support: float | None
@@ -154,11 +196,13 @@ class Answered(Shape):
     by: str | None
     note: str
     fallback: str | None
+    cut: bool
     usage: Spent
 
 
 class MemoryUse(Shape):
-    """``how`` an answer used a chosen item (``quoted``, ``reworded``, ``named``), and in which of its sentences."""
+    """``how`` the answer uses a chosen item, and in which of its sentences: five of its words in a row are ``quoted``,
+    by the embedded scorer it is ``reworded``, a person or a file is ``named``."""
 
     id: str
     how: str
@@ -166,7 +210,8 @@ class MemoryUse(Shape):
 
 
 class UsedMemory(Shape):
-    """Which of the chosen ids an answer used; ``recall`` is ``found``, ``nothing`` or ``failed``."""
+    """The chosen ids that the answer uses, and those it does not. ``recall`` tells a recall that failed from one that
+    found nothing."""
 
     used: tuple[str, ...]
     unused: tuple[str, ...]
@@ -175,7 +220,8 @@ class UsedMemory(Shape):
 
 
 class StoredRun(Shape):
-    """A run; what it chose is there once ``state`` is ``finished``."""
+    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers. A fork has a ``parent``,
+    the ``turn`` at which it began and its ``changes``."""
 
     run: UUID
     url: str
@@ -184,24 +230,47 @@ class StoredRun(Shape):
     strategy: str
     parameters: dict[str, Any]
     state: str
+    outcome: str = ""
     asked_at: datetime
     finished_at: datetime | None
+    parent: UUID | None = None
+    turn: int | None = None
+    changes: dict[str, Any] = {}
     topics: tuple[RecalledTopic, ...] | None = None
     people: tuple[RecalledItem, ...] | None = None
     artifacts: tuple[RecalledItem, ...] | None = None
     context: str | None = None
+    handed_over: str | None = None
     fallback: str | None = None
+    cut: bool | None = None
     usage: Spent | None = None
 
 
+class Counterfactual(Shape):
+    """A change that was tried, and its result, in words. ``fork`` is the body of a fork that makes it, ``merge`` are
+    topics to merge instead; ``rank`` and ``shown`` are those of the topic after a change of the search."""
+
+    change: str
+    result: str
+    fork: dict[str, Any] | None = None
+    merge: tuple[str, ...] | None = None
+    rank: int | None = None
+    shown: bool | None = None
+
+
 class Reason(Shape):
-    """Why a run did not choose something: the ``stage`` that lost it, a sentence, and the numbers that decided."""
+    """The ``stage`` that lost what was asked about, the ``topic`` as the run met it (a person or a file keeps its id),
+    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``others`` further ones that say the
+    same or nearly, ``seq`` is the event that lost it."""
 
     stage: str
     topic: str | None
     sentence: str
     numbers: dict[str, Any]
+    counterfactuals: tuple[Counterfactual, ...]
     now: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    seq: int | None
 
 
 class TopicHead(Shape):
@@ -223,7 +292,7 @@ class WholeTopic(TopicHead):
 
 
 class FoundTopics(Shape):
-    """The topic asked for or, if it is retired, the topics that contain its messages now."""
+    """The requested topic or, if it is retired, the live topics that contain its messages now."""
 
     id: str
     retired: bool
@@ -231,39 +300,39 @@ class FoundTopics(Shape):
 
 
 class ClosedSessions(Shape):
-    """The topics that the messages of the sessions became."""
+    """The topics that the messages of the sessions are in now; none if there was nothing to archive."""
 
     topics: tuple[TopicHead, ...]
 
 
 class TopicPage(Shape):
-    """Topics by id; ``next`` begins the following page."""
+    """Live topics by id, oldest first; ``next`` is the ``after`` of the following page, or null."""
 
     topics: tuple[TopicHead, ...]
     next: str | None
 
 
 class MadeDecision(Shape):
-    """A decision about recall, and the number by which it is undone."""
+    """``change`` is the number by which the decision is undone."""
 
-    change: int
     id: str
     recall: str
+    change: int
 
 
 class Receipt(Shape):
-    """What an erasure deleted and redacted, rows by table."""
+    """The receipt: how many rows of each table and how many ``files`` were erased or redacted. It contains no name."""
 
     erasure: int
     kind: str
     began_at: datetime
-    ended_at: datetime | None
+    ended_at: datetime
     counts: dict[str, int]
     redacted: dict[str, int]
 
 
 class MemoryItem(Shape):
-    """A value that a program keeps. ``score`` is the cosine of its text and the query, None without a query."""
+    """An item. ``score`` is the cosine of its text and the query; null if it has no vector, or without a query."""
 
     namespace: tuple[str, ...]
     key: str
@@ -281,7 +350,7 @@ class WrittenItems(Shape):
 
 
 class FoundItems(Shape):
-    """Items that exist."""
+    """Items; those that were asked for and do not exist are missing."""
 
     items: tuple[MemoryItem, ...]
 
@@ -290,14 +359,3 @@ class FoundNamespaces(Shape):
     """Namespaces in the order of their labels."""
 
     namespaces: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """One event of a run: the id of the run, the event's number from 1, its kind, and its payload as the API describes
-    it."""
-
-    run: str
-    seq: int
-    kind: str
-    payload: Mapping[str, Any]

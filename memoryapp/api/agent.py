@@ -12,14 +12,15 @@ from contextlib import aclosing
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import reverse
 from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
-from memoryapp.api.answers import described, document
+from memoryapp.api.answers import answered, described, written
 from memoryapp.api.asking import caller_span, start_run, wait_for_end
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
+from memoryapp.api.shapes.fields import Answer
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
@@ -59,12 +60,12 @@ router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 
 
 @router.post("/qa", operation_id="answerQuestion", response=described(WordsAnswer, 400, 404, 409, 413, 422))
-async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
+async def qa(request: HttpRequest, body: QuestionBody) -> WordsAnswer:
     """Ask a memory a question, and get an answer that quotes its messages: one search, one question to a model."""
     asked = body.recall(PLAIN.name)
     run = await in_thread(start_run, grant_of(request), asked, caller_span(request.headers))
     await wait_for_end(run)
-    return document(request, await in_thread(answer_document.document, run))
+    return await answered(WordsAnswer, answer_document.document, run)
 
 
 @router.post(
@@ -100,7 +101,7 @@ def _in_force(body: QuestionBody) -> RecallBody:
 
 
 async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[str]:
-    yield _event_text("run", 0, _run_fields(request, run))
+    yield _event_text(request, "run", 0, _begun(run))
     async with aclosing(follow(runner, run.pk, token=token)) as followed:
         async for text in followed:
             if text is None:
@@ -108,30 +109,25 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
                 yield _event_text(
-                    "answer", text.seq, _absolute(request, await in_thread(answer_document.document, run))
+                    request, "answer", text.seq, await answered(WordsAnswer, answer_document.document, run)
                 )
             elif progress := _progress(text):
-                yield _event_text("progress", text.seq, progress)
+                yield _event_text(request, "progress", text.seq, progress)
 
 
-def _run_fields(request: HttpRequest, run: Run) -> dict[str, Any]:
-    is_agent = run.strategy in PLANNING
-    fields = {"run": str(run.pk), "url": reverse("run", args=[run.pk]), "strategy": run.strategy, "agent": is_agent}
-    return _absolute(request, {**fields, "note": "" if is_agent else OFF})
+def _begun(run: Run) -> StreamBegun:
+    is_agent, url = run.strategy in PLANNING, reverse("run", args=[run.pk])
+    return StreamBegun(run=run.pk, url=url, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
 
 
-def _progress(text: EventText) -> dict[str, Any] | None:
+def _progress(text: EventText) -> StreamProgress | None:
     """Returns the progress that a waiting person sees for this event; None if there is none."""
     if text.kind == StepStarted.kind:
-        return {"step": json.loads(text.stored)["phase"]}
+        return StreamProgress(step=json.loads(text.stored)["phase"])
     if text.kind == ToolUsed.kind:
-        return {"step": "tool", "tool": json.loads(text.stored)["tool"]}
-    return {"step": _STEPS[text.kind]} if text.kind in _STEPS else None
+        return StreamProgress(step="tool", tool=json.loads(text.stored)["tool"])
+    return StreamProgress(step=_STEPS[text.kind]) if text.kind in _STEPS else None
 
 
-def _absolute(request: HttpRequest, values: dict[str, Any]) -> dict[str, Any]:
-    return {**values, "url": request.build_absolute_uri(values["url"])}
-
-
-def _event_text(name: str, number: int, values: dict[str, Any]) -> str:
-    return f"event: {name}\nid: {number}\ndata: {unbroken(json.dumps(values, ensure_ascii=False))}\n\n"
+def _event_text(request: HttpRequest, name: str, number: int, answer: Answer) -> str:
+    return f"event: {name}\nid: {number}\ndata: {unbroken(written(answer, request))}\n\n"

@@ -74,8 +74,8 @@ def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
     changes = body.changes.model_dump(exclude_none=True)
     _numbers(changes.get("parameters", {}))
     try:
-        lifecycle.check_room(grant.token)
-        return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
+        with lifecycle.room_for(grant.token):
+            return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
     except TooManyRuns as error:
         raise _busy(error) from None
     except ForkError as error:

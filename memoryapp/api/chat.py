@@ -38,6 +38,7 @@ from memoryapp.assistant import keeping, provider
 from memoryapp.assistant.provider import Payer, ProviderFailed
 from memoryapp.assistant.talk import Asked, asked, with_context
 from memoryapp.content import chat_users
+from memoryapp.engine.chat.refusals import document_in
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
@@ -59,7 +60,7 @@ _HEADERS = {
     RUN_HEADER: {"description": "the address of the run's page", "schema": {"type": "string"}},
     RECALL_HEADER: {
         "description": "what became of the recall",
-        "schema": {"enum": ["found", "nothing", "failed", "off"]},
+        "schema": {"enum": ["found", "nothing", "stand_ins", "failed", "off"]},
     },
     "Content-Location": {"description": "the run's address under /v1/", "schema": {"type": "string"}},
 }
@@ -96,7 +97,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What became of a recall (``found``, ``nothing``, ``failed``, ``off``), its run, and the context that it gave."""
+    """What became of a recall (``found``, ``nothing``, ``stand_ins``, ``failed``, ``off``), its run, and the context
+    that it gave. Stand-ins are the topics that a run hands over where its model failed."""
 
     outcome: str
     run: Run | None = None
@@ -152,7 +154,7 @@ async def _listed(account: Payer) -> bytes | None:
     """Returns the provider's list; None if it has none. Raises ProviderFailed."""
     answer = await provider.ask(await _http(), account, "/models")
     content = await provider.whole(answer)
-    return content if answer.status_code == 200 else None
+    return content if answer.status_code == 200 and document_in(content) is not None else None
 
 
 def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
@@ -163,7 +165,7 @@ def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
     if stores and not grant.may(Scope.INGEST):
         raise RequestRefused(403, "This token may not store messages: it needs the scope ingest.")
     if not settings.LLM_BASE_URL:
-        raise RequestRefused(404, "No chat model is connected: set LLM_BASE_URL and LLM_API_KEY.")
+        raise RequestRefused(503, "No chat model is connected: set LLM_BASE_URL and LLM_API_KEY.")
     return Call(
         grant=grant,
         name=owner.name if owner else name,
@@ -263,7 +265,8 @@ def _known_run(call: Call, owner: ChatUser, query: str) -> Run | None:
 def _context_of(run: Run) -> Recalled:
     finished = Outline.of([item.event for item in followers.stored(run.pk)]).finished
     context = recall_document.document(run)["context"]
-    return Recalled(delivery.recall_outcome(finished) if finished else "failed", run, context)
+    outcome = delivery.recall_outcome(finished) if finished else "failed"
+    return Recalled("stand_ins" if outcome == "failed" and finished and finished.selected else outcome, run, context)
 
 
 def _messages(body: ChatBody, recalled: Recalled) -> list[Any]:
@@ -295,15 +298,16 @@ def _fault(failure: ProviderFailed) -> dict[str, Any]:
 
 async def _response(answer: httpx.Response, call: Call, recalled: Recalled) -> HttpResponseBase:
     """Returns the provider's answer for the program. Raises ProviderFailed."""
-    kind = answer.headers.get("Content-Type", "application/json")
-    if answer.status_code == 200 and "event-stream" in kind:
+    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if answer.status_code == 200 and kind == "text/event-stream":
         return _streamed(answer, call, recalled)
-    content = await provider.whole(answer)
     response: HttpResponse
     if answer.status_code == 200:
+        content = await provider.whole_document(answer)
         await asyncio.shield(_kept(call, recalled, keeping.answer_in(content) if call.wishes else ""))
-        response = HttpResponse(content, content_type=kind)
+        response = HttpResponse(content, content_type="application/json")
     else:
+        content = await provider.whole(answer)
         status = answer.status_code if answer.status_code >= 400 else 502
         response = JsonResponse(provider.error_body(answer.status_code, content, call.account), status=status)
     return _with(response, provider.passed_headers(answer))

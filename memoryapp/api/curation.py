@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db.models.functions import Length
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja import Router
 from pydantic import BaseModel
 
@@ -20,17 +20,16 @@ from memoryapp import curation
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api import topics
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
+from memoryapp.api.answers import answered, described
 from memoryapp.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer, body_of
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
-from memoryapp.api.topics import MOST_SUCCESSORS, topic_head, topic_or_404
+from memoryapp.api.topics import MOST_SUCCESSORS, topic_or_404
 from memoryapp.curation import OPERATIONS, Change, ChangeRequest, CurationError, Operation, Stale
 from memoryapp.curation.operations.operation import TOPIC, Endpoint
-from memoryapp.effect import Effect, RunEffect, effect_of
+from memoryapp.effect import Effect, effect_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit, TopicMessage
-from memoryapp.operations.database import in_thread
 
 CURATOR = Token(Scope.CURATE)
 CHANGED = {**described(ChangedAnswer, 400, 404, 413, 422), 409: ConflictErrorAnswer}
@@ -41,15 +40,16 @@ router = Router(tags=["curation"], auth=CURATOR)
 def add_endpoint(to: Router, operation: Operation, endpoint: Endpoint) -> None:
     """Lets programs ask for the operation at an address of the router."""
 
-    async def ask(request: HttpRequest, body: Any, dry_run: bool, id: str = "") -> JsonResponse:
+    async def ask(request: HttpRequest, body: Any, dry_run: bool, id: str = "") -> ChangedAnswer:
         check_parameters(request)
-        asked = grant_of(request), operation, endpoint, body, id
-        return document(request, await in_thread(change_or_plan, *asked, is_dry=dry_run))
+        return await answered(
+            ChangedAnswer, change_or_plan, grant_of(request), operation, endpoint, body, id, is_dry=dry_run
+        )
 
-    async def ask_at_topic(request: HttpRequest, id: str, body: Any, dry_run: bool = False) -> JsonResponse:
+    async def ask_at_topic(request: HttpRequest, id: str, body: Any, dry_run: bool = False) -> ChangedAnswer:
         return await ask(request, body, dry_run, id)
 
-    async def ask_by_body(request: HttpRequest, body: Any, dry_run: bool = False) -> JsonResponse:
+    async def ask_by_body(request: HttpRequest, body: Any, dry_run: bool = False) -> ChangedAnswer:
         return await ask(request, body, dry_run)
 
     view = ask_at_topic if TOPIC in endpoint.takes else ask_by_body
@@ -114,7 +114,7 @@ def change_or_plan(
             owner, change = wanted.owner, curation.plan(wanted)
             return changed_answer(None, _would_be(owner, change), change.out, effect_of(owner, change))
         edit, change = curation.make(wanted, actor=actor_of(grant), reason=body.reason)
-    return changed_answer(edit.pk, [topic_head(topic) for topic in curation.put_in(edit)], change.out)
+    return changed_answer(edit.pk, curation.put_in(edit), change.out)
 
 
 @contextmanager
@@ -142,34 +142,9 @@ def actor_of(grant: Grant) -> str:
 
 
 def changed_answer(
-    edit: int | None, put: Sequence[dict[str, Any]], out: Sequence[int], effect: Effect | None = None
+    edit: int | None, put: Sequence[Any], out: Sequence[int], effect: Effect | None = None
 ) -> dict[str, Any]:
-    retired = [topic_id(number) for number in out]
-    return {"edit": edit, "topics": list(put), "retired": retired, "effect": _effect(effect) if effect else None}
-
-
-def _effect(effect: Effect) -> dict[str, Any]:
-    return {
-        "affected": effect.affected,
-        "better": effect.better,
-        "worse": effect.worse,
-        "same": effect.same,
-        "words_only": effect.words_only,
-        "runs": [_run_effect(row) for row in effect.rows],
-    }
-
-
-def _run_effect(row: RunEffect) -> dict[str, Any]:
-    return {
-        "run": str(row.run_id),
-        "query": row.query,
-        "asked_at": row.when.isoformat(),
-        "golden": row.is_golden,
-        "verdict": row.verdict,
-        "sentence": row.sentence,
-        "before": {"rank": row.before_rank, "shown": row.before_shown, "chars": row.before_chars},
-        "after": {"rank": row.after_rank, "shown": row.after_shown, "chars": row.after_chars},
-    }
+    return {"edit": edit, "topics": put, "retired": out, "effect": effect}
 
 
 def _would_be(owner: ChatUser, change: Change) -> list[dict[str, Any]]:
@@ -181,8 +156,8 @@ def _would_be(owner: ChatUser, change: Change) -> list[dict[str, Any]]:
         {
             "id": None,
             "summary": summary,
-            "started_at": min(at for at, _ in part).isoformat(),
-            "ended_at": max(at for at, _ in part).isoformat(),
+            "started_at": min(at for at, _ in part),
+            "ended_at": max(at for at, _ in part),
             "message_count": len(part),
             "size_chars": sum(size for _, size in part),
         }

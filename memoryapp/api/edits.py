@@ -5,6 +5,7 @@ An undone edit stays in the list, and an undo is an edit like any other. A repea
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,26 +13,23 @@ from typing import Annotated, Any, NamedTuple
 
 from django.db.models import Count, F, Window
 from django.db.models.functions import RowNumber
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja import Query, Router
 
 from memoryapp import curation, history
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document, page_of
+from memoryapp.api.answers import answered, described, page_of, written
 from memoryapp.api.curation import CHANGED, actor_of, changed_answer, check_parameters, refused_as_stale
 from memoryapp.api.shapes import fields
-from memoryapp.api.shapes.curation import ConflictErrorAnswer
-from memoryapp.api.shapes.edits import EditsAnswer, NightAnswer, NightBody, UndoBody
+from memoryapp.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer
+from memoryapp.api.shapes.edits import EditName, EditsAnswer, NightAnswer, NightBody, UndoBody
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
-from memoryapp.api.topics import topic_head
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.curation.change import MOST_TOPICS
 from memoryapp.effect import effect_of
-from memoryapp.engine.memory import topic_id
 from memoryapp.models import EditedTopic, TopicEdit
-from memoryapp.operations.database import in_thread
 
 _ID = re.compile(r"\s*+\[?\s*+(?:edit\s*+:)?\s*+(\d{1,19})\s*+\]?\s*+", re.I | re.ASCII)
 AfterEdit = Annotated[str, Query(), fields.after("Edit", "17")]
@@ -41,25 +39,25 @@ router = Router(tags=["curation"], auth=Token(Scope.CURATE))
 
 
 class EditSide(NamedTuple):
-    """One side of an edit: the ids of its first topics, and the number of all its topics."""
+    """One side of an edit: its first topics, and the number of all its topics."""
 
-    names: tuple[str, ...] = ()
+    topics: tuple[int, ...] = ()
     size: int = 0
 
 
 @router.get("/edits", operation_id="listEdits", response=described(EditsAnswer, 400, 404, 409, 422))
 async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> JsonResponse:
+) -> EditsAnswer:
     """List the edits by people, programs and archiving, earliest first, starting after the edit ``after``."""
-    return document(request, await in_thread(page_of_edits, grant_of(request), user, _after(after), limit))
+    return await answered(EditsAnswer, page_of_edits, grant_of(request), user, _after(after), limit)
 
 
 @router.post("/edits/{id}/undo", operation_id="undoEdit", response=CHANGED)
-async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, dry_run: bool = False) -> JsonResponse:
+async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, dry_run: bool = False) -> ChangedAnswer:
     """Undo an edit of any age. To make the edit again, undo the undo."""
     check_parameters(request)
-    return document(request, await in_thread(undone, grant_of(request), _number(id), body.reason, is_dry=dry_run))
+    return await answered(ChangedAnswer, undone, grant_of(request), _number(id), body.reason, is_dry=dry_run)
 
 
 @router.post(
@@ -67,10 +65,10 @@ async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, d
     operation_id="undoNight",
     response={**described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer},
 )
-async def undo_night(request: HttpRequest, body: NightBody, dry_run: bool = False) -> JsonResponse:
+async def undo_night(request: HttpRequest, body: NightBody, dry_run: bool = False) -> NightAnswer:
     """Undo all merges that the program made by itself in one night, from noon to noon: all of them or none."""
     check_parameters(request)
-    return document(request, await in_thread(_night_undone, grant_of(request), body, is_dry=dry_run))
+    return await answered(NightAnswer, _night_undone, grant_of(request), body, is_dry=dry_run)
 
 
 def _number(written: str) -> int | None:
@@ -91,17 +89,16 @@ def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> di
     try:
         if is_dry:
             change = curation.plan_undo(edit.owner, edit)
-            back = [topic_head(topic) for topic in curation.taken_out(edit)]
-            return changed_answer(None, back, change.out, effect_of(edit.owner, change))
+            return changed_answer(None, curation.taken_out(edit), change.out, effect_of(edit.owner, change))
         made = history.undo(edit, actor=actor_of(grant), reason=reason)
     except Stale as stale:
         raise refused_as_stale(stale) from None
     except Depends as depends:
-        raise RequestRefused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
+        raise RequestRefused(409, str(depends), code="depends", edits=_names(depends)) from None
     except CurationError as error:
         raise RequestRefused(409, str(error)) from None
     retired = [topic.pk for topic in curation.taken_out(made)]
-    return changed_answer(made.pk, [topic_head(topic) for topic in curation.put_in(made)], retired)
+    return changed_answer(made.pk, curation.put_in(made), retired)
 
 
 def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, Any]:
@@ -110,11 +107,15 @@ def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, A
         night = history.night_of(owner, body.night)
         made = [] if is_dry else history.undo_night(owner, night, actor=actor_of(grant), reason=body.reason)
     except Depends as depends:
-        raise RequestRefused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
+        raise RequestRefused(409, str(depends), code="depends", edits=_names(depends)) from None
     except CurationError as error:
         raise RequestRefused(409, str(error)) from None
-    times = {"night": night.day.isoformat(), "first": night.first.isoformat(), "last": night.last.isoformat()}
+    times = {"night": night.day, "first": night.first, "last": night.last}
     return {**times, "merges": night.count, "edits": [edit.pk for edit in made]}
+
+
+def _names(depends: Depends) -> list[dict[str, Any]]:
+    return [json.loads(written(EditName.model_validate(edit))) for edit in depends.edits]
 
 
 def _edit(grant: Grant, number: int | None) -> TopicEdit:
@@ -147,7 +148,7 @@ def _sides(owner_id: int, numbers: Sequence[int]) -> Mapping[tuple[int, str], Ed
     sides: defaultdict[tuple[int, str], EditSide] = defaultdict(EditSide)
     listed = rows.filter(number__lte=MOST_TOPICS).order_by("topic")
     for edit, side, topic, size in listed.values_list("edit", "side", "topic", "size"):
-        sides[edit, side] = EditSide((*sides[edit, side].names, topic_id(topic)), size)
+        sides[edit, side] = EditSide((*sides[edit, side].topics, topic), size)
     return sides
 
 
@@ -156,17 +157,13 @@ def _edit_fields(edit: TopicEdit, sides: Mapping[tuple[int, str], EditSide], *, 
     put = sides.get((edit.pk, EditedTopic.Side.IN), EditSide())
     undoer = getattr(edit, "topicedit", None)
     return {
-        **_name(edit),
+        **dict(EditName.model_validate(edit)),
         "reason": edit.reason,
         "undoes": edit.undoes_id,
         "undone_by": undoer.pk if undoer else None,
         "stands": stands,
-        "out": out.names,
+        "out": out.topics,
         "out_count": out.size,
-        "put": put.names,
+        "put": put.topics,
         "put_count": put.size,
     }
-
-
-def _name(edit: Any) -> dict[str, Any]:
-    return {"id": edit.pk, "kind": edit.kind, "actor": edit.actor, "at": edit.at.isoformat()}

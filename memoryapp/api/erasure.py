@@ -3,15 +3,13 @@ one with the scope ``forget``."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 
 from memoryapp import erasure, transfer
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
+from memoryapp.api.answers import answered, described
 from memoryapp.api.curation import actor_of
 from memoryapp.api.lists import router as users
 from memoryapp.api.shapes.erasure import ErasedAnswer
@@ -34,19 +32,19 @@ router = Router(tags=["users"], auth=Token(Scope.CURATE))
     auth=Token(Scope.FORGET, of_all=Scope.CURATE),
     response=described(ErasedAnswer, 404, 409, 422),
 )
-async def erase_message(request: HttpRequest, id: str, user: KnownName) -> JsonResponse:
+async def erase_message(request: HttpRequest, id: str, user: KnownName) -> ErasedAnswer:
     """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
 
     If the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
     `curate` if it opens every memory.
     """
-    return document(request, await in_thread(_erased_message, grant_of(request), user, id))
+    return await answered(ErasedAnswer, _erased_message, grant_of(request), user, id)
 
 
 @router.delete("/users/{path:name}/people/{id}", operation_id="erasePerson", response=described(ErasedAnswer, 404, 409))
-async def erase_person(request: HttpRequest, name: str, id: str) -> JsonResponse:
+async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer:
     """Erase what is known about a person. Messages that mention them stay. The token must open every memory."""
-    return document(request, await in_thread(_erased_person, grant_of(request), name, id))
+    return await answered(ErasedAnswer, _erased_person, grant_of(request), name, id)
 
 
 @router.get(
@@ -64,13 +62,13 @@ async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
 
 # Declared last: a name may contain slashes, so this address also matches those above.
 @router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 404))
-async def erase(request: HttpRequest, name: str) -> JsonResponse:
+async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
     """Erase a chat user with all their data, for good. The answer is sent when nothing is left.
 
     The erasure continues if the connection is lost; a repeated request waits for its end. The token must open every
     memory.
     """
-    return document(request, await in_thread(_erased, grant_of(request), name))
+    return await answered(ErasedAnswer, _erased, grant_of(request), name)
 
 
 # A path with both methods belongs to one router.
@@ -81,12 +79,12 @@ async def erase(request: HttpRequest, name: str) -> JsonResponse:
     tags=["users"],
     response=described(ErasedAnswer, 404, 422),
 )
-async def erase_user(request: HttpRequest, user: KnownName) -> JsonResponse:
+async def erase_user(request: HttpRequest, user: KnownName) -> ErasedAnswer:
     """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
 
     The token must open every memory.
     """
-    return document(request, await in_thread(_erased, grant_of(request), user))
+    return await answered(ErasedAnswer, _erased, grant_of(request), user)
 
 
 def _opened(grant: Grant, name: str) -> ChatUser:
@@ -97,7 +95,7 @@ def _opened(grant: Grant, name: str) -> ChatUser:
     return owner
 
 
-def _erased_message(grant: Grant, user: str, id: str) -> dict[str, Any]:
+def _erased_message(grant: Grant, user: str, id: str) -> Erasure:
     owner = owner_or_404(grant, user)
     found = Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True).first()
     if found is None:
@@ -105,7 +103,7 @@ def _erased_message(grant: Grant, user: str, id: str) -> dict[str, Any]:
     return _finished(grant, Target(owner.pk, (found,)))
 
 
-def _erased_person(grant: Grant, name: str, id: str) -> dict[str, Any]:
+def _erased_person(grant: Grant, name: str, id: str) -> Erasure:
     owner = _opened(grant, name)
     kind, number = parse_item_id(id, "Person") or ("", 0)
     if kind != "Person" or not Person.objects.filter(owner=owner, pk=min(number, LARGEST_ID)).exists():
@@ -113,30 +111,23 @@ def _erased_person(grant: Grant, name: str, id: str) -> dict[str, Any]:
     return _finished(grant, Target(owner.pk, person=number, kind=Erasure.Kind.PERSON))
 
 
-def _finished(grant: Grant, target: Target) -> dict[str, Any]:
+def _finished(grant: Grant, target: Target) -> Erasure:
     try:
         begun = erasure.begin(target, actor_of(grant))
     except erasure.Nothing as error:
         raise RequestRefused(404, str(error)) from error
-    return _receipt(erasure.finish(begun))
+    return _ended(erasure.finish(begun))
 
 
-def _erased(grant: Grant, name: str) -> dict[str, Any]:
+def _erased(grant: Grant, name: str) -> Erasure:
     begun = chat_users.being_erased(clean(name)) if grant.opens_all else None
     owner = begun or owner_or_404(grant, name)
     if not grant.opens_all:
         raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
-    return _receipt(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
+    return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
 
 
-def _receipt(receipt: Erasure) -> dict[str, Any]:
+def _ended(receipt: Erasure) -> Erasure:
     if receipt.ended_at is None:
         raise RequestRefused(503, f"Erasure {receipt.pk} goes on and ends by itself.", wait=30)
-    return {
-        "erasure": receipt.pk,
-        "kind": receipt.kind,
-        "began_at": receipt.began_at.isoformat(),
-        "ended_at": receipt.ended_at.isoformat(),
-        "counts": receipt.counts,
-        "redacted": receipt.redacted,
-    }
+    return receipt

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja import Router
 
 from memoryapp import knowledge
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
+from memoryapp.api.answers import answered, described
 from memoryapp.api.curation import actor_of
 from memoryapp.api.lists import fact_fields
 from memoryapp.api.shapes.decisions import DecisionAnswer, DecisionBody, DecisionsAnswer
@@ -23,7 +23,6 @@ from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.engine.memory import item_id
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit
-from memoryapp.operations.database import in_thread
 
 Noun = KnowledgeEdit.Noun
 WITHOUT_REASON = UndoBody()
@@ -35,27 +34,27 @@ router = Router(tags=["facts"], auth=Token(Scope.CURATE))
 
 
 @router.post("/facts", operation_id="addFact", response=ANSWERS)
-async def add(request: HttpRequest, body: FactBody) -> JsonResponse:
+async def add(request: HttpRequest, body: FactBody) -> FactAnswer:
     """Add a fact about a chat user. A fact that exists already is refused."""
-    return document(request, await in_thread(_added, grant_of(request), body))
+    return await answered(FactAnswer, _added, grant_of(request), body)
 
 
 @router.post("/facts/changes/{change}/undo", operation_id="undoFactChange", response=ANSWERS)
-async def undo(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> JsonResponse:
+async def undo(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> FactAnswer:
     """Undo a change of a fact. To make it again, undo the undo."""
-    return document(request, await in_thread(_undone, grant_of(request), change, body.reason))
+    return await answered(FactAnswer, _undone, grant_of(request), change, body.reason)
 
 
 @router.patch("/facts/{id}", operation_id="changeFact", response=ANSWERS)
-async def change(request: HttpRequest, id: int, body: FactPatch) -> JsonResponse:
+async def change(request: HttpRequest, id: int, body: FactPatch) -> FactAnswer:
     """Correct a fact. What is not sent stays as it is."""
-    return document(request, await in_thread(_changed, grant_of(request), id, body))
+    return await answered(FactAnswer, _changed, grant_of(request), id, body)
 
 
 @router.delete("/facts/{id}", operation_id="deleteFact", response=ANSWERS)
-async def delete(request: HttpRequest, id: int) -> JsonResponse:
+async def delete(request: HttpRequest, id: int) -> FactAnswer:
     """Delete a fact. The undo brings it back under its id."""
-    return document(request, await in_thread(_deleted, grant_of(request), id))
+    return await answered(FactAnswer, _deleted, grant_of(request), id)
 
 
 def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
@@ -126,26 +125,26 @@ def _answer(made: KnowledgeEdit) -> dict[str, Any]:
 
 
 @router.post("/decisions", operation_id="decideRecall", tags=["decisions"], response=DECIDED)
-async def decide(request: HttpRequest, body: DecisionBody) -> JsonResponse:
+async def decide(request: HttpRequest, body: DecisionBody) -> DecisionAnswer:
     """Pin a topic, a person or a fact, so that every recall hands it over, or keep it from every recall."""
-    return document(request, await in_thread(_decided, grant_of(request), body))
+    return await answered(DecisionAnswer, _decided, grant_of(request), body)
 
 
 @router.post("/decisions/{change}/undo", operation_id="undoDecision", tags=["decisions"], response=DECIDED)
-async def undo_decision(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> JsonResponse:
+async def undo_decision(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> DecisionAnswer:
     """Undo a decision about recall. To make it again, undo the undo."""
-    return document(request, await in_thread(_undone_decision, grant_of(request), change, body.reason))
+    return await answered(DecisionAnswer, _undone_decision, grant_of(request), change, body.reason)
 
 
 @router.get(
-    "/users/{name}/decisions",
+    "/users/{path:name}/decisions",
     operation_id="listDecisions",
     tags=["decisions"],
     response=described(DecisionsAnswer, 404),
 )
-async def decisions(request: HttpRequest, name: str) -> JsonResponse:
+async def decisions(request: HttpRequest, name: str) -> DecisionsAnswer:
     """List what is pinned or never recalled in a memory: at most 1,580 topics, people and facts."""
-    return document(request, await in_thread(_listed, grant_of(request), name))
+    return await answered(DecisionsAnswer, _listed, grant_of(request), name)
 
 
 def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, JsonResponse
+from collections.abc import Iterable
+
+from django.http import HttpRequest
 from ninja import Router
 
 from memoryapp import items
@@ -13,6 +15,7 @@ from memoryapp.api.messages import owner_to_fill
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.items import (
     ItemsAnswer,
+    KeptItem,
     NamespacesAnswer,
     NamespacesBody,
     ReadItemsBody,
@@ -36,7 +39,7 @@ MODEL_WAIT = 5
     auth=Token(Scope.INGEST),
     response=described(WrittenItemsAnswer, 400, 404, 409, 413, 422),
 )
-async def write(request: HttpRequest, body: WriteItemsBody) -> JsonResponse:
+async def write(request: HttpRequest, body: WriteItemsBody) -> WrittenItemsAnswer:
     """Keep items under their names, all or none, and delete those whose value is null. A later value replaces an
     earlier one."""
     written = [items.Written(tuple(each.namespace), each.key, each.value, each.text) for each in body.items]
@@ -45,25 +48,25 @@ async def write(request: HttpRequest, body: WriteItemsBody) -> JsonResponse:
         opened = await (await runner.clients()).now()
         await items.embed(opened.embedder, rows)
     deleted = sum(each.value is None for each in written)
-    return JsonResponse({"written": len(written) - deleted, "deleted": deleted})
+    return WrittenItemsAnswer(written=len(written) - deleted, deleted=deleted)
 
 
 @router.post("/items/read", operation_id="readItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422))
-async def read(request: HttpRequest, body: ReadItemsBody) -> JsonResponse:
+async def read(request: HttpRequest, body: ReadItemsBody) -> ItemsAnswer:
     """Read items by their names; those that do not exist are missing in the answer."""
     names = [(tuple(each.namespace), each.key) for each in body.items]
     owner = await in_thread(owner_or_404, grant_of(request), body.user)
     found = await in_thread(items.read, owner, names)
-    return _document([(found[name], None) for name in dict.fromkeys(names) if name in found])
+    return _answer((found[name], None) for name in dict.fromkeys(names) if name in found)
 
 
 @router.post("/items/search", operation_id="searchItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422))
-async def search(request: HttpRequest, body: SearchItemsBody) -> JsonResponse:
+async def search(request: HttpRequest, body: SearchItemsBody) -> ItemsAnswer:
     """Find items under a namespace by what their values contain and by meaning."""
     owner = await in_thread(owner_or_404, grant_of(request), body.user)
     wanted = items.ItemQuery(tuple(body.prefix), body.filter, body.limit, body.offset)
     try:
-        return _document(await _found(owner, wanted, body.query))
+        return _answer(await _found(owner, wanted, body.query))
     except items.FilterError as error:
         raise RequestRefused(422, f"filter: {error}") from None
     except EmbeddingError as error:
@@ -73,14 +76,14 @@ async def search(request: HttpRequest, body: SearchItemsBody) -> JsonResponse:
 @router.post(
     "/items/namespaces", operation_id="listNamespaces", response=described(NamespacesAnswer, 400, 404, 409, 413, 422)
 )
-async def namespaces(request: HttpRequest, body: NamespacesBody) -> JsonResponse:
+async def namespaces(request: HttpRequest, body: NamespacesBody) -> NamespacesAnswer:
     """List the namespaces of items."""
     owner = await in_thread(owner_or_404, grant_of(request), body.user)
     matching = [items.MatchCondition(each.at, tuple(each.path)) for each in body.conditions]
     found = await in_thread(
         lambda: items.namespaces(owner, matching, depth=body.depth, limit=body.limit, offset=body.offset)
     )
-    return JsonResponse({"namespaces": [list(each) for each in found]}, json_dumps_params={"ensure_ascii": False})
+    return NamespacesAnswer(namespaces=[list(each) for each in found])
 
 
 def _written(grant: Grant, name: str, written: list[items.Written]) -> list[StoredItem]:
@@ -101,16 +104,6 @@ async def _found(owner: ChatUser, wanted: items.ItemQuery, query: str | None) ->
     return await in_thread(items.search, owner, wanted, opened.profile_id, vector)
 
 
-def _document(found: list[tuple[StoredItem, float | None]]) -> JsonResponse:
-    listed = [
-        {
-            "namespace": row.namespace,
-            "key": row.key,
-            "value": row.value,
-            "created_at": row.created_at.isoformat(),
-            "updated_at": row.updated_at.isoformat(),
-            "score": score,
-        }
-        for row, score in found
-    ]
-    return JsonResponse({"items": listed}, json_dumps_params={"ensure_ascii": False})
+def _answer(found: Iterable[tuple[StoredItem, float | None]]) -> ItemsAnswer:
+    kept = [KeptItem.model_validate(row).model_copy(update={"score": score}) for row, score in found]
+    return ItemsAnswer(items=kept)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja import Router
 
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described
+from memoryapp.api.answers import answered, described
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.messages import MOST_A_CALL, AddedAnswer, MessagesBody, UnstoredErrorAnswer
 from memoryapp.content import chat_users
@@ -29,7 +29,6 @@ from memoryapp.importers.formats.memories.jsonl import conversation
 from memoryapp.importers.record import MessageRecord, Rejected, clean
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, Message
-from memoryapp.operations.database import in_thread
 
 router = Router(tags=["messages"])
 
@@ -40,14 +39,14 @@ router = Router(tags=["messages"])
     auth=Token(Scope.INGEST),
     response={**described(AddedAnswer, 400, 404, 409, 413), 422: UnstoredErrorAnswer},
 )
-async def add(request: HttpRequest, body: MessagesBody) -> JsonResponse:
+async def add(request: HttpRequest, body: MessagesBody) -> AddedAnswer:
     """Add messages to a memory. A message with a known id is left unchanged, so a call can be repeated.
 
     If none of them could be stored and at least one was rejected, the answer is 422 with the reasons.
     """
     if len(body.messages) > MOST_A_CALL:
         raise RequestRefused(413, f"At most {MOST_A_CALL:,} messages a call, not {len(body.messages):,}.")
-    return JsonResponse(await in_thread(take_in, grant_of(request), body))
+    return await answered(AddedAnswer, take_in, grant_of(request), body)
 
 
 def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:

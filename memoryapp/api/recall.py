@@ -6,13 +6,12 @@ If a client disconnects, the run continues to its end and can be read by its id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
-from memoryapp.api.answers import described, document, message_fields
+from memoryapp.api.answers import answered, described, message_fields
 from memoryapp.api.asking import caller_span, start_run, wait_for_end
 from memoryapp.api.shapes.recall import RecallAnswer, RecallBody
 from memoryapp.api.streams import STREAM, event_stream
@@ -30,21 +29,16 @@ router = Router(tags=["recall"])
     auth=Token(Scope.RECALL),
     response=described(RecallAnswer, 400, 404, 409, 413, 422),
 )
-async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
+async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
     """Ask a memory a question, and wait for what is chosen."""
     run = await in_thread(start_run, grant_of(request), body, caller_span(request.headers))
-    return document(request, await _document_at_end(run, body.include))
+    return await _at_end(run, body.include)
 
 
-async def _document_at_end(run: Run, include: Sequence[str]) -> dict[str, Any]:
-    """Waits for the end of the run; returns its document."""
+async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
+    """Waits for the end of the run; returns its answer."""
     await wait_for_end(run)
-    return await in_thread(answer_of, run, include)
-
-
-def answer_of(run: Run, include: Sequence[str]) -> dict[str, Any]:
-    """The document of a run that has ended, with what it shall ``include``."""
-    return recall_document.document(run, message_fields if include else None, include)
+    return await answered(RecallAnswer, recall_document.document, run, message_fields if include else None, include)
 
 
 @router.post(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
-from django.urls import reverse
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 from ninja import Header, Query, Router
 
 from memoryapp import capsules, compare, delivery
 from memoryapp.accounts.tokens import Grant
-from memoryapp.api.access import Scope, Token, grant_of
-from memoryapp.api.answers import described, document
+from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
+from memoryapp.api.answers import answered, described, page_of
 from memoryapp.api.asking import start_fork, wait_for_end
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.events import EventLine
@@ -25,26 +25,47 @@ from memoryapp.api.shapes.runs import (
     ComparisonAnswer,
     DeliveredAnswer,
     ForkBody,
+    ListedRun,
     RunAnswer,
+    RunsAnswer,
     WhyNotAnswer,
 )
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
 from memoryapp.compare.comparison import MOST_RUNS
 from memoryapp.engine.outline import Outline
-from memoryapp.explain import WhyNotError, document_of, why_not
+from memoryapp.explain import Explanation, WhyNotError, why_not
+from memoryapp.importers.record import LONGEST, quote
 from memoryapp.models import Run
+from memoryapp.models.run import RunQuerySet
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import followers, recall_document
 
 LARGEST_SEQ = 999_999_999
+MOST_LISTED = 200
 
 router = Router(tags=["runs"], auth=Token(Scope.READ, Scope.RECALL))
 
 
+@router.get("/runs", operation_id="listRuns", response=described(RunsAnswer, 404, 409, 422))
+async def runs(
+    request: HttpRequest,
+    user: Annotated[str, Query(max_length=LONGEST["user"])] = "",
+    outcome: Annotated[str, Query(max_length=32)] = "",
+    before: Annotated[str, Query(max_length=40)] = "",
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
+) -> RunsAnswer:
+    """List runs, the newest first: with the scope `read` all runs of the memories, with `recall` those of the token.
+
+    `before` is a run, a day or a moment (ISO 8601; UTC without a zone), `outcome` is `chosen`, `none` or the code of a
+    fallback, such as `timeout`.
+    """
+    return await answered(RunsAnswer, _listed, grant_of(request), user, outcome, before, limit)
+
+
 @router.get("/runs/{uuid:pk}", operation_id="getRun", response=described(RunAnswer, 404))
-async def run(request: HttpRequest, pk: UUID) -> JsonResponse:
+async def run(request: HttpRequest, pk: UUID) -> RunAnswer:
     """Read a run. Once it is finished, the answer contains everything that it chose."""
-    return document(request, await in_thread(_run_fields, grant_of(request), pk))
+    return await answered(RunAnswer, _run_fields, grant_of(request), pk)
 
 
 @router.get(
@@ -67,14 +88,14 @@ async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
 )
 async def capsule(
     request: HttpRequest, pk: UUID, format: Literal["html", "json"] = "html", mask: bool = False
-) -> HttpResponse:
+) -> HttpResponse | CapsuleAnswer:
     """Read a finished run as one file: HTML that replays without a server, or JSON that another installation opens.
 
     With ``mask`` names, numbers and addresses of mail and web are replaced by dots, and counted.
     """
     made = await in_thread(_capsule, grant_of(request), pk, mask)
     if format == "json":
-        return document(request, capsules.document(made))
+        return await answered(CapsuleAnswer, capsules.document, made)
     return HttpResponse(await in_thread(import_string(settings.CAPSULE_PAGE), made))
 
 
@@ -105,7 +126,7 @@ async def stream(
     auth=Token(Scope.RECALL),
     response=described(RunAnswer, 400, 404, 409, 413, 422),
 )
-async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> JsonResponse:
+async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
     """Make a run that begins like this one and goes on with changes from a turn on, and wait for its end.
 
     What comes before the turn is replayed from this run without asking a model.
@@ -113,7 +134,7 @@ async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> JsonResponse:
     grant = grant_of(request)
     made = await in_thread(start_fork, grant, await in_thread(_run, grant, pk), body)
     await wait_for_end(made)
-    return document(request, await in_thread(_run_fields, grant, made.pk))
+    return await answered(RunAnswer, _run_fields, grant, made.pk)
 
 
 @router.get(
@@ -122,12 +143,12 @@ async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> JsonResponse:
     auth=Token(Scope.READ),
     response=described(WhyNotAnswer, 404, 422),
 )
-async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = "", text: str = "") -> JsonResponse:
+async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = "", text: str = "") -> WhyNotAnswer:
     """Ask why a finished run did not choose a topic, a message or what some words say; exactly one of them is given.
 
     No chat model is asked. What belongs to another memory is as unknown as what never was.
     """
-    return document(request, await in_thread(explained, grant_of(request), pk, topic, message, text))
+    return await answered(WhyNotAnswer, explained, grant_of(request), pk, topic, message, text)
 
 
 @router.post(
@@ -136,12 +157,12 @@ async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = ""
     auth=Token(Scope.RECALL),
     response=described(DeliveredAnswer, 400, 404, 413, 422),
 )
-async def answer(request: HttpRequest, pk: UUID, body: AnswerBody) -> JsonResponse:
+async def answer(request: HttpRequest, pk: UUID, body: AnswerBody) -> DeliveredAnswer:
     """Send what the assistant said with what a finished run handed over: which of the chosen memories it used.
 
     No model is asked. A later answer takes the place of an earlier one.
     """
-    return document(request, await in_thread(_delivered, grant_of(request), pk, body.text))
+    return await answered(DeliveredAnswer, _delivered, grant_of(request), pk, body.text)
 
 
 @router.get(
@@ -149,9 +170,9 @@ async def answer(request: HttpRequest, pk: UUID, body: AnswerBody) -> JsonRespon
 )
 async def compared(
     request: HttpRequest, run: Annotated[list[UUID], Query(min_length=2, max_length=MOST_RUNS)]
-) -> JsonResponse:
+) -> ComparisonAnswer:
     """Compare finished runs of one memory: the first difference of the first two, and each topic in every run."""
-    return document(request, await in_thread(_compared, grant_of(request), run))
+    return await answered(ComparisonAnswer, _compared, grant_of(request), run)
 
 
 def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
@@ -163,12 +184,12 @@ def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
     return capsules.masked(made, run.owner) if mask else made
 
 
-def _compared(grant: Grant, runs: list[UUID]) -> dict[str, Any]:
+def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
     if any(pk not in seen for pk in runs):
         raise RequestRefused(404, "There is no such run.")
     try:
-        return compare.document_of(compare.compare([seen[pk] for pk in runs]))
+        return compare.compare([seen[pk] for pk in runs])
     except compare.CompareError as error:
         raise RequestRefused(422, str(error)) from None
 
@@ -180,45 +201,53 @@ def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
     except delivery.DeliveryError as error:
         raise RequestRefused(422, str(error)) from None
     ended = Outline.of([item.event for item in followers.stored(run.pk)]).finished
-    return {
-        "used": list(found.used),
-        "unused": list(found.unused),
-        "uses": [asdict(use) for use in found.uses],
-        "recall": delivery.recall_outcome(ended) if ended else "failed",
-    }
+    recall = delivery.recall_outcome(ended) if ended else "failed"
+    return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
 
 
-def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> dict[str, Any]:
+def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Explanation:
     try:
-        return document_of(why_not(_run(grant, pk), topic=topic, message=message, text=text))
+        return why_not(_run(grant, pk), topic=topic, message=message, text=text)
     except WhyNotError as error:
         raise RequestRefused(422, str(error)) from None
 
 
 def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
     run = _run(grant, pk)
-    return {
-        "run": str(run.pk),
-        "url": reverse("run", args=[run.pk]),
-        "user": run.owner.name,
-        "query": run.query,
-        "strategy": run.strategy,
-        "parameters": run.parameters,
-        "state": run.state,
-        "asked_at": run.created_at.isoformat(),
-        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
-        "parent": str(run.parent_id) if run.parent_id else None,
-        "turn": run.turn,
-        "changes": run.changes,
-        **(recall_document.document(run) if run.is_finished else {}),
-    }
+    chosen = recall_document.document(run) if run.is_finished else {}
+    return {**dict(ListedRun.model_validate(run)), **chosen}
+
+
+def _listed(grant: Grant, user: str, outcome: str, before: str, limit: int) -> dict[str, Any]:
+    seen = _seen(grant).made_here().filter(owner=owner_or_404(grant, user)) if user else _seen(grant).made_here()
+    seen = seen.ended_as(outcome) if outcome else seen
+    page, last = page_of(_earlier(grant, seen, before.strip()).order_by("-created_at", "-id"), limit)
+    return {"runs": page, "next": last.pk if last else None}
+
+
+def _earlier(grant: Grant, runs: RunQuerySet, before: str) -> RunQuerySet:
+    """The runs before a run, a day or a moment. Raises RequestRefused for what is none of them."""
+    if not before:
+        return runs
+    try:
+        if len(before) == len(str(UUID(int=0))):
+            last = _run(grant, UUID(before))
+            return runs.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk))
+        moment = datetime.fromisoformat(before)
+        return runs.filter(created_at__lt=moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise RequestRefused(
+            422, f"before must be the id of a run or a day such as 2026-03-02, not {quote(before)}."
+        ) from None
+
+
+def _seen(grant: Grant) -> RunQuerySet:
+    seen = Run.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
+    return seen if grant.may(Scope.READ) else seen.filter(token=grant.token)
 
 
 def _run(grant: Grant, pk: UUID) -> Run:
-    seen = Run.objects.filter(owner__in=grant.visible_owners())
-    if not grant.may(Scope.READ):
-        seen = seen.filter(token=grant.token)
-    run = seen.select_related("owner").filter(pk=pk).first()
+    run = _seen(grant).filter(pk=pk).first()
     if run is None:
         raise RequestRefused(404, "There is no such run.")
     return run

@@ -8,18 +8,17 @@ from datetime import datetime
 from time import monotonic
 from typing import Any
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
 from memoryapp import work
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
+from memoryapp.api.answers import answered, described
 from memoryapp.api.curation import actor_of
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.sessions import CloseBody, ClosedAnswer
-from memoryapp.api.topics import topic_head
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Message, Topic, Work
 from memoryapp.operations.database import in_thread
@@ -32,7 +31,7 @@ router = Router(tags=["messages"], auth=Token(Scope.INGEST))
 
 
 @router.post("/sessions/close", operation_id="closeSessions", response=described(ClosedAnswer, 400, 404, 409, 422))
-async def close(request: HttpRequest, body: CloseBody) -> JsonResponse:
+async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
     """Archive the active sessions of a chat user now, or only those with the label `session`.
 
     The answer is sent when their topics exist. If that takes longer than a minute, the answer is 503, and the sessions
@@ -45,7 +44,7 @@ async def close(request: HttpRequest, body: CloseBody) -> JsonResponse:
         if monotonic() > until:
             raise RequestRefused(503, "The sessions are not archived yet; that goes on.", wait=10)
         await asyncio.sleep(LOOK_AGAIN)
-    return document(request, {"topics": await in_thread(_topics, owner, numbers)})
+    return await answered(ClosedAnswer, _topics, owner, numbers)
 
 
 def _asked(grant: Grant, body: CloseBody) -> tuple[ChatUser, Sequence[int]]:
@@ -75,6 +74,6 @@ def _is_done(owner: ChatUser, numbers: Sequence[int], began: datetime) -> bool:
     return False
 
 
-def _topics(owner: ChatUser, numbers: Sequence[int]) -> list[dict[str, Any]]:
+def _topics(owner: ChatUser, numbers: Sequence[int]) -> dict[str, Any]:
     found = Topic.objects.of(owner).live().filter(message__in=numbers).distinct()
-    return [topic_head(row) for row in found.order_by("started_at", "pk")]
+    return {"topics": list(found.order_by("started_at", "pk"))}

@@ -9,22 +9,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja import Query, Router
 
 from memoryapp import curation
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document, message_fields, page_of
+from memoryapp.api.answers import answered, described, page_of
 from memoryapp.api.shapes import fields
+from memoryapp.api.shapes.edits import EditName
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
-from memoryapp.api.shapes.topics import BlameAnswer, TopicAnswer, TopicsAnswer
+from memoryapp.api.shapes.topics import BlameAnswer, TopicAnswer, TopicsAnswer, TopicSummary
 from memoryapp.content.reading import in_topics
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id, topic_id
 from memoryapp.engine.text.lines import CURRENT_TALK
 from memoryapp.models import Message, Topic
-from memoryapp.operations.database import in_thread
 from memoryapp.sessions.active import archived_as, session_with, title
 
 MOST_SUCCESSORS = 50
@@ -40,25 +40,25 @@ router = Router(tags=["topics"], auth=Token(Scope.READ))
 )
 async def topics(
     request: HttpRequest, name: str, after: AfterTopic = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> JsonResponse:
+) -> TopicsAnswer:
     """List the live topics of a chat user by id; ``next`` is the ``after`` of the following page."""
-    return document(request, await in_thread(_listed, grant_of(request), name, _after(after), limit))
+    return await answered(TopicsAnswer, _listed, grant_of(request), name, _after(after), limit)
 
 
 @router.get("/topics/{id}", operation_id="getTopic", response=described(TopicAnswer, 404))
-async def topic(request: HttpRequest, id: str) -> JsonResponse:
+async def topic(request: HttpRequest, id: str) -> TopicAnswer:
     """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``.
 
     ``Session:17`` is an active session, which is in no topic yet; once it was archived, the answer contains the topics
     that its messages are in.
     """
-    return document(request, await in_thread(shown, grant_of(request), parse_topic_id(id)))
+    return await answered(TopicAnswer, shown, grant_of(request), parse_topic_id(id))
 
 
 @router.get("/topics/{id}/blame", operation_id="blameTopic", response=described(BlameAnswer, 404))
-async def topic_blame(request: HttpRequest, id: str) -> JsonResponse:
+async def topic_blame(request: HttpRequest, id: str) -> BlameAnswer:
     """Read which edit put each message into a topic, live or retired, and which one wrote each of its summaries."""
-    return document(request, await in_thread(_blamed, grant_of(request), parse_topic_id(id)))
+    return await answered(BlameAnswer, _blamed, grant_of(request), parse_topic_id(id))
 
 
 def _after(after: str) -> int:
@@ -71,14 +71,14 @@ def _after(after: str) -> int:
 def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
     live = Topic.objects.of(owner_or_404(grant, name)).live()
     page, last = page_of(live.filter(pk__gt=after).order_by("pk"), limit)
-    return {"topics": [topic_head(row) for row in page], "next": topic_id(last.pk) if last else None}
+    return {"topics": page, "next": last.pk if last else None}
 
 
 def shown(grant: Grant, number: int | None) -> dict[str, Any]:
     if number is not None and number < 0:
         return _session_shown(grant, -number)
     row = topic_or_404(grant, number)
-    return {"id": topic_id(row.pk), **_live([row] if row.is_live else _holding_now(row.owner_id, [row.pk]), row)}
+    return {"id": row.pk, **_live([row] if row.is_live else _holding_now(row.owner_id, [row.pk]), row)}
 
 
 def _session_shown(grant: Grant, number: int) -> dict[str, Any]:
@@ -98,21 +98,22 @@ def _session(id: str, first: Message) -> dict[str, Any]:
     return {
         "id": id,
         "summary": f"{CURRENT_TALK}: {title(messages[0].text)}",
-        "started_at": messages[0].sent_at.isoformat(),
-        "ended_at": messages[-1].sent_at.isoformat(),
+        "started_at": messages[0].sent_at,
+        "ended_at": messages[-1].sent_at,
         "message_count": len(messages),
         "size_chars": sum(len(message.text) for message in messages),
         "user": first.owner.name,
-        "messages": [message_fields(message) for message in messages],
+        "messages": messages,
     }
 
 
 def _live(holding: Sequence[Topic], row: Topic | Message) -> dict[str, Any]:
     """These topics with their messages; ``row`` is what they were asked for as."""
     messages = messages_of(row.owner_id, [found.pk for found in holding])
+    heads = [dict(TopicSummary.model_validate(found)) for found in holding]
     topics = [
-        {**topic_head(found), "user": row.owner.name, "messages": [message_fields(item) for item in messages[found.pk]]}
-        for found in holding
+        {**head, "user": row.owner.name, "messages": messages[found.pk]}
+        for head, found in zip(heads, holding, strict=True)
     ]
     return {"retired": isinstance(row, Topic) and not row.is_live, "topics": topics}
 
@@ -136,7 +137,7 @@ def _blamed(grant: Grant, number: int | None) -> dict[str, Any]:
     found = curation.blame(row)
     put_in = found.put_in(names)
     return {
-        "id": topic_id(row.pk),
+        "id": row.pk,
         "messages": [{"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in],
         "summaries": [{"summary": each.summary, "edit": _blamed_edit(each.step)} for each in found.versions],
     }
@@ -145,9 +146,7 @@ def _blamed(grant: Grant, number: int | None) -> dict[str, Any]:
 def _blamed_edit(step: curation.TopicStep) -> dict[str, Any] | None:
     if step.edit is None:
         return None
-    edit = step.edit
-    named = {"id": edit.pk, "kind": edit.kind, "actor": edit.actor, "at": edit.at.isoformat()}
-    return {**named, "reason": edit.reason, "topic": topic_id(step.topic.pk)}
+    return {**dict(EditName.model_validate(step.edit)), "reason": step.edit.reason, "topic": step.topic.pk}
 
 
 def topic_or_404(grant: Grant, number: int | None) -> Topic:
@@ -164,14 +163,3 @@ def messages_of(owner_id: int, numbers: Iterable[int], where: Where = ANYWHERE) 
     for row in in_topics(owner_id, numbers, where):
         messages[row.topic_id].append(row.message)
     return messages
-
-
-def topic_head(row: Topic) -> dict[str, Any]:
-    return {
-        "id": topic_id(row.pk),
-        "summary": row.summary,
-        "started_at": row.started_at.isoformat(),
-        "ended_at": row.ended_at.isoformat(),
-        "message_count": row.message_count,
-        "size_chars": row.size_chars,
-    }

@@ -5,8 +5,8 @@ Login sessions are ignored here, so neither the login page nor the CSRF check co
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -31,6 +31,7 @@ from memoryapp.api import (
     topics,
     traces,
 )
+from memoryapp.api.answers import UnescapedJSON
 from memoryapp.api.refusals import add_handlers, refusal
 from memoryapp.api.shapes.otlp import TracesBody
 
@@ -45,6 +46,9 @@ RETRY_AFTER = {
 
 class DescribedAPI(NinjaAPI):
     """Describes the API once for each path prefix: it takes half a second of the processor, and anybody may ask."""
+
+    def get_content_type(self) -> str:
+        return "application/json"
 
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
@@ -61,27 +65,29 @@ def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
     schema = get_schema(api=api, path_prefix=path_prefix)
     # The one body that its endpoint reads itself, in two encodings.
     schema["components"]["schemas"]["TracesBody"] = TracesBody.model_json_schema()
-    for shape in schema["components"]["schemas"].values():
-        _forget_defaults_of_objects(shape.get("properties", {}).values())
+    _tell_defaults_in_words(schema["components"])
     for endpoints in schema["paths"].values():
         for endpoint in endpoints.values():
-            _forget_defaults_of_objects(media["schema"] for media in _body_of(endpoint))
+            for media in endpoint.get("requestBody", {}).get("content", {}).values():
+                media["schema"].pop("default", None)
             endpoint["summary"] = _SENTENCE.split(endpoint["description"].replace("``", "`"), maxsplit=1)[0]
             for status in (429, 503):
                 endpoint["responses"][status]["headers"] = RETRY_AFTER
     return schema
 
 
-def _body_of(endpoint: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    content: dict[str, Any] = endpoint.get("requestBody", {}).get("content", {})
-    return content.values()
-
-
-def _forget_defaults_of_objects(schemas: Iterable[dict[str, Any]]) -> None:
-    """What has a shape of its own stays optional where it is; generators of clients refuse a default for it."""
-    for schema in schemas:
-        if "$ref" in schema or "allOf" in schema:
-            schema.pop("default", None)
+def _tell_defaults_in_words(described: Any) -> None:
+    """Generators of clients take a property with a default for one that must be given, or refuse it where it has a
+    shape of its own. What has none in the description is optional for all of them."""
+    for part in described.values() if isinstance(described, dict) else described:
+        if isinstance(part, dict | list):
+            _tell_defaults_in_words(part)
+    properties = described.get("properties", {}) if isinstance(described, dict) else {}
+    for schema in properties.values():
+        default = schema.pop("default", None)
+        if default not in (None, "", [], {}) and "$ref" not in schema and "allOf" not in schema:
+            told = f"{json.dumps(default)} without it"
+            schema["description"] = f"{schema['description']}; {told}" if "description" in schema else told
 
 
 api = DescribedAPI(
@@ -93,6 +99,8 @@ api = DescribedAPI(
         ' `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message"}}`.'
     ),
     docs_url=None,
+    renderer=UnescapedJSON(),
+    servers=[{"url": "/", "description": "the server of this description"}],
     urls_namespace="v1",
 )
 add_handlers(api)
@@ -113,6 +121,9 @@ for module in (
     erasure,
     traces,
 ):
+    for address in module.router.path_operations.values():
+        for operation in address.operations:
+            operation.by_alias = operation.exclude_unset = True
     api.add_router("", module.router)
 
 

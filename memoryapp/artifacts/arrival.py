@@ -17,6 +17,7 @@ from memoryapp.importers.record import clean
 from memoryapp.knowledge.writing import lock
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Message
 from memoryapp.models import Media as StoredMedia
+from memoryapp.operations.outages import others_go_on
 
 _MEDIA: dict[str, MediaType] = {"image": "image", "audio": "audio"}
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "text": "text"}
@@ -50,7 +51,9 @@ def take_in(owner: ChatUser | None = None) -> int:
     rows = rows if owner is None else rows.filter(owner=owner)
     made, deleted = 0, cache(_deleted)
     for row in rows.select_related("owner").order_by("pk").iterator():
-        if row.sha256 not in deleted(row.owner_id):
+        if row.sha256 in deleted(row.owner_id):
+            continue
+        with others_go_on("Media %s did not become an artifact.", row.pk):
             made += _put(row.owner, row.sha256, row.name or row.sha256[:12], row.mime_type, row.size_bytes)[1]
     return made
 

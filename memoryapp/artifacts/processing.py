@@ -36,6 +36,7 @@ from memoryapp.knowledge.writing import lock
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit
 from memoryapp.models import Media as StoredMedia
 from memoryapp.models.work import WorkKind
+from memoryapp.operations.outages import is_outage, log_fault
 from memoryapp.operations.waits import waiting
 
 ARTIFACTS = WorkKind("artifacts", gettext_lazy("Reading of files"))
@@ -110,6 +111,12 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
         return False
     except UnreadableAnswer as error:
         _put_off(row, NotedError(Note("answer_cut" if isinstance(error, CutAnswer) else "answer_unreadable")))
+        return False
+    except Exception as error:
+        if is_outage(error):
+            raise
+        log_fault("Artifact %s is not read.", row.pk)
+        _put_off(row, error)
         return False
     return True
 

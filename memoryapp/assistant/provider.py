@@ -112,6 +112,15 @@ async def whole(response: httpx.Response) -> bytes:
         await response.aclose()
 
 
+async def whole_document(response: httpx.Response) -> bytes:
+    """``whole`` of a response that is JSON, whatever it is called; a page of HTML is no answer of a model."""
+    content = await whole(response)
+    if document_in(content) is None:
+        kind = response.headers.get("Content-Type", "").partition(";")[0] or "nothing readable"
+        raise ProviderFailed(502, "provider_failed", f"The provider answered with {kind[:100]} instead of JSON.")
+    return content
+
+
 def error_body(status: int, content: bytes, account: Payer) -> dict[str, Any]:
     """Returns what the provider said when it refused, in OpenAI's shape and without the key."""
     document = document_in(content)
@@ -124,7 +133,11 @@ def error_body(status: int, content: bytes, account: Payer) -> dict[str, Any]:
 
 
 def passed_headers(response: httpx.Response) -> dict[str, str]:
-    """Returns those headers of the provider that programs act upon."""
-    named = {name: response.headers[name] for name in _FROM_PROVIDER if name in response.headers}
-    limits = {name: value for name, value in response.headers.items() if name.lower().startswith(_LIMITS)}
-    return {**named, **limits}
+    """Returns those headers of the provider that programs act upon; one with other characters than ASCII's is
+    dropped."""
+    wanted = {name.lower(): name for name in _FROM_PROVIDER}
+    return {
+        wanted.get(name.lower(), name): value
+        for name, value in response.headers.items()
+        if (name.lower() in wanted or name.lower().startswith(_LIMITS)) and f"{name}{value}".isascii()
+    }

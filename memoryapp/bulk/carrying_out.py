@@ -29,6 +29,7 @@ from memoryapp.models import (
     TopicVector,
     UnreadTopic,
 )
+from memoryapp.operations.outages import is_outage, log_fault
 from memoryapp.operations.waits import waiting
 from memoryapp.search import profiles
 from memoryapp.suggestions import proposals
@@ -41,7 +42,7 @@ Kind, State = BulkWork.Kind, BulkTopic.State
 
 def going_on() -> QuerySet[BulkWork]:
     """The works that have something left to do and do not rest, the earliest first."""
-    rows = BulkWork.objects.filter(~waiting("rests_until", REST), state=BulkWork.State.GOING_ON)
+    rows = BulkWork.objects.filter(~waiting("rests_until", REST * 2 ** (MOST_TRIES - 1)), state=BulkWork.State.GOING_ON)
     rows = rows.filter(owner__erasing_since__isnull=True)
     return rows.select_related("owner").order_by("pk")
 
@@ -79,6 +80,12 @@ def _carry_out(work: BulkWork, row: BulkTopic) -> bool:
         return _postpone(work, row, str(error))
     except CurationError as error:
         return _end(row, State.UNCHANGED, str(error))
+    except Exception as error:
+        # A question may have been paid for, and the same fault would repeat it.
+        if is_outage(error):
+            raise
+        log_fault("Topic %s is not changed by work on many.", topic.pk)
+        return _postpone(work, row, str(error) or type(error).__name__)
     return True
 
 
@@ -91,7 +98,7 @@ def _postpone(work: BulkWork, row: BulkTopic, fault: str) -> bool:
     if row.tries + 1 >= MOST_TRIES:
         return _end(row, State.FAILED, fault)
     BulkTopic.objects.filter(pk=row.pk).update(tries=row.tries + 1, fault=fault)
-    BulkWork.objects.filter(pk=work.pk).update(rests_until=timezone.now() + REST)
+    BulkWork.objects.filter(pk=work.pk).update(rests_until=timezone.now() + REST * 2**row.tries)
     return False
 
 

@@ -1,94 +1,229 @@
-"""Masks personal data in a capsule: names of the people in the memory, telephone and other long numbers, addresses of
-mail and of the web.
+"""Masks personal data in a capsule: names of the people in the memory and names in its profile, facts and biographies,
+their numbers, telephone and other long numbers, addresses of mail and of the web. A line of the profile, of a fact or
+of a biography is masked whole.
 
-Each letter and digit becomes a dot, so that texts keep their length and excerpts their places. A name is masked with
-its endings in Russian. Postal addresses and names that the memory does not list are not recognised.
+Each letter and digit becomes a dot, so that texts keep their length and excerpts their places. Whatever an event does
+not declare as a code counts as text. A name is masked with its endings in Russian. In the talk itself, names that the
+memory does not list, and postal addresses, are not recognised.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import phonenumbers
 
 from memoryapp.capsules.capsule import Capsule
-from memoryapp.engine.events import from_payload, to_payload
-from memoryapp.models import ChatUser, Message, Person
+from memoryapp.engine.events import KINDS, CandidatesFound, RunFinished, from_payload, to_payload
+from memoryapp.engine.json_values import Code, rewritten
+from memoryapp.engine.memory import parse_item_id
+from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.text.lexical import normal
+from memoryapp.engine.text.scripts import WORD, is_spaced
+from memoryapp.models import ChatUser, Fact, Message, Person
 from memoryapp.runs.followers import StoredEvent
+from memoryapp.runs.parameters import all_declarations
 
 DOT = "•"
 SHORTEST_NAME = 3
-MOST_NAMES = 2_000
 _WORD_CHARACTER = re.compile(r"\w")
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}|\bhttps?://[^\s<>\"']{1,2000}", re.I)
 _NUMBER = re.compile(r"(?<![\w.:-])\d{6,30}(?![\w:-])|(?<!\w)\d{4}(?:[ -]\d{4}){2,4}(?!\w)")
-_BETWEEN_WORDS = re.compile(r"[\W_]+")
-_CYRILLIC = re.compile(r"[а-яё]", re.I)
-_ENDING = re.compile(r"[аяоеийьыу]$", re.I)
-# The keys of payloads whose texts are codes; everything else may quote people.
-_CODES = frozenset(("kind", "strategy", "model", "profile", "role", "status", "stage", "outcome"))
+# A number of two digits or more, also in groups; no part of a day, of a time, of an id or of a decimal fraction.
+_FIGURE = re.compile(r"(?<![\w.:\[-])(?:\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3})+|\d{2,30})(?![\d:]|-\d)")
+# Ends of lines, also as JSON writes them, and characters that JSON escapes.
+_BREAK = re.compile(r"(\n|\\[nrt])")
+_ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4}){1,200}")
+_CYRILLIC = re.compile(r"[а-я]")
+_ENDING = re.compile(r"[аяоеийьыу]$")
+# After these a sentence or a line begins, whose first word has a capital whatever it is.
+_ENDS = ".!?:;•-–—\n"
+# The parts of a context that are no talk: what is known of the user and of others.
+_TALK = ("topics", "recent_topics", "artifacts")
+_KNOWN = ("profile", "inner_circle")
+
+
+@dataclass(frozen=True, slots=True)
+class _Personal:
+    """What is masked: ``names`` as whole words, ``stems`` of Russian ones, ``short`` ones as they are written, those
+    ``within`` words of scripts without spaces, ``figures`` as digits, and whole ``lines``."""
+
+    names: frozenset[str]
+    stems: frozenset[str]
+    short: frozenset[str]
+    within: tuple[str, ...]
+    figures: frozenset[str]
+    lines: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Iterable[str], statements: Iterable[str]) -> _Personal:
+        statements = list(statements)
+        words = {word for text in names for word in _words(text)} | set(_named_in(statements))
+        spaced = {word for word in words if is_spaced(word) and not word.isdigit()}
+        long = {normal(word) for word in spaced if len(word) >= SHORTEST_NAME}
+        return cls(
+            frozenset(long),
+            frozenset(_stem(word) for word in long if _CYRILLIC.search(word)),
+            frozenset(word for word in spaced if len(word) < SHORTEST_NAME and word[:1].isupper()),
+            tuple(sorted((word for word in words if not is_spaced(word) and len(word) > 1), key=len, reverse=True)),
+            frozenset(_digits(found[0]) for text in statements for found in _FIGURE.finditer(text)),
+            frozenset(filter(None, map(_plain, statements))),
+        )
+
+    def names_word(self, word: str) -> bool:
+        if word in self.short:
+            return True
+        plain = normal(word)
+        beginnings = (plain[: len(plain) - bends] for bends in range(4)) if _CYRILLIC.search(plain) else ()
+        return plain in self.names or not self.stems.isdisjoint(beginnings)
 
 
 def masked(capsule: Capsule, owner: ChatUser) -> Capsule:
     """The capsule without personal data, and how much of it was masked."""
     counts: Counter[str] = Counter()
-    mask = _masker(_names(owner), counts)
+    known = [line for text in chain(_known(owner), _known_then(capsule)) for line in text.splitlines()]
+    mask = _masker(_Personal.of(_names(capsule, owner), known), counts)
+    declared = all_declarations()
+
+    def change(text: str, path: tuple[str, ...] = ("",)) -> str:
+        options = declared[path[1]].options if path[0] == "parameters" and path[1] in declared else ()
+        if text in options or parse_item_id(text):
+            return text
+        value = _json_in(text)
+        if value is None:
+            return mask(text)
+        new = rewritten(None, value, change, ("",))
+        return text if new == value else json.dumps(new, ensure_ascii=False)
+
     events = [
-        StoredEvent(item.seq, item.at, from_payload(item.event.kind, _walk(to_payload(item.event), mask)))
+        StoredEvent(
+            item.seq,
+            item.at,
+            from_payload(item.event.kind, rewritten(KINDS[item.event.kind], to_payload(item.event), change)),
+        )
         for item in capsule.events
     ]
     talks = {
         id: [replace(message, author=mask(message.author), text=mask(message.text)) for message in talk]
         for id, talk in capsule.talks.items()
     }
+    parameters = rewritten(Mapping[Code, Any], dict(capsule.parameters), change, ("parameters",))
     user, query = mask(capsule.user), mask(capsule.query)
-    found = {kind: counts[kind] for kind in ("names", "numbers", "addresses")}
-    return replace(capsule, user=user, query=query, events=events, talks=talks, masked=found)
+    found = {kind: counts[kind] for kind in ("names", "numbers", "addresses", "statements")}
+    return replace(capsule, user=user, query=query, parameters=parameters, events=events, talks=talks, masked=found)
 
 
-def _names(owner: ChatUser) -> list[str]:
-    """The words of all names in the memory, the longest first."""
-    people = Person.objects.filter(owner=owner).order_by("-mention_count", "pk")
-    rows = people.values_list("display_name", "username", "aliases")[:MOST_NAMES]
-    authors = Message.objects.of(owner).exclude(role="assistant").order_by().values_list("author", flat=True).distinct()
-    texts = [owner.name, str(owner), *authors[:MOST_NAMES]]
-    for name, username, aliases in rows:
-        texts += [name, username, *(alias for alias in aliases if isinstance(alias, str))]
-    words = {word for text in texts for word in _BETWEEN_WORDS.split(text) if len(word) >= SHORTEST_NAME}
-    return sorted((word for word in words if not word.isdigit()), key=len, reverse=True)
+def _known(owner: ChatUser) -> Iterator[str]:
+    """What the memory knows of its user and of others today, and once knew."""
+    yield owner.profile
+    yield from Fact.objects.filter(owner=owner).values_list("content", flat=True).iterator()
+    yield from Person.objects.filter(owner=owner).exclude(bio="").values_list("bio", flat=True).iterator()
 
 
-def _masker(names: Iterable[str], counts: Counter[str]) -> Callable[[str], str]:
+def _known_then(capsule: Capsule) -> Iterator[str]:
+    """The same as the run knew it: in its prompts, among its candidates and in its context."""
+    for item in capsule.events:
+        variables: Mapping[str, str] = getattr(item.event, "variables", {})
+        yield from (variables[name] for name in _KNOWN if name in variables)
+        if isinstance(item.event, CandidatesFound):
+            yield from (each.line for each in item.event.people)
+        if isinstance(item.event, RunFinished):
+            yield from (part.text for part in item.event.context if part.name not in _TALK)
+
+
+def _names(capsule: Capsule, owner: ChatUser) -> Iterator[str]:
+    yield from (owner.name, owner.display_name, capsule.user)
+    yield from (item.event.stopped_by for item in capsule.events if isinstance(item.event, RunFinished))
+    said = Message.objects.of(owner).order_by()
+    yield from said.exclude(role="assistant").values_list("author", flat=True).distinct().iterator()
+    yield from said.exclude(forwarded_from="").values_list("forwarded_from", flat=True).distinct().iterator()
+    rows = Person.objects.filter(owner=owner).values_list("display_name", "username", "aliases")
+    for name, username, aliases in rows.iterator():
+        yield from (name, username, *(alias for alias in aliases if isinstance(alias, str)))
+
+
+def _named_in(statements: Iterable[str]) -> Iterator[str]:
+    """The words with a capital; the first of a sentence only if no prompt and no statement has it in small letters."""
+    prompts = (part for text in built_in().values() for part in (text.system, text.user))
+    ordinary = {word for text in chain(prompts, statements) for word in _words(text) if word.islower()}
+    for text in statements:
+        for found in WORD.finditer(text):
+            before = text[: found.start()].rstrip()
+            begins = not before or before[-1] in _ENDS
+            if found[0][0].isupper() and not (begins and found[0].lower() in ordinary):
+                yield found[0]
+
+
+def _words(text: str) -> Iterator[str]:
+    return (found[0] for found in WORD.finditer(text))
+
+
+def _json_in(text: str) -> Any:
+    """What a text means that is a JSON object or list as a whole, such as the arguments of a call; else None."""
+    try:
+        return json.loads(text) if text.strip()[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _digits(figure: str) -> str:
+    return "".join(filter(str.isdigit, figure))
+
+
+def _plain(line: str) -> str:
+    """A line without what makes it an item of a list, and empty for a tag."""
+    line = line.strip().removeprefix("- ").strip()
+    return "" if line.startswith("<") and line.endswith(">") else line
+
+
+def _meant(escaped: re.Match[str]) -> str:
+    return "".join(chr(int(code, 16)) for code in escaped[0].split("\\u")[1:])
+
+
+def _stem(name: str) -> str:
+    """What all forms of a Russian name begin with."""
+    stem = _ENDING.sub("", name)
+    return stem if len(stem) >= SHORTEST_NAME else name
+
+
+def _masker(personal: _Personal, counts: Counter[str]) -> Callable[[str], str]:
     """A function that masks a text and counts what it masks."""
-    stems = [_stem(name) for name in names]
-    ends = {True: r"\w{0,3}\b", False: r"\b"}
-    of_names = re.compile("|".join(rf"\b{re.escape(stem)}{ends[bends]}" for stem, bends in stems), re.I)
+    within = re.compile("|".join(map(re.escape, personal.within))) if personal.within else None
 
-    def counted(kind: str) -> Callable[[re.Match[str]], str]:
-        def dots(found: re.Match[str]) -> str:
-            counts[kind] += 1
-            return _WORD_CHARACTER.sub(DOT, found[0])
+    def dots(kind: str, text: str) -> str:
+        counts[kind] += 1
+        return _WORD_CHARACTER.sub(DOT, text)
 
-        return dots
+    def figure(found: re.Match[str]) -> str:
+        return dots("numbers", found[0]) if _digits(found[0]) in personal.figures else found[0]
+
+    def word(found: re.Match[str]) -> str:
+        if not personal.names_word(found[0]):
+            return found[0]
+        counts["names"] += 1
+        return DOT * len(found[0])
+
+    def line(text: str) -> str:
+        if _plain(text) in personal.lines:
+            return dots("statements", text)
+        text = _ADDRESS.sub(lambda found: dots("addresses", found[0]), text)
+        text = _without_telephones(text, counts)
+        text = _NUMBER.sub(lambda found: dots("numbers", found[0]), text)
+        text = _FIGURE.sub(figure, text) if personal.figures else text
+        text = within.sub(lambda found: dots("names", found[0]), text) if within else text
+        return WORD.sub(word, text)
 
     def mask(text: str) -> str:
-        text = _ADDRESS.sub(counted("addresses"), text)
-        text = _without_telephones(text, counts)
-        text = _NUMBER.sub(counted("numbers"), text)
-        return of_names.sub(counted("names"), text) if stems else text
+        lines = "".join(part if at % 2 else line(part) for at, part in enumerate(_BREAK.split(text)))
+        return _ESCAPED.sub(lambda found: found[0] if mask(_meant(found)) == _meant(found) else DOT, lines)
 
     return mask
-
-
-def _stem(name: str) -> tuple[str, bool]:
-    """What all forms of a name begin with, and whether other letters may follow, as they do in Russian."""
-    bends = bool(_CYRILLIC.search(name))
-    stem = _ENDING.sub("", name) if bends else name
-    return (stem if len(stem) >= SHORTEST_NAME else name), bends
 
 
 def _without_telephones(text: str, counts: Counter[str]) -> str:
@@ -98,16 +233,3 @@ def _without_telephones(text: str, counts: Counter[str]) -> str:
         counts["numbers"] += 1
         text = text[: found.start] + _WORD_CHARACTER.sub(DOT, found.raw_string) + text[found.end :]
     return text
-
-
-def _walk(value: Any, mask: Callable[[str], str], key: str = "") -> Any:
-    """The payload with every text masked that may quote somebody; words of the query are keys under ``terms``."""
-    if isinstance(value, str):
-        return value if key in _CODES else mask(value)
-    if isinstance(value, Mapping):
-        is_words = key == "terms"
-        return {
-            mask(name) if is_words else name: _walk(each, mask, key if is_words else name)
-            for name, each in value.items()
-        }
-    return [_walk(each, mask, key) for each in value] if isinstance(value, list) else value

@@ -8,6 +8,6 @@ nothing is written, but by these two. It may import the history, explanations, e
 models and the engine.
 """
 
-from memoryapp.compare.comparison import CompareError, RunComparison, compare, document_of
+from memoryapp.compare.comparison import CompareError, RunComparison, compare
 
-__all__ = ["CompareError", "RunComparison", "compare", "document_of"]
+__all__ = ["CompareError", "RunComparison", "compare"]

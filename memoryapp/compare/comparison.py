@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -142,26 +141,4 @@ def always_together(topics: Iterable[ComparedTopic]) -> list[tuple[ComparedTopic
     return sorted(found, key=len, reverse=True)
 
 
-def document_of(comparison: RunComparison) -> dict[str, Any]:
-    """The comparison as programs receive it."""
-    first = comparison.divergence
-    turn = {} if first.turn is None else {"turn": first.turn}
-    return {
-        "first_divergence": {"stage": first.stage, **turn, "sentence": first.sentence},
-        "runs": [str(run.pk) for run in comparison.runs],
-        "topics": [_topic_document(topic) for topic in comparison.topics],
-    }
-
-
-def _topic_document(topic: ComparedTopic) -> dict[str, Any]:
-    return {
-        "id": topic.id,
-        "in": {str(run): state for run, state in topic.states.items()},
-        "ranks": {str(run): rank for run, rank in topic.ranks.items()},
-        "met_as": {str(run): list(ids) for run, ids in topic.met_as.items()},
-        "now": list(topic.lineage.now),
-        "summary": topic.lineage.summary,
-    }
-
-
-__all__ = ["ABSENT", "CompareError", "ComparedTopic", "RunComparison", "always_together", "compare", "document_of"]
+__all__ = ["ABSENT", "CompareError", "ComparedTopic", "RunComparison", "always_together", "compare"]

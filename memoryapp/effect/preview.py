@@ -34,26 +34,29 @@ _WORST_FIRST = {"worse": 0, "better": 1, "same": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class RunEffect:
-    """A past run, and what the change would do to it.
-
-    Ranks count from 1; they are those of the evidence that is hardest to find, None when some of it is in no topic or
-    beyond the first 200. ``shown`` says whether the model is shown all of it; ``chars`` is the length of the topics
-    that contain it. A run that selected no topic has no evidence and no ranks.
+class Evidence:
+    """How a search finds what answered a run. ``rank`` counts from 1; it is that of the evidence that is hardest to
+    find, None when some of it is in no topic or beyond the first 200. ``shown`` says whether the model is shown all of
+    it; ``chars`` is the length of the topics that contain it.
     """
+
+    rank: int | None
+    shown: bool = False
+    chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunEffect:
+    """A past run, and what the change would do to it. A run that selected no topic has no evidence and no ranks."""
 
     run_id: UUID
     query: str
     when: datetime
-    before_rank: int | None
-    after_rank: int | None
+    before: Evidence
+    after: Evidence
     verdict: Verdict
     sentence: str
     is_golden: bool
-    before_shown: bool = False
-    after_shown: bool = False
-    before_chars: int = 0
-    after_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
 
 def _effect(memory: _TrialMemory, run: PastRun, query: _RescoredRun) -> RunEffect:
     evidence = memory.evidence(run, query.by_passages.found)
-    nothing = RunEffect(run.id, run.text, run.when, None, None, "same", _without(run), run.is_golden)
+    none = Evidence(None)
+    nothing = RunEffect(run.id, run.text, run.when, none, none, "same", _without(run), run.is_golden)
     if not evidence:
         return nothing
     touched = memory.touched(evidence)
@@ -175,14 +179,10 @@ def _effect(memory: _TrialMemory, run: PastRun, query: _RescoredRun) -> RunEffec
     sentence = explanation(before, after, touched=bool(touched))
     return replace(
         nothing,
-        before_rank=before.rank,
-        after_rank=after.rank,
+        before=Evidence(before.rank, before.shown == before.messages, before.chars),
+        after=Evidence(after.rank, after.shown == after.messages, after.chars),
         verdict=verdict_of(before, after, touched=bool(touched)),
         sentence=sentence if run.query.vector is not None else f"{sentence} {_by_words()}",
-        before_shown=before.shown == before.messages,
-        after_shown=after.shown == after.messages,
-        before_chars=before.chars,
-        after_chars=after.chars,
     )
 
 

@@ -19,6 +19,7 @@ import importlib.util
 import os
 import pwd
 import secrets
+import shlex
 import shutil
 import stat
 import sys
@@ -179,6 +180,11 @@ def usual_data_dir() -> Path:
 def data_dir() -> Path:
     """``DATA_DIR``, or the usual folder."""
     return Path(os.environ.get("DATA_DIR") or usual_data_dir()).expanduser().resolve()
+
+
+def program(folder: Path) -> str:
+    """How this program is called in a terminal for the data in ``folder``."""
+    return PROGRAM if folder == usual_data_dir() else f"DATA_DIR={shlex.quote(str(folder))} {PROGRAM}"
 
 
 def open_data_dir(folder: Path) -> Path:

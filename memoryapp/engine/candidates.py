@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from memoryapp.engine.json_values import Code
 from memoryapp.engine.memory import ANYWHERE, Where
 
 # How many candidates of each kind a run records, and how many topics of the plain vector order.
@@ -21,8 +22,8 @@ class NamedDates:
     """A period that a query names with these ``words``. Both days are included, written as ``2023-05-01``."""
 
     words: str
-    first: str
-    last: str
+    first: Code
+    last: Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class CrossEncoded:
     ``failure`` says in words why it did not; the order is then that of the search.
     """
 
-    model: str = ""
+    model: Code = ""
     topics: int = 0
     seconds: float = 0.0
     failure: str = ""
@@ -90,7 +91,7 @@ class Candidate:
     bm25: float
     fused: float
     score: float
-    date: str
+    date: Code
     message_count: int
     size_chars: int
     summary: str
@@ -98,8 +99,8 @@ class Candidate:
     shown: bool
     passage_id: int = 0
     terms: Mapping[str, float] = field(default_factory=dict)
-    found_by: Mapping[str, int] = field(default_factory=dict)
-    parts: Mapping[str, float] = field(default_factory=dict)
+    found_by: Mapping[Code, int] = field(default_factory=dict)
+    parts: Mapping[Code, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +123,5 @@ class ItemCandidate:
     shown: bool
     in_session: bool = False
     terms: Mapping[str, float] = field(default_factory=dict)
-    found_by: Mapping[str, int] = field(default_factory=dict)
-    parts: Mapping[str, float] = field(default_factory=dict)
+    found_by: Mapping[Code, int] = field(default_factory=dict)
+    parts: Mapping[Code, float] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery
 from memoryapp.engine.earlier import upgraded
-from memoryapp.engine.json_values import build, to_text
+from memoryapp.engine.json_values import Code, build, to_text
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.kinds.kind import EventKind
@@ -32,9 +32,9 @@ MediaType = Literal["image", "audio", "file"]
 class MediaItem:
     """A file that came with a query, identified by its hash; the bytes are never part of an event."""
 
-    sha256: str
+    sha256: Code
     type: MediaType
-    mime_type: str
+    mime_type: Code
     name: str
     size_bytes: int
 
@@ -43,8 +43,8 @@ class MediaItem:
 class ToolCall:
     """One call that the model made; ``arguments`` is the JSON text as it came."""
 
-    id: str
-    name: str
+    id: Code
+    name: Code
     arguments: str
 
 
@@ -71,14 +71,14 @@ class Selected:
 @dataclass(frozen=True, slots=True)
 class RunStarted(EventKind, then="enrich"):
     kind: ClassVar[str] = "run_started"
-    strategy: str
+    strategy: Code
     query: str
-    parameters: Mapping[str, Any]
-    prompt_version: str
-    model: str
-    profile: str
+    parameters: Mapping[Code, Any]
+    prompt_version: Code
+    model: Code
+    profile: Code
     media: tuple[MediaItem, ...] = ()
-    parent: str = ""
+    parent: Code = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class QueryEnriched(EventKind, then="search"):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    model: str = ""
-    prompt_version: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    cause: str = ""
+    model: Code = ""
+    prompt_version: Code = ""
+    variables: Mapping[Code, str] = field(default_factory=dict)
+    cause: Code = ""
     status: int = 0
 
     @property
@@ -119,6 +119,7 @@ class CandidatesFound(EventKind, lane="candidates", look="candidates"):
     have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by
     their words. ``copies`` maps each topic that was not shown to the topic that says the same. ``cached_seconds`` is
     how long ago another run found this result. ``sessions`` are active sessions, each with its messages.
+    ``newest`` is the number of the last message that had arrived, 0 in runs of earlier versions.
     """
 
     kind: ClassVar[str] = "candidates_found"
@@ -136,6 +137,7 @@ class CandidatesFound(EventKind, lane="candidates", look="candidates"):
     cached_seconds: float | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
     sessions: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    newest: int = 0
 
     @property
     def by_words_alone(self) -> bool:
@@ -157,7 +159,7 @@ class CandidatesFound(EventKind, lane="candidates", look="candidates"):
 class PromptMessage:
     """A message as the model received it; ``media`` lists the files beside the text."""
 
-    role: str
+    role: Code
     content: str
     media: tuple[MediaItem, ...] = ()
 
@@ -174,8 +176,8 @@ class TurnStarted(EventKind, look="turn", is_before_wait=True):
     tool_choice: Literal["forced", "auto", "none"]
     response_format: Literal["none", "json_object", "json_schema"]
     prompt: tuple[PromptMessage, ...]
-    prompt_version: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    prompt_version: Code = ""
+    variables: Mapping[Code, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,10 @@ class ModelReplied(EventKind, look="reply", then="read"):
     output_tokens: int
     cost_usd: float
     seconds: float
-    model: str
-    finish_reason: str = ""
+    model: Code
+    finish_reason: Code = ""
     error: str = ""
-    provider: str = ""
+    provider: Code = ""
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     refusal: str = ""
@@ -229,7 +231,7 @@ class TopicsRead(EventKind, look="read", then="read"):
 
     kind: ClassVar[str] = "topics_read"
     turn: int
-    call: str
+    call: Code
     read: tuple[ReadTopic, ...]
     omitted: tuple[ReadTopic, ...]
     unknown: tuple[str, ...]
@@ -246,8 +248,8 @@ class SteppedDown(EventKind, look="warning", is_before_wait=True):
     """The endpoint lacks a capability. ``instead`` is used from now on; for ``media``, only in this run."""
 
     kind: ClassVar[str] = "stepped_down"
-    capability: str
-    instead: str
+    capability: Code
+    instead: Code
     why: str
 
 
@@ -275,13 +277,13 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     a fallback. ``rerank_seconds`` is the wall time of the reranker alone; it is 0 without a reranker and in runs of
     earlier versions. ``requested`` lists the candidates that the model asked to read, ``dropped`` those it read but did
     not select, ``hallucinated`` the ids that were no candidates, ``baseline`` the plain vector order. ``stopped_by``
-    names the person who stopped the run.
+    names the person who stopped the run. ``cut``: the model's answer ran into its limit.
     """
 
     kind: ClassVar[str] = "run_finished"
     selected: tuple[Selected, ...]
     dropped: tuple[str, ...]
-    fallback: str
+    fallback: Code
     note: str = ""
     requested: tuple[str, ...] = ()
     hallucinated: tuple[str, ...] = ()
@@ -293,6 +295,7 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     stopped_by: str = ""
     rerank_seconds: float = 0.0
     notes: Notes = ()
+    cut: bool = False
 
     def marks(self) -> Mapping[str, str]:
         """After a fallback what a model read and what nobody uses stays as it was: no model judged anything."""

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 
 from memoryapp.engine.storable import storable
+
+# The type of a field whose texts are codes of programs and nobody's words; a field of a Literal is one too. Whatever is
+# not declared so counts as text that somebody may have written: ``rewritten`` reaches it.
+Code = Annotated[str, "code"]
+# What ends the path of a key that is text.
+KEY = "{}"
+# A changed text, from the text and the names of the fields that lead to it.
+Change = Callable[[str, tuple[str, ...]], str]
 
 
 def to_text(value: Any) -> str:
@@ -80,6 +88,51 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value: build(hint, value) if isinstance(value, Mapping) else value
     return lambda value: value
+
+
+def rewritten(hint: Any, value: Any, change: Change, path: tuple[str, ...] = ()) -> Any:
+    """The JSON value of a ``hint`` such as a dataclass, with every text changed that is not declared as a code; fields
+    that no declaration names are text."""
+    if isinstance(value, str):
+        return value if _is_code(hint, value) else change(value, path)
+    if isinstance(value, list):
+        item = get_args(hint)[0] if get_origin(hint) in (tuple, Sequence) else Any
+        return [rewritten(item, each, change, path) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = _hints(hint)
+        return {name: rewritten(hints.get(name), each, change, (*path, name)) for name, each in value.items()}
+    of_key, of_item = get_args(hint) if get_origin(hint) is Mapping else (str, Any)
+    return {
+        rewritten(of_key, name, change, (*path, KEY)): rewritten(of_item, each, change, (*path, name))
+        for name, each in value.items()
+    }
+
+
+def code_names(shapes: Iterable[Any]) -> frozenset[str]:
+    """The names of fields that are codes in these dataclasses and those inside, and text in none of them."""
+    declared = [each for shape in shapes for each in _inside(shape)]
+    texts = {name for name, hint in declared if hint is str}
+    return frozenset(name for name, hint in declared if hint == Code or get_origin(hint) is Literal) - texts
+
+
+def _is_code(hint: Any, value: str) -> bool:
+    return bool(hint == Code or (get_origin(hint) is Literal and value in get_args(hint)))
+
+
+@cache
+def _hints(shape: Any) -> Mapping[str, Any]:
+    return get_type_hints(shape, include_extras=True)
+
+
+def _inside(shape: Any) -> Iterator[tuple[str, Any]]:
+    for name in _names(shape):
+        hint = _hints(shape)[name]
+        yield name, hint
+        for part in (hint, *get_args(hint)):
+            if is_dataclass(part):
+                yield from _inside(part)
 
 
 def positive(value: Any) -> float:

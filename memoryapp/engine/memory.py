@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from memoryapp.engine.json_values import Code
+
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
@@ -33,13 +35,13 @@ class Where:
     moment (ISO 8601): the topics are those that were live then.
     """
 
-    since: str = ""
-    until: str = ""
+    since: Code = ""
+    until: Code = ""
     channels: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     never_topics: tuple[int, ...] = ()
     never_people: tuple[int, ...] = ()
-    as_of: str = ""
+    as_of: Code = ""
 
     def __bool__(self) -> bool:
         """Whether messages are restricted at all."""

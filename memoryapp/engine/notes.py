@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memoryapp.engine.json_values import Code
+
 INSTEAD: Mapping[str, str] = {
     "nothing": "nothing was chosen",
     "requested": "the first topics it asked for stand in",
@@ -101,7 +103,8 @@ ENGLISH: Mapping[str, str] = {
     "call_in_text": "The model wrote its tool call as text; it was read as a call.",
     "call_in_reasoning": "The tool call stood in the model's reasoning; it was read as a call.",
     "answer_in_call": "The model gave its answer as the call of a tool {name!r}; it was read as the answer.",
-    "answer_in_text": "The answer was JSON written into a text of JSON; it was unpacked.",
+    "answer_in_text": "The answer was JSON in another spelling than asked for; it was put right.",
+    "answer_in_words": "The answer was no JSON as asked for; the choice was read from its words.",
     "answer_in_reasoning": "The reply was empty and the answer stood in the model's reasoning; it was taken from "
     "there.",
     # Why the embedding model gave no vectors.
@@ -164,8 +167,8 @@ class Note:
     Values are what JSON gives back: texts, numbers, and lists of them.
     """
 
-    code: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    code: Code
+    values: Mapping[Code, Any] = field(default_factory=dict)
 
     def stored(self) -> dict[str, Any]:
         """The note as JSON, without the words of an endpoint, which may repeat what it was sent."""

@@ -23,19 +23,23 @@ from django.utils import timezone
 
 from memoryapp.content.chat_users import erased
 from memoryapp.erasure.deleting import FILES, by_table, delete_log_entries, delete_media
+from memoryapp.erasure.redaction import ERASED
 from memoryapp.models import (
     Access,
     ApiToken,
     Artifact,
     ChatUser,
     Erasure,
+    Evaluation,
     Fact,
     Finding,
+    GoldenQuestion,
     ImportBatch,
     ImportFile,
     KnowledgeEdit,
     Media,
     Message,
+    NightlyRun,
     Passage,
     Person,
     Run,
@@ -152,10 +156,21 @@ def _go_through(erasure: Erasure) -> None:
 
 
 def _delete_rows(erasure: Erasure) -> None:
+    _forget_golden_sets(erasure.owner_number)
     for model, at_once in (*_ROOTS, *_others()):
         _in_batches(erasure, model, at_once, _delete)
     _in_batches(erasure, Media, 100, delete_media)
     _in_batches(erasure, ImportFile, 100, _delete_import_files)
+
+
+@transaction.atomic
+def _forget_golden_sets(owner: int) -> None:
+    """Ends the nights of golden sets in which nobody else has a question, and erases the names of those sets from
+    evaluations. Before the questions go: afterwards nothing would tell whose name it was."""
+    sets = GoldenQuestion.objects.order_by().values_list("collection", flat=True)
+    gone = set(sets.filter(owner=owner)) - set(sets.exclude(owner=owner))
+    NightlyRun.objects.filter(collection__in=gone).update(collection=ERASED, is_on=False)
+    Evaluation.objects.filter(source__in=gone).update(source=ERASED)
 
 
 def _others() -> Iterator[tuple[type[Owned], int]]:

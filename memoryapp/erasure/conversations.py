@@ -92,7 +92,7 @@ def _payload(kind: str, payload: dict[str, Any], redaction: Redaction, deep: boo
     if not deep:
         return redaction.json(payload)
     kept = {"query": redaction.json(payload["query"])} if kind == "run_started" and "query" in payload else {}
-    return {**redaction.bare(payload), **kept}
+    return {**redaction.bare_event(kind, payload), **kept}
 
 
 def _question(run: Run, redaction: Redaction, deep: bool) -> bool:

@@ -12,19 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memoryapp.engine.earlier import upgraded
+from memoryapp.engine.events import KINDS
+from memoryapp.engine.json_values import KEY, code_names, rewritten
 from memoryapp.erasure.marks import Marks
 
 ERASED = "[erased]"
-# What programs that read events rely on, and what says nothing about the text.
-_CODES = frozenset(
-    (
-        *("id", "kind", "role", "type", "mime_type", "model", "provider", "strategy", "profile", "prompt_version"),
-        *("tool_choice", "response_format", "finish_reason", "fallback", "status", "excerpt_by", "call"),
-        *("capability", "instead", "code", "cause", "sha256", "parent", "date", "stopped_by", "parameters", "found_by"),
-    )
-)
-# Names of parts and tools are codes; names of people and files are not.
-_NAMED_BY_CODE = frozenset(("chars", "arguments"))
+# In JSON that is no event: what is declared as a code in all kinds of events, or says nothing about the text.
+_CODES = code_names(KINDS.values()) | {"id", "kind"}
+# Parameters are read again, and who stopped a run is no part of the memory.
+_KEPT = ("parameters", "stopped_by")
 # By the words of the query that a candidate has, each alone: no mark recognises them.
 _TERMS = "terms"
 _NAMED_ITEM = re.compile(r"(?:Topic|Session|Person|Artifact):\d+")
@@ -77,7 +74,7 @@ class Redaction:
         if self.hides_terms:
             value = {key: {} if key == _TERMS else item for key, item in value.items()}
         if isinstance(value.get("id"), str) and value["id"].strip("[]") in self.ids:
-            return {key: self.json(bare(item, key, value)) for key, item in value.items()}
+            return {key: self.json(bare(item, key)) for key, item in value.items()}
         if isinstance(value.get("id"), list):
             return self._columns(value)
         kept = {key: item for key, item in value.items() if not self.marks.quoted(key)}
@@ -90,7 +87,7 @@ class Redaction:
         for key, column in table.items():
             rows = self.json(column)
             if key != "id" and isinstance(rows, list):
-                rows = [bare(row, key, table) if place in hidden else row for place, row in enumerate(rows)]
+                rows = [bare(row, key) if place in hidden else row for place, row in enumerate(rows)]
             columns[key] = rows
         return columns
 
@@ -104,19 +101,27 @@ class Redaction:
         """The value reduced to numbers, ids and codes."""
         return self.json(bare(value))
 
+    def bare_event(self, kind: str, payload: Mapping[str, Any]) -> Any:
+        """The payload of an event, of which numbers, ids and what its kind declares as codes remain."""
+        if kind not in KINDS:
+            return self.bare(payload)
+        return self.json(rewritten(KINDS[kind], upgraded(payload), _without_text))
+
 
 def _is_id(text: str) -> bool:
     return bool(_NAMED_ITEM.fullmatch(text.strip("[]")))
 
 
-def bare(value: Any, key: str = "", beside: Mapping[str, Any] | None = None) -> Any:
-    """Returns what is left of a value without its text; ``beside`` is the object that contains it under ``key``."""
+def bare(value: Any, key: str = "") -> Any:
+    """Returns what is left of a value without its text, which is in an object under ``key``."""
     if isinstance(value, Mapping):
-        return {name: bare(item, name, value) for name, item in value.items()} if key != "parameters" else value
+        return value if key in _KEPT else {name: bare(item, name) for name, item in value.items()}
     if isinstance(value, list):
-        return [bare(item, key, beside) for item in value]
-    if not isinstance(value, str) or not value or key in _CODES or _is_id(value):
-        return value
-    if key == "name" and _NAMED_BY_CODE & (beside or {}).keys():
-        return value
-    return "{}" if key == "arguments" else ERASED
+        return [bare(item, key) for item in value]
+    return _without_text(value, (key,)) if isinstance(value, str) and key not in _CODES else value
+
+
+def _without_text(text: str, path: tuple[str, ...]) -> str:
+    if not text or path[0] in _KEPT or path[-1] in ("id", KEY) or _is_id(text):
+        return text
+    return "{}" if path[-1] == "arguments" else ERASED

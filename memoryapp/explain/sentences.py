@@ -15,7 +15,9 @@ from memoryapp.explain.wanted import Wanted
 
 # By stage and case; a case that is not listed has the sentence of its stage.
 SENTENCES: Mapping[tuple[str, str], Promise] = {
-    ("unknown", ""): _("This memory contains nothing like that; it was never imported."),
+    ("unknown", ""): _("Nothing in this memory says that, in these words or in other words near to them in meaning."),
+    ("unknown", "words"): _("Nothing in this memory says that in these words; meanings could not be compared."),
+    ("unknown", "id"): _("This memory has nothing with this id, and no trace that it ever had."),
     ("unknown", "later"): _("%(what)s came into this memory only after this run had searched."),
     ("erased", ""): _("This was erased from the memory."),
     ("erased", "withdrawn"): _("%(what)s was withdrawn together with its import, so it is in no topic."),
@@ -103,6 +105,9 @@ def sentence(fate: Fate, wanted: Wanted, *, by_scorer: bool = False) -> str:
     blank = dict.fromkeys(("rank", "fallback", "filters", "reason", "place", "limit", "shown"), "")
     what = _what(wanted, fate)
     lost = str(template) % {**blank, **values, "id": fate.id, "what": what}
+    if wanted.case == "meaning" and wanted.ids:
+        near = gettext("No message says that in these words; nearest in meaning is %(id)s.") % {"id": wanted.ids[0]}
+        lost = f"{near} {lost}"
     return " ".join([lost, *_chooser(fate, by_scorer), *_more(fate, wanted)])
 
 
@@ -131,9 +136,11 @@ def _more(fate: Fate, wanted: Wanted) -> list[str]:
     """What tells the run's time from today, and one id from another."""
     known: list[str] = []
     then = wanted.ids[0] if wanted.ids else ""
+    if len(wanted.holders) > 1:
+        known.append(gettext("%(topics)s say it alike.") % {"topics": ", ".join(wanted.holders)})
     if copy := fate.numbers.get("copy"):
         known.append(gettext("%(copy)s says the same, so only %(id)s was shown.") % {"copy": copy, "id": fate.id})
-    elif wanted.message is not None and then:
+    elif wanted.message is not None and then and not wanted.holders:
         known.append(gettext("The message was in %(topic)s then.") % {"topic": then})
     elif wanted.asked and then and wanted.asked != then:
         known.append(

@@ -17,7 +17,7 @@ from memoryapp.engine.memory import parse_item_id
 from memoryapp.engine.outline import Outline, answered_from
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
-from memoryapp.engine.text.answers import parse_answer, parse_ids
+from memoryapp.engine.text.answers import answer_in_words, parse_answer, parse_ids
 from memoryapp.models import Run
 from memoryapp.runs.followers import StoredEvent
 
@@ -126,7 +126,8 @@ class Story:
         """What the model's last answer names, in its order; empty where it was not used."""
         if self.finished is None or self.finished.fallback or not self.outline.replies:
             return ()
-        return tuple(pick.id for pick in parse_answer(self.outline.replies[-1].text) or ())
+        text = self.outline.replies[-1].text
+        return tuple(pick.id for pick in parse_answer(text) or answer_in_words(text) or ())
 
     @cached_property
     def cut(self) -> Mapping[str, tuple[Filtered, int]]:

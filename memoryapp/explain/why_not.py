@@ -32,7 +32,7 @@ from memoryapp.explain.partners import partners
 from memoryapp.explain.research import Research, research
 from memoryapp.explain.sentences import sentence
 from memoryapp.explain.story import Story, kind_of
-from memoryapp.explain.wanted import LONGEST, Wanted, wanted_message, wanted_text, wanted_topic
+from memoryapp.explain.wanted import LONGEST, Searched, Wanted, wanted_message, wanted_text, wanted_topic
 from memoryapp.models import EmbeddingProfile, Message, PassageMessage, Run, RunEvent
 from memoryapp.runs import recall_document
 from memoryapp.runs.followers import StoredEvent
@@ -80,7 +80,7 @@ def why_not(run: Run, *, topic: str = "", message: str = "", text: str = "") -> 
     if run.is_foreign:
         return _of_foreign(run, given[0].strip(), is_message=bool(message))
     story = story_of(run)
-    at = searched_at(run, story)
+    at = searched(run, story)
     find = wanted_topic if topic else wanted_message if message else wanted_text
     wanted = find(run.owner_id, given[0].strip(), at)
     return _explained(story, _in_talk(story, wanted))
@@ -91,24 +91,6 @@ def _of_foreign(run: Run, asked: str, *, is_message: bool) -> Explanation:
         raise WhyNotError(_("%(origin)s made this run without the messages of this memory.") % {"origin": run.origin})
     found = foreign_fate(run, asked)
     return Explanation(found.stage, found.id, found.sentence, found.numbers, seq=found.seq)
-
-
-def document_of(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as programs receive it."""
-    return {
-        "stage": explanation.stage,
-        "topic": explanation.topic or None,
-        "sentence": explanation.sentence,
-        "numbers": dict(explanation.numbers),
-        "counterfactuals": [_tried(each) for each in explanation.counterfactuals],
-        "now": list(explanation.now),
-        "seq": explanation.seq or None,
-    }
-
-
-def _tried(each: Counterfactual) -> dict[str, Any]:
-    more = {"fork": each.fork, "merge": list(each.merge), "rank": each.rank, "shown": each.shown}
-    return {"change": each.change, "result": each.result, **{n: v for n, v in more.items() if v or v is False}}
 
 
 def story_of(run: Run) -> Story:
@@ -123,10 +105,10 @@ def story_of(run: Run) -> Story:
 
 def searched_at_of(run: Run) -> datetime:
     """When the run searched, or when it was asked."""
-    return searched_at(run, story_of(run))
+    return searched(run, story_of(run)).at
 
 
-def searched_at(run: Run, story: Story) -> datetime:
+def searched(run: Run, story: Story) -> Searched:
     """The moment whose memory the run searched: that which it names, else when it searched; a fork that replayed its
     candidates did so when its parent did."""
     while not run.changes.get("as_of") and run.parent_id and story.found is not None and not story.found.seconds:
@@ -135,17 +117,17 @@ def searched_at(run: Run, story: Story) -> datetime:
             break
         run, story = parent, story_of(parent)
     if moment := run.changes.get("as_of"):
-        return datetime.fromisoformat(moment)
-    found = next((item.at for item in story.stored if isinstance(item.event, CandidatesFound)), None)
-    return found or run.created_at
+        return Searched(datetime.fromisoformat(moment))
+    found = next((each.at for each in story.stored if isinstance(each.event, CandidatesFound)), None)
+    return Searched(found, story.found.newest) if found and story.found else Searched(run.created_at)
 
 
 def _explained(story: Story, wanted: Wanted) -> Explanation:
     if not wanted.ids:
-        case = "later" if wanted.is_later else "withdrawn" if wanted.is_withdrawn else ""
+        case = "later" if wanted.is_later else "withdrawn" if wanted.is_withdrawn else wanted.case
         lost = Fate(wanted.stage, wanted.asked, case)
         return Explanation(
-            lost.stage, lost.id, sentence(lost, wanted), lost.numbers, now=wanted.now, others=wanted.others
+            lost.stage, lost.id, sentence(lost, wanted), lost.numbers, now=wanted.now, others=_others(lost, wanted)
         )
     threshold = _threshold(story)
     lost, searched = _lost(story, wanted, threshold)
@@ -155,7 +137,12 @@ def _explained(story: Story, wanted: Wanted) -> Explanation:
     tried = counterfactuals(_question(story, lost, wanted, threshold, searched))
     numbers = {name: value for name, value in lost.numbers.items() if value != ""}
     words = sentence(lost, wanted, by_scorer=chose(story))
-    return Explanation(lost.stage, lost.id, words, numbers, tried, wanted.now, lost.seq, wanted.others)
+    return Explanation(lost.stage, lost.id, words, numbers, tried, wanted.now, lost.seq, _others(lost, wanted))
+
+
+def _others(lost: Fate, wanted: Wanted) -> Sequence[str]:
+    """The topics beside the one that is explained, those that hold the same first."""
+    return tuple(id for id in dict.fromkeys((*wanted.holders, *wanted.others)) if id != lost.id)
 
 
 def _in_talk(story: Story, wanted: Wanted) -> Wanted:

@@ -7,7 +7,7 @@ overwritten nor made again. It imports the models, ``knowledge``, ``curation``, 
 """
 
 from memoryapp.extraction.evidence import PEOPLES_ROLES, Evidence
-from memoryapp.extraction.passes import Extracted, Model, ModelFailed, enough_after, extract
+from memoryapp.extraction.passes import Extracted, Model, ModelFailed, extract
 from memoryapp.extraction.review import (
     FindingDecided,
     confirm,
@@ -36,7 +36,6 @@ __all__ = [
     "ModelFailed",
     "backlog",
     "confirm",
-    "enough_after",
     "extract",
     "failed",
     "last_decided",

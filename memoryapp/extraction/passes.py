@@ -7,7 +7,6 @@ twice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -194,9 +193,3 @@ def _selves(owner: ChatUser, messages: Sequence[MessageContent]) -> frozenset[st
 
 def _names(person: FoundPerson) -> frozenset[str]:
     return frozenset(map(folded, (person.name, person.username))) - {""}
-
-
-def enough_after(seconds: float) -> Callable[[], bool]:
-    """Returns a function that returns True when so many seconds have passed."""
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end

@@ -70,20 +70,24 @@ def _mended(escape: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """A JSON document that was checked to its end; ``mend`` repairs its bytes, if that is needed."""
+    """A JSON document that was checked to its end; ``mend`` repairs its bytes, if that is needed. ``within`` is the
+    place of the document in the file, in ijson's notation, if it stands in a wrapper."""
 
     source: SourceFile
     mend: Callable[[Pieces], Pieces] | None = None
+    within: str = ""
 
     def items(self, prefix: str) -> Iterator[Any]:
         """Yields the values at ``prefix``, in ijson's notation; one is in memory at a time."""
         with _faults(self.source), self.source.opened(self.mend) as file:
-            yield from ijson.items(file, prefix, use_float=True)
+            yield from ijson.items(file, ".".join(filter(None, (self.within, prefix))), use_float=True)
 
     def places(self) -> Iterator[tuple[str, str, Any]]:
         """Yields every event of the document, as ijson does: prefix, event, value."""
         with _faults(self.source), self.source.opened(self.mend) as file:
-            yield from ijson.parse(file, use_float=True)
+            for prefix, event, value in ijson.parse(file, use_float=True):
+                if not self.within or f"{prefix}.".startswith(f"{self.within}."):
+                    yield prefix[len(self.within) :].removeprefix("."), event, value
 
     def without(self, field: str) -> Any:
         """Returns the document, which must be an object, without one of its fields."""
@@ -103,13 +107,41 @@ class JsonDocument:
         return builder.value
 
 
+def in_wrappers(outline: object, levels: int = 2) -> Iterator[tuple[str, object]]:
+    """Yields the lists and objects inside an object, or inside a list of one, that may be a document, with their
+    places."""
+    inner = list(outline.items()) if isinstance(outline, dict) else []
+    if isinstance(outline, list) and len(outline) == 1:
+        inner = [("item", outline[0])]
+    found = [(key, value) for key, value in inner if value and isinstance(value, dict | list) and "." not in key]
+    yield from found
+    for key, value in found:
+        if levels > 1:
+            yield from ((f"{key}.{place}", each) for place, each in in_wrappers(value, levels - 1))
+
+
+def as_list(pieces: Pieces) -> Pieces:
+    """Yields JSON Lines as one list."""
+    mark, rest = b"[", b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in filter(bytes.strip, lines):
+            yield mark + line
+            mark = b",\n"
+    yield (mark + rest if rest.strip() else b"" if mark != b"[" else mark) + b"]"
+
+
 def prefix_of_items(outline: object) -> str:
     """Returns the place, in ijson's notation, of the items of a list, or of the document if it is no list."""
     return "item" if isinstance(outline, list) else ""
 
 
-def read(source: SourceFile) -> JsonDocument:
+def read(source: SourceFile, mend: Callable[[Pieces], Pieces] | None = None) -> JsonDocument:
     """Returns the document of a source after it was checked to its end. Raises UnreadableFile."""
+    if mend:
+        with _faults(source):
+            _look_through(source, mend)
+        return JsonDocument(source, mend)
     try:
         _look_through(source, None)
     except ijson.JSONError as error:

@@ -59,7 +59,6 @@ CLINE = _export_of("Cline")
 QWEN = _export_of("Qwen")
 OPENCODE = _export_of("OpenCode")
 CURSOR = _export_of("Cursor")
-LANGCHAIN = _export_of("LangChain")
 MCP_MEMORY = _export_of("MCP Memory")
 NEXTCHAT = _export_of("NextChat")
 IMESSAGE = _export_of("imessage-exporter")
@@ -130,12 +129,11 @@ _SHAPES = (
     _shape(DISCORD_PACKAGE, "0", "ID Timestamp Contents"),
     _shape(SILLY_TAVERN, "", "user_name character_name"),
     _shape(COPILOT, "", "requesterUsername requests"),
+    _shape(COPILOT, "", "sessionId requests"),
     _shape(COPILOT, "v", "requests"),
     _shape(COPILOT, "", "type data id timestamp parentId"),
     _shape(CURSOR, "", "composerId conversation"),
     _shape(OPENCODE, "messages 0", "info parts"),
-    _shape(LANGCHAIN, "0", "lc kwargs"),
-    _shape(LANGCHAIN, "0 data", "content additional_kwargs"),
     _shape(MCP_MEMORY, "", "entityType observations"),
     _shape(MCP_MEMORY, "entities 0", "entityType observations"),
     _shape(NEXTCHAT, "chat-next-web-store", "sessions"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models import Count, Max, OuterRef, QuerySet, Subquery, Sum
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -19,8 +19,9 @@ from memoryapp import work
 from memoryapp.content.reading import content
 from memoryapp.ingestion.cutters import Cut, Cutter
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
-from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit
+from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
 from memoryapp.operations import advisory_locks, metrics
+from memoryapp.operations.pauses import StagePaused
 from memoryapp.sessions import active
 from memoryapp.sessions.cutting import Session, SessionLimits
 
@@ -46,6 +47,7 @@ def archive(
     now: bool = False,
     wait: timedelta = timedelta(0),
     meanwhile: Callable[[], None] = lambda: None,
+    until: Callable[[], bool] = lambda: False,
     worker: str = work.WORKER,
     report: work.Report = lambda shown: None,
 ) -> Archived:
@@ -53,7 +55,8 @@ def archive(
 
     Only one worker archives an owner at a time: if another does, this one calls ``meanwhile`` and waits up to ``wait``,
     then gives up. The progress is stored in the owner's row of work, and passed to ``report``. Raises IngestionError,
-    and the errors of ``cutter``; earlier sessions stay archived.
+    and the errors of ``cutter``; earlier sessions stay archived. So they do when ``until`` says that it is enough,
+    which is a StagePaused: others have their turn. A session that somebody asked for is archived first.
     """
     with advisory_locks.exclusive("archive", owner.pk, wait=wait, meanwhile=meanwhile) as alone:
         if not alone:
@@ -62,11 +65,20 @@ def archive(
         sessions = _due(owner, now, asked, limits)
         if not (sessions or asked):
             return Archived(0, 0, 0)
+        done: list[list[Topic]] = []
         try:
             with work.tracked(owner, work.ARCHIVE, worker, report=report) as steps:
-                done = list(_archive_each(owner, sessions, cutter, limits, steps))
-        finally:
+                for topics in _archive_each(owner, sessions, cutter, limits, steps):
+                    done.append(topics)
+                    if until() and len(done) < len(sessions):
+                        raise StagePaused
+        except StagePaused:
+            # What was asked for stays asked for.
+            raise
+        except BaseException:
             asked.end(owner)
+            raise
+        asked.end(owner)
     return Archived(
         sessions=sum(bool(topics) for topics in done),
         topics=sum(len(topics) for topics in done),
@@ -104,8 +116,10 @@ class ArchiveMark:
 
 
 def with_active_sessions() -> QuerySet[ChatUser]:
-    """Returns the chat users who have messages that are in no topic yet."""
-    return ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")).order_by("pk")
+    """Returns the chat users who have messages that are in no topic yet; those whose turn is longest ago come first."""
+    last = Work.objects.filter(owner=OuterRef("pk"), kind=work.ARCHIVE).order_by("-at").values("at")[:1]
+    wanted = ChatUser.objects.filter(pk__in=Message.objects.active().values("owner"))
+    return wanted.order_by(Subquery(last).asc(nulls_first=True), "pk")
 
 
 def latest_sessions(owner: ChatUser, limits: SessionLimits, most: int) -> list[Session]:
@@ -121,6 +135,7 @@ def _due(owner: ChatUser, now: bool, asked: work.AskedSessions, limits: SessionL
     clock = timezone.now()
     everything = now or asked.everything
     sessions = active.cut(Message.objects.of(owner).active(), limits)
+    sessions.sort(key=lambda session: session.messages[0].label not in asked.labels)
     return [
         session
         for session in sessions

@@ -15,8 +15,9 @@ from pydantic import Field, ValidationError
 
 from memoryapp.api import edits, messages
 from memoryapp.api.access import Scope, owner_or_404
+from memoryapp.api.answers import answered
 from memoryapp.api.curation import actor_of, change_or_plan
-from memoryapp.api.shapes.curation import body_of
+from memoryapp.api.shapes.curation import ChangedAnswer, body_of
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.messages import MessagesBody
 from memoryapp.curation import OPERATIONS
@@ -24,7 +25,7 @@ from memoryapp.curation.operations.operation import TOPIC
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.importers.record import clean
 from memoryapp.mcp_server.caller import Memory
-from memoryapp.mcp_server.tool import Arguments, MemoryTool, ToolAnswer, refused
+from memoryapp.mcp_server.tool import Arguments, MemoryTool, ToolAnswer, refused, values_of
 from memoryapp.models import Topic
 from memoryapp.operations.database import in_thread
 from memoryapp.suggestions import inbox
@@ -105,7 +106,8 @@ async def apply(memory: Memory, asked: TokenArguments) -> ToolAnswer:
 
 
 async def undo(memory: Memory, asked: UndoArguments) -> ToolAnswer:
-    made = await in_thread(edits.undone, memory.grant, asked.edit, asked.reason, is_dry=False)
+    undone = await answered(ChangedAnswer, edits.undone, memory.grant, asked.edit, asked.reason, is_dry=False)
+    made = values_of(undone)
     put = ", ".join(topic["id"] for topic in made["topics"])
     return ToolAnswer(f"Edit {asked.edit} is undone by edit {made['edit']}; these topics are back: {put}.", made)
 
@@ -153,7 +155,8 @@ def _changed(memory: Memory, wanted: ProposalArguments, *, is_dry: bool) -> dict
         body = body_of(endpoint).model_validate({**whose, **asked, "reason": wanted.reason})
     except ValidationError as error:
         raise refused(error) from None
-    return change_or_plan(memory.grant, operation, endpoint, body, wanted.topic, is_dry=is_dry)
+    made = change_or_plan(memory.grant, operation, endpoint, body, wanted.topic, is_dry=is_dry)
+    return values_of(ChangedAnswer.model_validate(made))
 
 
 def _looked_at(memory: Memory, wanted: ProposalArguments, token: str) -> ToolAnswer:

@@ -9,13 +9,16 @@ from pydantic import Field, ValidationError
 
 from memoryapp.api import edits, runs, topics
 from memoryapp.api.access import Scope
-from memoryapp.api.answers import message_fields
+from memoryapp.api.answers import answered, message_fields
 from memoryapp.api.asking import start_run, wait_for_end
+from memoryapp.api.shapes.edits import EditsAnswer
 from memoryapp.api.shapes.recall import RecallBody
+from memoryapp.api.shapes.runs import WhyNotAnswer
+from memoryapp.api.shapes.topics import TopicAnswer
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.strategies import DEFAULT, PLAIN, STRATEGIES
 from memoryapp.mcp_server.caller import Memory
-from memoryapp.mcp_server.tool import Arguments, MemoryTool, ToolAnswer, refused
+from memoryapp.mcp_server.tool import Arguments, MemoryTool, ToolAnswer, refused, values_of
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answer_document, recall_document
@@ -92,7 +95,7 @@ async def _ended(memory: Memory, **asked: Any) -> Run:
 
 
 async def read_topic(memory: Memory, asked: TopicArguments) -> ToolAnswer:
-    found = await in_thread(topics.shown, memory.grant, parse_topic_id(asked.topic))
+    found = values_of(await answered(TopicAnswer, topics.shown, memory.grant, parse_topic_id(asked.topic)))
     return ToolAnswer("\n\n".join(_topic_text(topic) for topic in found["topics"]) or "It has no messages now.", found)
 
 
@@ -106,13 +109,15 @@ def _topic_text(topic: dict[str, Any]) -> str:
 
 
 async def why_not(memory: Memory, asked: WhyNotArguments) -> ToolAnswer:
-    found = await in_thread(runs.explained, memory.grant, asked.run, asked.topic, asked.message, asked.text)
+    why = (asked.run, asked.topic, asked.message, asked.text)
+    found = values_of(await answered(WhyNotAnswer, runs.explained, memory.grant, *why))
     tried = [f"- {each['change']}: {each['result']}" for each in found["counterfactuals"]]
     return ToolAnswer("\n".join([found["sentence"], *tried]), found)
 
 
 async def list_edits(memory: Memory, asked: EditsArguments) -> ToolAnswer:
-    found = await in_thread(edits.page_of_edits, memory.grant, memory.name, asked.after, asked.limit)
+    page = await answered(EditsAnswer, edits.page_of_edits, memory.grant, memory.name, asked.after, asked.limit)
+    found = values_of(page)
     lines = [
         f"{each['id']}: {each['kind']} by {each['actor']} at {each['at'][:16]}, {', '.join(each['out']) or 'nothing'}"
         f" became {', '.join(each['put']) or 'nothing'}{'' if each['stands'] else ' (undone)'}"

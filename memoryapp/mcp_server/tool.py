@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from memoryapp.api.access import Scope
+from memoryapp.api.answers import written
 from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.shapes.fields import Answer
 from memoryapp.mcp_server.caller import Memory
 
 
@@ -21,7 +24,7 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool answers: ``text`` for a model, ``values`` for programs."""
+    """What a tool answers: ``text`` for a model, ``values`` for programs, as the API under ``/v1/`` shapes them."""
 
     text: str
     values: dict[str, Any]
@@ -62,3 +65,9 @@ def refused(error: ValidationError) -> RequestRefused:
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part)[:100] for part in first["loc"])
     return RequestRefused(422, f"{place}: {first['msg']}" if place else first["msg"])
+
+
+def values_of(answer: Answer) -> dict[str, Any]:
+    """Returns an answer of the API as values of JSON."""
+    values: dict[str, Any] = json.loads(written(answer))
+    return values

@@ -178,6 +178,10 @@ class Message(Owned):
             models.Index(
                 fields=("owner",), condition=models.Q(topic__isnull=True, is_withdrawn=False), name="message_active"
             ),
+            # What came last, and what has waited longest, among the messages of all chat users.
+            models.Index(
+                fields=("id",), condition=models.Q(topic__isnull=True, is_withdrawn=False), name="message_waiting"
+            ),
         )
         verbose_name = _("message")
         verbose_name_plural = _("messages")

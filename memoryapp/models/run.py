@@ -10,7 +10,7 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Value
+from django.db.models import Q, Value
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
@@ -28,6 +28,12 @@ class RunQuerySet(models.QuerySet["Run"]):
     def by_hand(self) -> Self:
         """Runs that a person or a program asked for, without those of evaluations."""
         return self.filter(evaluation__isnull=True)
+
+    def ended_as(self, outcome: str) -> Self:
+        """Finished runs with that ``Run.outcome``."""
+        nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
+        own = {"none": Q(nothing, fallback=""), "chosen": Q(~nothing, fallback="")}
+        return self.filter(own.get(outcome, Q(fallback=outcome)), state=Run.State.FINISHED)
 
     def made_here(self) -> Self:
         """Runs without those of other programs, which say nothing of this memory."""
@@ -120,6 +126,13 @@ class Run(Owned):
     @property
     def is_finished(self) -> bool:
         return self.state == self.State.FINISHED
+
+    @property
+    def outcome(self) -> str:
+        """``chosen`` or ``none`` where what the model chose stands, else the code of the fallback; empty before the
+        end."""
+        chosen = self.selected_count or self.selected_people_count or self.selected_artifact_count
+        return (self.fallback or ("chosen" if chosen else "none")) if self.is_finished else ""
 
     @property
     def is_foreign(self) -> bool:

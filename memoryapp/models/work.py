@@ -42,7 +42,8 @@ class Work(Owned):
     ``source`` is the file of an import or the embedding profile that is to take over, ``worker`` the process at work.
     ``done`` counts messages or passages, ``share`` is how much of all that is, from 0 to 1. If it failed, ``fault`` is
     an English sentence, and ``fault_note`` the same as a code with values, where it has one. An archive that was asked
-    for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
+    for (``asked_at``, by ``asked_by``) also takes sessions that may still go on. ``tries`` counts the faults of the
+    program since the last success: after each the work rests, and after some a person has to ask for it.
     """
 
     class State(models.TextChoices):
@@ -63,6 +64,7 @@ class Work(Owned):
     share = models.FloatField(_("share"), default=0.0)
     fault = models.TextField(_("fault"), blank=True)
     fault_note = models.JSONField(_("fault as a code"), null=True, blank=True)
+    tries = models.PositiveSmallIntegerField(_("attempts"), default=0, db_default=0)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "kind", "source"), name="work_once"),)

@@ -16,10 +16,13 @@ from django.db import connection
 _KEY = "hashtextextended(%s, %s)"
 
 
-def acquire_until_commit(what: str, number: int) -> None:
-    """Waits for the lock, which the end of the transaction releases."""
+def acquire_until_commit(what: str, number: int, *, waits: bool = True) -> bool:
+    """Waits for the lock, which the end of the transaction releases; without ``waits`` returns whether it was free."""
+    if not waits:
+        return _call("pg_try_advisory_xact_lock", what, number)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT pg_advisory_xact_lock({_KEY})", [what, number])
+    return True
 
 
 def try_acquire(

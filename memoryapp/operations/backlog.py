@@ -23,7 +23,7 @@ RUNS = """
 SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
 FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' AND origin = '' LIMIT %(most)s) open
 """
-# Vectors are made in the order of passages, so the newest passages lack them.
+# Of the latest passages, up to a bound.
 PASSAGES = """
 SELECT count(*) FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(most)s) p
 WHERE NOT EXISTS (
@@ -47,6 +47,39 @@ is_live AND NOT facts_extracted
 AND owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE extraction = 'off')
 AND id NOT IN (SELECT topic_id FROM memoryapp_unreadtopic WHERE state = 'failed')
 """
+# Seconds since the oldest message came that waits for a passage, a vector or, after its session ended, a topic. A
+# message of a file came with the file. Looked at are the latest messages and passages, up to a bound.
+_WAITING = """
+SELECT greatest(0, extract(epoch FROM now() - greatest(m.sent_at, b.started_at)))::float8 FROM (
+    SELECT m.sent_at, m.batch_id FROM ({looked_at}) m WHERE {lacks} ORDER BY m.id LIMIT 1
+) m LEFT JOIN memoryapp_importbatch b ON b.id = m.batch_id
+"""
+_ACTIVE = """
+SELECT id, owner_id, session, sent_at, batch_id FROM memoryapp_message
+WHERE topic_id IS NULL AND NOT is_withdrawn ORDER BY id DESC LIMIT %(looked_at)s
+"""
+_PASSAGES = """
+SELECT m.id, m.sent_at, m.batch_id, p.id AS passage
+FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(looked_at)s) p
+JOIN memoryapp_passagemessage pm ON pm.passage_id = p.id JOIN memoryapp_message m ON m.id = pm.message_id
+"""
+_NO_PASSAGE = "NOT EXISTS (SELECT FROM memoryapp_passagemessage pm WHERE pm.message_id = m.id)"
+_NO_VECTOR = """
+NOT EXISTS (SELECT FROM memoryapp_passagevector v WHERE v.passage_id = m.passage AND v.profile_id = %(profile)s)
+AND NOT EXISTS (SELECT FROM memoryapp_refusedtext r WHERE r.passage_id = m.passage AND r.profile_id = %(profile)s)
+"""
+_NO_TOPIC = """
+(m.owner_id, m.session) NOT IN (
+    SELECT owner_id, session FROM memoryapp_message
+    WHERE topic_id IS NULL AND NOT is_withdrawn AND sent_at >= now() - make_interval(secs => %(pause)s)
+)
+"""
+AGES = {
+    "passage": _WAITING.format(looked_at=_ACTIVE, lacks=_NO_PASSAGE),
+    "vector": _WAITING.format(looked_at=_PASSAGES, lacks=_NO_VECTOR),
+    "topic": _WAITING.format(looked_at=_ACTIVE, lacks=_NO_TOPIC),
+}
+LOOKED_AT = 50_000
 # The other queues: rows of a table that meet a condition.
 ROWS = {
     "imports_waiting": ("importfile", "state IN ('rehearsing', 'importing')"),
@@ -75,6 +108,26 @@ class BacklogCollector(Collector):
         for name, depth in _depths(self._wanted).items():
             family.add_metric([name], depth)
         yield family
+        family = GaugeMetricFamily(
+            "mnemoscope_oldest_waiting_seconds", "How long the oldest message has waited for it.", labels=["thing"]
+        )
+        for name, age in ages().items():
+            family.add_metric([name], age)
+        yield family
+
+
+def ages() -> dict[str, float]:
+    """Seconds since the oldest message came that waits for a passage, a vector, a topic; 0 where none waits. Raises
+    DatabaseError."""
+    pause = max(settings.CHUNK_INTERVAL, settings.CHUNK_INTERVAL_PEOPLE)
+    values = {"looked_at": LOOKED_AT, "profile": _serving(), "pause": pause}
+    found = {}
+    with connection.cursor() as cursor:
+        for name, statement in AGES.items():
+            cursor.execute(statement, values)
+            row = cursor.fetchone()
+            found[name] = row[0] if row else 0.0
+    return found
 
 
 def _depths(wanted: Profile) -> dict[str, int]:

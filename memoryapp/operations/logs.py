@@ -130,7 +130,8 @@ class LineFormatter(_RedactingFormatter):
 
 
 class JsonFormatter(_RedactingFormatter):
-    """One object a line: ``at`` (UTC), ``level``, ``logger``, ``message``, with ``run`` and ``error`` if known."""
+    """One object a line: ``at`` (UTC), ``level``, ``logger``, ``message``, with ``run``, the record's ``fields`` and
+    ``error`` if known."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -141,6 +142,7 @@ class JsonFormatter(_RedactingFormatter):
         }
         if run := getattr(record, "run", ""):
             line["run"] = run
+        line |= getattr(record, "fields", {})
         if record.exc_info and not _is_refusal(record):
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""Faults of the database in requests and sweeps.
+"""Faults in requests and sweeps.
 
-An outage is logged as one line a minute for a process, instead of a traceback each time. Another fault concerns one
-chat user, and keeps nobody else from getting their turn.
+An outage is logged as one line a minute for a process, instead of a traceback each time. Another fault, of whatever
+kind, concerns one row, and keeps no other from getting its turn.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from django.db import DatabaseError, connection
 from django.db.backends.signals import connection_created
+
+from memoryapp.operations.pauses import StagePaused
 
 INTERVAL = 60.0
 
@@ -68,18 +70,23 @@ def is_outage(error: BaseException) -> bool:
 
 
 @contextmanager
-def others_go_on(message: str, number: int) -> Iterator[None]:
-    """Logs a fault of the database in the block, with the sentence and its number, and goes on; during an outage it is
-    raised."""
+def others_go_on(
+    message: str, number: object, keep: Callable[[Exception], object] = lambda error: None
+) -> Iterator[None]:
+    """Logs a fault in the block, with the sentence and what it names, and goes on; ``keep`` writes it into a row, so
+    that people see it and the next attempt waits. An outage of the database and a pause are raised."""
     try:
         yield
-    except DatabaseError as error:
+    except StagePaused:
+        raise
+    except Exception as error:
         if is_outage(error):
             raise
         log_fault(message, number)
+        keep(error)
 
 
-def log_fault(message: str, number: int) -> None:
+def log_fault(message: str, number: object) -> None:
     """Logs the exception that is being handled, and closes a connection that it left unusable."""
     logger.exception(message, number)
     if not connection.is_usable():

@@ -6,6 +6,8 @@ as over, because otherwise it would last until the clock reaches that time again
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -28,3 +30,9 @@ def lease_holds(column: str, lease: timedelta) -> Q:
     """Returns the condition that a row's lease, last renewed at the time in ``column``, still holds."""
     now = timezone.now()
     return Q(**{f"{column}__gte": now - lease, f"{column}__lte": now + lease})
+
+
+def enough_after(seconds: float) -> Callable[[], bool]:
+    """Returns a function that returns True when so many seconds have passed."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end

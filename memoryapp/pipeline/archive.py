@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp import work
 from memoryapp.celery import sweep
-from memoryapp.engine.embeddings import Embedder, EmbeddingError
+from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
@@ -17,13 +17,15 @@ from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EditedTopic, Message, TopicEdit
 from memoryapp.operations.advisory_locks import lane
 from memoryapp.operations.logs import cause
-from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.waits import enough_after
 from memoryapp.pipeline.stage import Scope, Stage, StageWords, up_to_most
 from memoryapp.search import profiles
 from memoryapp.sessions.active import limits
 
 # How many sweeps of sessions may run at once.
 DUE_LANES = 2
+# How long a sweep goes on, and how long it stays with one chat user while others wait.
+SECONDS, TURN_SECONDS = 60.0, 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -32,32 +34,26 @@ logger = logging.getLogger(__name__)
 def archive_due() -> None:
     """Archives the sessions that no message can join any more."""
     with lane("archive_due", DUE_LANES) as is_free:
-        owners = archiving.with_active_sessions() if is_free else ChatUser.objects.none()
-        for owner in list(work.unpaused(owners, work.ARCHIVE)):
-            _archive(owner, _embedder())
+        if is_free:
+            work.do_for_each(archiving.with_active_sessions(), work.ARCHIVE, _archive, enough_after(SECONDS))
 
 
 @sweep(every=3.0)
 def archive_asked() -> None:
     """Archives at once what a person requested; ``archive_due`` would do it within a minute."""
     with lane("archive_asked", 1) as is_free:
-        for owner in list(work.unpaused(work.asked_to_archive(), work.ARCHIVE)) if is_free else ():
-            _archive(owner, _embedder())
+        if is_free:
+            work.do_for_each(work.asked_to_archive(), work.ARCHIVE, _archive, enough_after(SECONDS))
 
 
-def _embedder() -> Embedder:
-    """Returns the embedder of the serving profile."""
-    return clients.embedder_of(profiles.serving_profile())
-
-
-def _archive(owner: ChatUser, embedder: Embedder) -> None:
-    """Archives one chat user's sessions."""
-    with others_go_on("Sessions of chat user %s are not archived yet.", owner.pk):
-        try:
-            open_chat = clients.open_chat if settings.LLM_BASE_URL else None
-            archiving.archive(owner, cutter(owner, embedder, open_chat), limits(owner))
-        except (EmbeddingError, IngestionError) as error:
-            logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
+def _archive(owner: ChatUser) -> None:
+    """Archives one chat user's sessions, as many as a turn allows."""
+    try:
+        embedder = clients.embedder_of(profiles.serving_profile())
+        cut = cutter(owner, embedder, clients.open_chat if settings.LLM_BASE_URL else None)
+        archiving.archive(owner, cut, limits(owner), until=enough_after(TURN_SECONDS))
+    except (EmbeddingError, IngestionError) as error:
+        logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
 
 
 def _hours(scope: Scope) -> list[int]:

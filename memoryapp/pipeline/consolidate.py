@@ -16,10 +16,12 @@ from memoryapp.llm import clients
 from memoryapp.models import ChatUser
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.logs import cause
-from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.waits import enough_after
 from memoryapp.pipeline.stage import Stage, StageWords, up_to_most
 from memoryapp.suggestions import consolidation
 from memoryapp.suggestions.consolidation import CONSOLIDATE
+
+SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +29,7 @@ logger = logging.getLogger(__name__)
 @sweep(every=60.0)
 def suggest_due() -> None:
     """Suggests merges and splits of topics that were not compared yet."""
-    for owner in list(work.unpaused(suggestions.with_unchecked(), CONSOLIDATE)):
-        with others_go_on("No suggestions could be made for chat user %s.", owner.pk):
-            suggestions.suggest(owner)
+    work.do_for_each(suggestions.with_unchecked(), CONSOLIDATE, suggestions.suggest, enough_after(SECONDS))
 
 
 @sweep(every=15.0)
@@ -38,19 +38,18 @@ def consolidate_due() -> None:
     if not settings.LLM_BASE_URL:
         return
     with advisory_locks.exclusive("consolidation", 0) as is_alone:
-        for owner in list(work.unpaused(consolidation.due(), CONSOLIDATE)) if is_alone else ():
-            _consolidate(owner)
+        if is_alone:
+            work.do_for_each(consolidation.due(), CONSOLIDATE, _consolidate, enough_after(SECONDS))
 
 
 def _consolidate(owner: ChatUser) -> None:
     """Judges for one chat user."""
-    with others_go_on("Merges of chat user %s are not judged yet.", owner.pk):
-        try:
-            consolidation.consolidate(owner, clients.open_chat)
-        except LLMError as error:
-            logger.warning("Merges of chat user %s are not judged yet: %s", owner.pk, cause(error))
-        except UnreadableAnswer:
-            logger.warning("A merge of chat user %s is not judged: nobody can read the model's answer.", owner.pk)
+    try:
+        consolidation.consolidate(owner, clients.open_chat)
+    except LLMError as error:
+        logger.warning("Merges of chat user %s are not judged yet: %s", owner.pk, cause(error))
+    except UnreadableAnswer:
+        logger.warning("A merge of chat user %s is not judged: nobody can read the model's answer.", owner.pk)
 
 
 STAGE = Stage(

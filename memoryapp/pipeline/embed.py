@@ -19,12 +19,17 @@ from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, PassageVector
+from memoryapp.operations.advisory_locks import lane
 from memoryapp.operations.logs import cause
 from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.waits import enough_after
 from memoryapp.pipeline.stage import Scope, Stage, StageWords
 from memoryapp.search import missing, profiles, vectors
 from memoryapp.search.vectors import EMBED
 from memoryapp.sessions import passages
+
+# How many sweeps of what was just said may run at once, how many chat users one serves, and how long each of them.
+TALK_LANES, AT_ONCE, SLICE_SECONDS = 1, 10, 0.5
 
 logger = logging.getLogger(__name__)
 
@@ -68,13 +73,23 @@ def _embed(row: EmbeddingProfile, owner: ChatUser | None = None) -> None:
 
 @sweep(every=2.0)
 def index_talk() -> None:
-    """Makes the passages of messages that came with a file, and the vectors of what was just said."""
-    for owner in list(passages.with_bare()):
-        with others_go_on("Messages of chat user %s have no passages yet.", owner.pk):
-            passages.renew(owner)
+    """Makes the passages of messages that came with a file, and the vectors of what was just said.
+
+    After a large import a turn serves a few chat users, each for a moment: those to whom something came last, then some
+    of the others by chance, so that none of them waits for the end of another's backlog.
+    """
+    with lane("index_talk", TALK_LANES) as is_free:
+        if not is_free:
+            return
+        latest = passages.with_bare()
+        few = list(latest[:AT_ONCE])
+        few += latest.exclude(pk__in=[owner.pk for owner in few]).order_by("?")[:AT_ONCE]
+        for owner in few:
+            with others_go_on("Messages of chat user %s have no passages yet.", owner.pk):
+                passages.renew(owner, until=enough_after(SLICE_SECONDS), waits=False)
     row = profiles.serving()
     fresh = ChatUser.objects.filter(pk__in=missing.fresh(row).values("owner"))
-    for owner in list(work.unpaused(fresh, EMBED)):
+    for owner in list(work.unpaused(fresh, EMBED)[:AT_ONCE]):
         _embed(row, owner)
 
 

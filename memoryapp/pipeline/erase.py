@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
-from django.db import DatabaseError
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp import erasure, work
@@ -13,7 +13,7 @@ from memoryapp.erasure import scanner
 from memoryapp.models import Erasure
 from memoryapp.models.work import WorkKind
 from memoryapp.operations.advisory_locks import lane
-from memoryapp.operations.outages import log_fault
+from memoryapp.operations.outages import others_go_on
 from memoryapp.pipeline.stage import Scope, Stage, StageWords, up_to_most
 
 ERASE = WorkKind("erase", gettext_lazy("Erasing"))
@@ -25,10 +25,8 @@ def erase_due() -> None:
     if work.is_paused(ERASE):
         return
     for begun in erasure.due():
-        try:
+        with others_go_on("Erasure %s has not ended yet.", begun.pk):
             erasure.finish(begun, wait=timedelta(0))
-        except (DatabaseError, OSError):
-            log_fault("Erasure %s has not ended yet.", begun.pk)
 
 
 @sweep(every=5.0)
@@ -37,7 +35,14 @@ def verify_asked() -> None:
     with lane("verify_asked", 1) as is_free:
         asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
         for receipt in asked if is_free else ():
-            scanner.verify(receipt)
+            with others_go_on(
+                "Erasure %s is not checked; somebody has to ask again.", receipt.pk, partial(_give_up, receipt)
+            ):
+                scanner.verify(receipt)
+
+
+def _give_up(receipt: Erasure, error: Exception) -> None:
+    Erasure.objects.filter(pk=receipt.pk).update(verify_asked_at=None)
 
 
 def _hours(scope: Scope) -> list[int]:

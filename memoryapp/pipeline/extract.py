@@ -15,7 +15,7 @@ from memoryapp.extraction import EXTRACT
 from memoryapp.llm import clients
 from memoryapp.models import ChatUser
 from memoryapp.operations.logs import cause
-from memoryapp.operations.outages import others_go_on
+from memoryapp.operations.waits import enough_after
 from memoryapp.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
 from memoryapp.search import profiles
 
@@ -30,21 +30,17 @@ def extract_due() -> None:
     if not settings.LLM_BASE_URL:
         return
     model = extraction.Model(settings.ARCHIVIST_TIMEOUT, clients.open_chat)
-    is_enough = extraction.enough_after(SECONDS)
-    for owner in list(work.unpaused(extraction.with_due(), EXTRACT)):
-        if is_enough():
-            return
-        _extract(owner, model, is_enough)
+    is_enough = enough_after(SECONDS)
+    work.do_for_each(extraction.with_due(), EXTRACT, lambda owner: _extract(owner, model, is_enough), is_enough)
 
 
 def _extract(owner: ChatUser, model: extraction.Model, is_enough: Callable[[], bool]) -> None:
     """Extracts facts and people from one chat user's topics."""
-    with others_go_on("Topics of chat user %s are not read for facts yet.", owner.pk):
-        try:
-            embedder = clients.embedder_of(profiles.serving_profile())
-            extraction.extract(owner, model, embedder, until=is_enough)
-        except extraction.ModelFailed as error:
-            logger.warning("Topics of chat user %s are not read for facts yet: %s", owner.pk, cause(error))
+    try:
+        embedder = clients.embedder_of(profiles.serving_profile())
+        extraction.extract(owner, model, embedder, until=is_enough)
+    except extraction.ModelFailed as error:
+        logger.warning("Topics of chat user %s are not read for facts yet: %s", owner.pk, cause(error))
 
 
 def _faults(scope: Scope) -> list[StageFault]:

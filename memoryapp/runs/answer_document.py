@@ -33,6 +33,7 @@ def document(run: Run) -> dict[str, Any]:
         "agent": run.strategy in PLANNING,
         **_words(run, answer_of(events)),
         "fallback": finished.fallback or None,
+        "cut": finished.cut,
         "usage": recall_document.usage(run),
     }
 

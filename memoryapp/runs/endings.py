@@ -87,9 +87,13 @@ def _lapsed(lease: timedelta) -> QuerySet[Run]:
 def _try_to_close(run_id: UUID, lease: timedelta) -> bool:
     try:
         return _close(run_id, lease)
-    except DatabaseError as error:
-        # One run that cannot be closed does not prevent the others from being closed.
+    except Exception as error:
+        if is_outage(error) and not isinstance(error, DatabaseError):
+            raise
+        # One run that cannot be closed does not prevent the others from being closed; its lease lapses once more first.
         logger.error("run %s is not closed: %s", run_id, type(error).__name__)
+        if not isinstance(error, DatabaseError):
+            Run.objects.filter(pk=run_id).update(heartbeat_at=Now())
         return False
 
 

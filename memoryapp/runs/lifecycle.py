@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
@@ -30,6 +31,7 @@ from memoryapp.engine.events import MediaItem, ModelProgress
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
+from memoryapp.operations import advisory_locks
 from memoryapp.operations.database import in_thread
 from memoryapp.operations.logs import about_run
 from memoryapp.runs import endings, stops
@@ -63,12 +65,24 @@ class TooManyRuns(Exception):
 def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
     """``start`` for a program, with its token; stores the ``media``. Raises TooManyRuns, and ParameterError like
     ``start``."""
-    check_room(token)
-    return start(owner, query, token=token, media=[media_store.store(owner, item) for item in media], **asked)
+    stored = [media_store.store(owner, item) for item in media]
+    with room_for(token):
+        return start(owner, query, token=token, media=stored, **asked)
 
 
-def check_room(token: ApiToken) -> None:
-    """Raises TooManyRuns."""
+@contextmanager
+def room_for(token: ApiToken) -> Iterator[None]:
+    """A transaction in which the token may start one run: its runs are counted and taken one request after another.
+
+    Raises TooManyRuns.
+    """
+    with transaction.atomic():
+        advisory_locks.acquire_until_commit("runs of token", token.pk)
+        _check_room(token)
+        yield
+
+
+def _check_room(token: ApiToken) -> None:
     in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise TooManyRuns(in_flight)

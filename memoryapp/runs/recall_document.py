@@ -68,6 +68,7 @@ def document(
         "context": _context(finished, _topics_text(run, finished, found, messages)),
         "handed_over": handed_over(run),
         "fallback": finished.fallback or None,
+        "cut": finished.cut,
         "usage": usage(run),
     }
 

@@ -71,7 +71,9 @@ def stoppable(run_id: UUID) -> Iterator[Stop]:
     try:
         yield stop
     finally:
-        del _stops[run_id]
+        # The run may have been handed over and claimed again in this process, with a stop of its own.
+        if _stops.get(run_id) is stop:
+            del _stops[run_id]
 
 
 def stop(run_id: UUID, by: str) -> bool:

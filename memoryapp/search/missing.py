@@ -43,12 +43,12 @@ def passages(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[P
 
 
 def fresh(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Passage]:
-    """Those of ``passages`` that contain messages of active sessions, of up to a thousand such messages.
+    """Those of ``passages`` that contain messages of active sessions, of the latest thousand such messages.
 
     The ids are read first: as one statement over tables that were just filled it took minutes.
     """
     active = Message.objects.active() if owner is None else Message.objects.active().of(owner)
-    messages = list(active.order_by().values_list("pk", flat=True)[:MOST_FRESH])
+    messages = list(active.order_by("-pk").values_list("pk", flat=True)[:MOST_FRESH])
     of_active = PassageMessage.objects.filter(message__in=messages).values_list("passage", flat=True)
     return passages(row, owner).filter(pk__in=list(of_active))
 

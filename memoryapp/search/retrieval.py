@@ -50,6 +50,9 @@ class Sizes:
     passages: int = 0
 
 
+NEWEST = "SELECT last_value FROM memoryapp_message_id_seq"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Candidates of each kind, best first; topic ids in plain vector order; and how many texts were compared.
@@ -60,7 +63,8 @@ class SearchResult:
     ranked and not shown. ``copies`` maps each topic that is left out, because a shown one says the same, to that one.
     ``rarity`` is the idf of each stem of the query that any passage contains.
 
-    ``sessions`` are the active sessions that were ranked, with the numbers of their messages.
+    ``sessions`` are the active sessions that were ranked, with the numbers of their messages. ``newest`` is the
+    number of the last message of anybody that had arrived: whatever came later has a higher one.
     """
 
     candidates: tuple[Candidate, ...]
@@ -76,6 +80,7 @@ class SearchResult:
     copies: Mapping[str, str] = field(default_factory=dict)
     rarity: Mapping[str, float] = field(default_factory=dict)
     sessions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    newest: int = 0
 
     @property
     def shown(self) -> tuple[Candidate, ...]:
@@ -132,10 +137,8 @@ async def search(
 ) -> SearchResult:
     """Searches the owner's live topics, people and artifacts.
 
-    A topic that shares no word with the query, not even in its summary, and whose cosine is below ``threshold`` is
-    ranked, so that its absence can be explained, but never shown. Without a ``threshold`` that of the profile's row
-    applies. The statements ``keep`` are sent together with the last ones. Data that earlier searches read are taken
-    from ``cache``, unless an edit came since. ``fusion`` combines meaning and words into one order.
+    A topic that shares no word with the query and whose cosine is below ``threshold``, or that of the profile's row, is
+    ranked and never shown. ``keep`` are statements sent with the last ones; ``cache`` has what earlier searches read.
     """
     cache, owner, where = cache or IndexCache(), asked.owner_id, asked.where
     memory = await compare(connection, asked, cache, fusion)
@@ -157,6 +160,7 @@ async def search(
     sessions = trip.ask(_session_facts_read(asked, [number for number in unknown if number < 0], index.active))
     best_rows = trip.ask(passages.best_read(owner, texts, best, where))
     sayings = trip.ask(passages.sayings_read(owner, [number for number in read_for if number not in index.sayings]))
+    newest = trip.ask(SqlRead((NEWEST, {}), lambda rows: int(rows[0][0])))
     for statement in keep:
         trip.ask(SqlRead(statement, list))
     await trip.make(connection)
@@ -178,6 +182,7 @@ async def search(
         copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},
         rarity=texts.words.rarity,
         sessions=_sessions(ranked.best.topics, index.active),
+        newest=newest.value,
     )
 
 

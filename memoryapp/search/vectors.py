@@ -9,7 +9,7 @@ together; it serves neighbours, maps and suggestions. Items are compared by the 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -127,33 +127,38 @@ async def _only_worker(row: EmbeddingProfile, wait: timedelta, meanwhile: Callab
 
 
 async def _embed_passages(task: _Task) -> int:
-    passages, last = await sync_to_async(_next_passages)(task, 0)
+    totals = await sync_to_async(_totals)(task)
+    turns = deque((owner, 0) for owner in totals)
+    passages = await sync_to_async(_next_passages)(task, turns)
     if not passages:
         return 0
     made = 0
-    async with _in_sight(task) as joint:
+    async with _in_sight(task, totals) as joint:
         while passages:
             await sync_to_async(joint.begin)([passage.owner_id for passage in passages])
             vectors = await _vectors_of(task, "passage", {passage: [passage.text] for passage in passages})
             made += await sync_to_async(_store_passages)(task.row, vectors)
             await sync_to_async(joint.add)([passage.owner_id for passage in passages])
-            passages, last = await sync_to_async(_next_passages)(task, last)
+            passages = await sync_to_async(_next_passages)(task, turns)
     return made
 
 
-def _next_passages(task: _Task, last: int) -> tuple[list[Passage], int]:
-    """The next passages: those of active sessions first, because people ask for what was just said. With them the
-    number after which the others go on."""
-    if fresh := _page(task, missing.fresh(task.row, task.owner), 0, "text"):
-        return fresh, last
-    rest = _page(task, missing.passages(task.row, task.owner), last, "text")
-    return rest, rest[-1].pk if rest else last
+def _next_passages(task: _Task, turns: deque[tuple[int, int]]) -> list[Passage]:
+    """The next passages: those of active sessions first, because people ask for what was just said, then some of each
+    chat user in turn. ``turns`` has the chat users who have more, each with the number after which theirs go on."""
+    passages = _page(task, missing.fresh(task.row, task.owner), 0, "text")
+    while turns and len(passages) < task.batch:
+        owner, last = turns.popleft()
+        left = missing.passages(task.row).filter(owner=owner).exclude(pk__in=[passage.pk for passage in passages])
+        if found := _page(task, left, last, "text")[: task.batch - len(passages)]:
+            passages += found
+            turns.append((owner, found[-1].pk))
+    return passages
 
 
 @asynccontextmanager
-async def _in_sight(task: _Task) -> AsyncIterator[work.JointWork]:
+async def _in_sight(task: _Task, totals: Mapping[int, int]) -> AsyncIterator[work.JointWork]:
     """Rows of work for the chat users whose passages have no vector."""
-    totals = await sync_to_async(_totals)(task)
     # Vectors of a profile that is to take over are separate work, beside those of the serving profile.
     source = str(task.row) if task.row.asked_at and not task.row.is_serving else ""
     joint = work.JointWork(EMBED, task.worker, totals, task.report, source)

@@ -5,13 +5,13 @@ A passage belongs to messages, so archiving changes none that lies within one to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.search import SearchVector
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, QuerySet, TextField, Value
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, TextField, Value
 
 from memoryapp.content.reading import content
 from memoryapp.engine.memory import MessageContent
@@ -30,35 +30,47 @@ def bare() -> QuerySet[Message]:
 
 
 def with_bare() -> QuerySet[ChatUser]:
-    """The chat users with ``bare`` messages."""
-    return ChatUser.objects.filter(pk__in=bare().values("owner")).order_by("pk")
+    """The chat users with ``bare`` messages; those to whom something came last come first."""
+    of_owner = bare().filter(owner=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+    return ChatUser.objects.annotate(latest=Subquery(of_owner)).filter(latest__isnull=False).order_by("-latest")
 
 
-def renew(owner: ChatUser, labels: Collection[str] | None = None) -> None:
-    """Makes the passages of active sessions with new messages; only in the streams with these labels, if given.
+def renew(
+    owner: ChatUser,
+    labels: Collection[str] | None = None,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    waits: bool = True,
+) -> None:
+    """Makes the passages of active sessions with new messages, the latest session first; only in the streams with these
+    labels, if given.
 
     A session is cut as a whole, in a transaction of its own: a reply belongs to the passage of its request. Passages
-    that stay the same are kept.
+    that stay the same are kept. After ``until`` said that it is enough, and unless it ``waits``, while another process
+    writes messages of this chat user, the rest is left to the next call.
     """
     active = Message.objects.of(owner).active()
     active = active if labels is None else active.filter(session__in=labels)
     new = set(bare().filter(pk__in=active).values_list("pk", flat=True))
-    for session in cut(active, limits(owner)) if new else ():
-        if new & session.ids:
-            _renew(owner, session.ids)
+    for session in reversed(cut(active, limits(owner)) if new else ()):
+        if new & session.ids and (not _renew(owner, session.ids, waits) or until()):
+            return
 
 
 @transaction.atomic
-def _renew(owner: ChatUser, ids: Collection[int]) -> None:
-    advisory_locks.acquire_until_commit("messages", owner.pk)
+def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
+    """Whether nobody else holds the lock."""
+    if not advisory_locks.acquire_until_commit("messages", owner.pk, waits=waits):
+        return False
     messages = [content(row) for row in Message.objects.of(owner).active().filter(pk__in=ids).in_order()]
     if len(messages) < len(ids):
-        return
+        return True
     known = {(each.text, each.messages): each.id for each in _known(owner, sorted(ids))}
     drafts = [draft for draft in cut_passages(messages) if known.pop(_key(draft), None) is None]
     Passage.objects.filter(pk__in=known.values()).delete()
     _put(owner, drafts)
     note_change(owner)
+    return True
 
 
 def note_change(owner: ChatUser) -> None:

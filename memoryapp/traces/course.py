@@ -50,7 +50,7 @@ MOST_TURNS = 200
 MOST_TOOLS = 200
 LONGEST_QUERY = 4_000
 # The attributes of conventions that are understood begin so.
-_SPOKEN = ("openinference.", "gen_ai.", "llm.", "traceloop.")
+_SPOKEN = ("openinference.", "gen_ai.", "llm.", "traceloop.", "ai.")
 _LONGEST_VALUE = 300
 # So much of a document's text is looked for in what a model was sent.
 _RECOGNISED = 120

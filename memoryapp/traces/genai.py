@@ -2,7 +2,8 @@
 
 Attributes are those of ``opentelemetry-semantic-conventions`` 0.66b2 (``gen_ai``). The operations on a memory
 (``search_memory``, ``gen_ai.memory.*``) are those of open-telemetry/semantic-conventions-genai, pull request 140. Of
-earlier conventions, ``gen_ai.prompt.0.content`` and ``gen_ai.completion.0.content`` are understood as well.
+earlier conventions, ``gen_ai.prompt.0.content`` and ``gen_ai.completion.0.content`` are understood as well, and so are
+the spans of Vercel's AI SDK (``ai.*``, https://ai-sdk.dev/docs/ai-sdk-core/telemetry), which name no operation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from memoryapp.engine.events import PromptMessage, ToolCall
-from memoryapp.traces.span import SentSpan, number_of, text_of, values_of
+from memoryapp.traces.span import SentSpan, asked_in, number_of, text_of, values_of
 from memoryapp.traces.steps import (
     EmbeddingCall,
     EnclosingCall,
@@ -25,12 +26,15 @@ from memoryapp.traces.steps import (
 )
 
 OPERATION = "gen_ai.operation.name"
+_SDK_OPERATION = "ai.operationId"
 _CHATS = ("chat", "text_completion", "generate_content")
 
 
 def meaning(span: SentSpan) -> Meaning | None:
     """What the span means; None if it is none of this convention."""
     operation = span.text(OPERATION)
+    if not operation and (of_sdk := span.text(_SDK_OPERATION)):
+        return _of_sdk(span, of_sdk)
     if operation in _CHATS or (not operation and _is_chat(span)):
         call = _asked(span)
         is_rewrite = span.text("mnemoscope.part") == "enricher"
@@ -149,6 +153,51 @@ def _tool(span: SentSpan) -> ToolCallRun:
 
 def _embedded(span: SentSpan) -> EmbeddingCall:
     return EmbeddingCall(span.text("gen_ai.response.model", "gen_ai.request.model"))
+
+
+def _of_sdk(span: SentSpan, operation: str) -> Meaning:
+    """A call of the AI SDK, whose ``ai.generateText`` encloses one ``ai.generateText.doGenerate`` for each step."""
+    if operation == "ai.toolCall":
+        words = ("ai.toolCall.name", "ai.toolCall.args", "ai.toolCall.result")
+        return ToolCallRun(*(span.text(name) for name in words))
+    if operation.endswith(".doEmbed"):
+        return EmbeddingCall(span.text("ai.model.id"))
+    if not operation.endswith((".doGenerate", ".doStream")):
+        return EnclosingCall(asked_in(span.attributes.get("ai.prompt")), span.text("ai.response.text"))
+    called = span.listed("ai.response.toolCalls")
+    return ModelCall(
+        messages=tuple(PromptMessage(_role(each), _said(each)) for each in span.listed("ai.prompt.messages")),
+        text=span.text("ai.response.text", "ai.response.object"),
+        reasoning=span.text("ai.response.reasoning"),
+        tool_calls=tuple(_call(_part_of_sdk({**each, "type": "tool-call"})) for each in called),
+        model=span.text("ai.response.model", "ai.model.id", "gen_ai.request.model"),
+        provider=span.text("gen_ai.system", "ai.model.provider"),
+        finish_reason=span.text("ai.response.finishReason"),
+        input_tokens=span.count("gen_ai.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
+        output_tokens=span.count("gen_ai.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
+        cached_tokens=span.count("ai.usage.cachedInputTokens"),
+        reasoning_tokens=span.count("ai.usage.reasoningTokens"),
+        has_tools="ai.prompt.tools" in span.attributes,
+    )
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return text_of(content)
+    return "\n".join(filter(None, (_words(_part_of_sdk(each)) for each in content if isinstance(each, Mapping))))
+
+
+def _part_of_sdk(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A part of a message of the AI SDK, of its versions 4 and 5, as OpenTelemetry names it."""
+    kind, output = part.get("type"), part.get("output")
+    if kind == "tool-call":
+        arguments = part.get("input", part.get("args"))
+        return {"type": "tool_call", "id": part.get("toolCallId"), "name": part.get("toolName"), "arguments": arguments}
+    if kind == "tool-result":
+        result = output.get("value") if isinstance(output, Mapping) else part.get("result")
+        return {"type": "tool_call_response", "response": result}
+    return {**part, "content": part.get("text")}
 
 
 _READERS: Mapping[str, Callable[[SentSpan], Meaning]] = {

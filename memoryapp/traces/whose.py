@@ -8,9 +8,9 @@ from itertools import chain
 from memoryapp.importers.record import clean
 from memoryapp.traces.span import SentSpan, text_of
 
-# OpenInference, OpenTelemetry's registry, and its former name; metadata of LangChain comes as JSON and is not searched.
-_USERS = ("mnemoscope.user", "user.id", "enduser.id")
-_SESSIONS = ("session.id", "gen_ai.conversation.id")
+# OpenInference, OpenTelemetry's registry, its former name, the AI SDK; metadata of LangChain is JSON and not searched.
+_USERS = ("mnemoscope.user", "user.id", "enduser.id", "ai.telemetry.metadata.userId")
+_SESSIONS = ("session.id", "gen_ai.conversation.id", "ai.telemetry.metadata.sessionId")
 LONGEST_NAME = 200
 
 

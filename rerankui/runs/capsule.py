@@ -79,6 +79,7 @@ def _counted(kind: str, count: int) -> str:
         "names": ngettext("%(n)d name", "%(n)d names", count),
         "numbers": ngettext("%(n)d number", "%(n)d numbers", count),
         "addresses": ngettext("%(n)d address", "%(n)d addresses", count),
+        "statements": ngettext("%(n)d known statement", "%(n)d known statements", count),
     }
     return words[kind] % {"n": count} if kind in words else ""
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shlex
 
 from django import template
+from django.conf import settings
 
-from memoryapp.environment import PROGRAM
+from memoryapp.embedded import paths
 
 register = template.Library()
 
 
 @register.simple_tag
 def program() -> str:
-    """How this program is called in a terminal."""
-    return PROGRAM
+    """How this program is called in a terminal for this data folder."""
+    return paths.program(settings.DATA_DIR)
 
 
 @register.filter

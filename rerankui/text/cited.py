@@ -42,7 +42,7 @@ def marked(text: str, words: Iterable[str]) -> SafeString:
 
 
 def _linked(token: str, links: Mapping[int, Link]) -> str:
-    number = int(token[1:-1]) if token.startswith("[") else 0
+    number = int(token[1:-1]) if token[:1] + token[-1:] == "[]" and token[1:-1].isdecimal() else 0
     if number not in links:
         return token
     return format_html(

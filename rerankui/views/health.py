@@ -19,7 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from memoryapp.celery import app
 from memoryapp.llm import clients
 from memoryapp.operations import heartbeats
-from memoryapp.operations.backlog import BacklogCollector
+from memoryapp.operations.backlog import BacklogCollector, ages
 from memoryapp.operations.metrics import exposition
 from memoryapp.operations.outages import database_outage
 from memoryapp.runs import readiness
@@ -28,6 +28,8 @@ from memoryapp.search import profiles
 from rerankui.web.draining import draining
 
 BROKER_SECONDS = 2.0
+# A message that waits longer than this for a passage, a vector or, beyond the pause that ends a session, a topic.
+LATE_AFTER = 3600.0
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 
 
@@ -49,7 +51,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
     parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
     if draining.is_on:
         parts["process"] = "stopping"
-    background = _background()
+    background = _background(ages_too=bool(request.GET.get("all")))
     counted = parts | background if request.GET.get("all") else parts
     is_ready = all(state == "ok" for state in counted.values())
     states = {**parts, **background, "provider": readiness.provider(runner), "embedding": _embedding()}
@@ -100,11 +102,15 @@ def _database() -> str:
     return f"{len(pending)} migrations are not applied" if pending else "ok"
 
 
-def _background() -> dict[str, str]:
+def _background(*, ages_too: bool) -> dict[str, str]:
+    """Worker and beat and, if wanted, how late the work is."""
     try:
-        return heartbeats.states()
+        if not ages_too:
+            return heartbeats.states()
+        late = [f"a message waits for a {name} for {age:.0f} s" for name, age in ages().items() if age > LATE_AFTER]
+        return {**heartbeats.states(), "backlog": "; ".join(late) or "ok"}
     except DatabaseError:
-        return dict.fromkeys(heartbeats.PROCESSES, "unknown")
+        return dict.fromkeys((*heartbeats.PROCESSES, "backlog"), "unknown")
 
 
 def _embedding() -> str:

@@ -1,4 +1,5 @@
-"""How much the web server takes of a request, and how slowly, before the application sees any of it.
+"""How much the web server takes of a request, and how slowly, before the application sees any of it; and the line that
+it writes of each request.
 
 Daphne gathers a whole body first and has no setting for its size, so the limits stand in its class of requests. What
 comes beyond them is thrown away as it arrives. A chat file is written to disk and not handed on, see ``uploads``. A
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -16,18 +18,23 @@ from typing import IO, Any
 # First of all of daphne, and of Twisted, which keeps the event loop that is installed when it is first asked for one.
 import daphne.server  # noqa: F401
 from daphne import http_protocol
+from daphne.access import AccessLogGenerator
 from daphne.http_protocol import WebRequest
 from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from memoryapp.api.refusals import PREFIX, refusal
+from memoryapp.capsules import LARGEST_BYTES
+from memoryapp.operations.logs import JsonFormatter
 from memoryapp.operations.storage import NoSpace
 from rerankui.web import uploads
 from rerankui.web.languages import language_of
 
 # A form of a page; programs may send media and a thousand messages at once.
 FORM_BYTES = 2 * 1024 * 1024
+# The page that takes the file of a run, which has a limit of its own.
+OPENS_RUNS = b"/runs/open/"
 # A request must be complete within these seconds and one more for each of these bytes.
 FIRST_SECONDS = 20.0
 BYTES_A_SECOND = 8 * 1024
@@ -119,6 +126,8 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
     def _most_bytes(self) -> int:
         if self._is_upload:
             return int(settings.IMPORT_MAX_BYTES) + uploads.FORM_BYTES
+        if self.channel._path.partition(b"?")[0] == OPENS_RUNS:
+            return LARGEST_BYTES + FORM_BYTES
         return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE if self._is_of_programs else FORM_BYTES)
 
     def _forget_body(self) -> None:
@@ -155,5 +164,17 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
 
 
 def limit() -> None:
-    """Have daphne take every request within the limits."""
+    """Have daphne take every request within the limits, and write its lines as the logs are written."""
     http_protocol.WebRequest = LimitedRequest
+    if settings.LOG_FORMAT == "json":
+        AccessLogGenerator.write_entry = _write_as_json
+
+
+def _write_as_json(
+    log: AccessLogGenerator, host: str, date: datetime, request: str, status: int | None = None, length: Any = None
+) -> None:
+    fields = {"client": host, "status": status, "bytes": length}
+    known = {name: value for name, value in fields.items() if value is not None}
+    # What follows the question mark may be words that somebody looks for.
+    line = {"name": "daphne.access", "levelname": "INFO", "msg": request.partition("?")[0], "fields": known}
+    log.stream.write(JsonFormatter().format(logging.makeLogRecord(line)) + "\n")

@@ -34,6 +34,7 @@ def endpoints(
     owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1, fact: object = 1, change: object = 1
 ) -> list[Endpoint]:
     """Returns a valid request for every endpoint; a new endpoint fails here until somebody adds its request."""
+    name = quote(owner, safe="")
     known: dict[tuple[str, str], tuple[str, Any]] = {
         ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [MESSAGE]}),
         ("post", "/v1/sessions/close"): ("/v1/sessions/close", {"user": owner, "session": "nowhere"}),
@@ -44,6 +45,7 @@ def endpoints(
         ("post", "/v1/chat/completions"): ("/v1/chat/completions", {"user": owner, "messages": [QUESTION]}),
         ("post", "/v1/otlp/v1/traces"): ("/v1/otlp/v1/traces", request(search(2, 1, SECRET, SECRET, user__id=owner))),
         ("get", "/v1/models"): ("/v1/models", None),
+        ("get", "/v1/runs"): (f"/v1/runs?user={name}", None),
         ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
         ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),
         ("get", "/v1/runs/{pk}/capsule"): (f"/v1/runs/{run or uuid.uuid4()}/capsule?format=json", None),
@@ -54,7 +56,7 @@ def endpoints(
             {"user": owner, "id": f"Fact:{fact}", "recall": "pinned"},
         ),
         ("post", "/v1/decisions/{change}/undo"): (f"/v1/decisions/{change}/undo", {}),
-        ("get", "/v1/users/{name}/decisions"): (f"/v1/users/{quote(owner)}/decisions", None),
+        ("get", "/v1/users/{name}/decisions"): (f"/v1/users/{name}/decisions", None),
         ("post", "/v1/facts"): ("/v1/facts", {"user": owner, "content": SECRET}),
         ("patch", "/v1/facts/{id}"): (f"/v1/facts/{fact}", {"content": "Oboes"}),
         ("delete", "/v1/facts/{id}"): (f"/v1/facts/{fact}", None),
@@ -67,19 +69,19 @@ def endpoints(
         ("post", "/v1/items/search"): ("/v1/items/search", {"user": owner, "query": SECRET}),
         ("post", "/v1/items/namespaces"): ("/v1/items/namespaces", {"user": owner}),
         ("get", "/v1/users"): ("/v1/users", None),
-        ("delete", "/v1/users/{name}"): (f"/v1/users/{quote(owner)}", None),
-        ("delete", "/v1/users"): (f"/v1/users?user={quote(owner)}", None),
-        ("delete", "/v1/messages/{id}"): (f"/v1/messages/m0?user={quote(owner)}", None),
-        ("delete", "/v1/users/{name}/people/{id}"): (f"/v1/users/{quote(owner)}/people/Person:1", None),
-        ("get", "/v1/users/{name}/export"): (f"/v1/users/{quote(owner)}/export", None),
-        **{("get", f"/v1/users/{{name}}/{noun}"): (f"/v1/users/{quote(owner)}/{noun}", None) for noun in LISTS},
+        ("delete", "/v1/users/{name}"): (f"/v1/users/{name}", None),
+        ("delete", "/v1/users"): (f"/v1/users?user={name}", None),
+        ("delete", "/v1/messages/{id}"): (f"/v1/messages/m0?user={name}", None),
+        ("delete", "/v1/users/{name}/people/{id}"): (f"/v1/users/{name}/people/Person:1", None),
+        ("get", "/v1/users/{name}/export"): (f"/v1/users/{name}/export", None),
+        **{("get", f"/v1/users/{{name}}/{noun}"): (f"/v1/users/{name}/{noun}", None) for noun in LISTS},
         ("get", "/v1/topics/{id}"): (f"/v1/topics/{topic}", None),
         ("get", "/v1/topics/{id}/blame"): (f"/v1/topics/{topic}/blame", None),
         ("patch", "/v1/topics/{id}"): (f"/v1/topics/{topic}", {"summary": "Oboes"}),
         ("post", "/v1/topics/merge"): ("/v1/topics/merge", {"user": owner, "topics": [topic, 2]}),
         ("post", "/v1/topics/{id}/split"): (f"/v1/topics/{topic}/split", {"at": ["m1"]}),
         ("post", "/v1/messages/move"): ("/v1/messages/move", {"user": owner, "messages": ["m1"], "to": None}),
-        ("get", "/v1/edits"): (f"/v1/edits?user={quote(owner)}", None),
+        ("get", "/v1/edits"): (f"/v1/edits?user={name}", None),
         ("post", "/v1/edits/undo-night"): ("/v1/edits/undo-night", {"user": owner}),
         ("post", "/v1/edits/{id}/undo"): (f"/v1/edits/{edit}/undo", {}),
     }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -16,14 +19,17 @@ from django.test import Client
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from memoryapp import knowledge
 from memoryapp.accounts import tokens
 from memoryapp.api import recall as recall_endpoints
 from memoryapp.api import urls
+from memoryapp.api.shapes.recall import RecallAnswer
 from memoryapp.engine.events import RunFinished, to_payload
-from memoryapp.models import ApiToken, ChatUser, Fact, KnowledgeEdit, Operator, Run, RunEvent, Topic, TopicEdit
+from memoryapp.models import ApiToken, ChatUser, Fact, KnowledgeEdit, Operator, Person, Run, RunEvent, Topic, TopicEdit
+from tests.api.curated import chosen_once
 from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
 from tests.conftest import signed_in, talk
 from tests.examples import examples
@@ -120,6 +126,7 @@ def test_each_endpoint_requires_its_scope(anna: ChatUser, topic: Topic, run: Run
         ("post", "/v1/agent/stream"): {"recall"},
         ("post", "/v1/chat/completions"): {"recall"},
         ("get", "/v1/models"): {"recall"},
+        ("get", "/v1/runs?user=anna"): {"read", "recall"},
         ("get", f"/v1/runs/{run.pk}"): {"read", "recall"},
         ("post", f"/v1/runs/{run.pk}/fork"): {"recall"},
         ("post", f"/v1/runs/{run.pk}/answer"): {"recall"},
@@ -150,6 +157,89 @@ def test_a_token_that_may_curate_every_memory_lists_them_and_one_for_some_does_n
     for path in ("/v1/users", *(f"/v1/users/anna/{noun}" for noun in LISTS if noun != "topics")):
         assert of_all.get(path).status_code == 200, path
         assert error_of(of_anna.get(path))[0] == 403, path
+
+
+# They execute runs, need a model, or are no JSON; `test_api_recall`, `_agent`, `_chat` and `_items` ask them.
+EXECUTING = re.compile(r"/(recall|qa|agent|chat|fork|stream|items|close|export)\b")
+
+
+@pytest.mark.slow
+def test_every_answer_has_its_shape_and_nothing_beside_it(admin: Operator) -> None:
+    owner = ChatUser.objects.create(name="команда/анна", display_name="Анна")
+    topics = talk(owner, ("Tea", ["Which tea?", "Green."]), ("Cats", ["How many?", "Three."]))
+    run, other = (chosen_once(owner, each) for each in topics)
+    Person.objects.create(owner=owner, display_name="Dasha", aliases=["D"])
+    values = {"content": SECRET, "relation": "user", "category": "music", "type": "context", "importance": 1}
+    change = knowledge.create(owner, KnowledgeEdit.Noun.FACT, values, actor="ada")
+    numbers = {"fact": Fact.objects.get().pk, "change": change.pk, "edit": TopicEdit.objects.latest("pk").pk}
+    asked_for = endpoints(owner.name, topics[0].pk, run.pk, **numbers)
+    answered, program = set(), Program(token_for())
+    order = ("get", "post", "put", "patch", "delete")
+    for method, path, body in sorted(
+        asked_for, key=lambda each: (order.index(each[0]), each[0] == "delete" and -len(each[1]), each[1])
+    ):
+        if EXECUTING.search(path):
+            continue
+        path = path.replace(str(UUID(int=1)), str(other.pk))
+        answer = asked(program, (method, path, body))
+        if answer.status_code == 200 and answer["Content-Type"] == "application/json":
+            operation = shape_of(method, path, answer.json())
+            answered.add(operation)
+    lists = {f"list{noun}" for noun in ("Topics", "Messages", "People", "Artifacts", "Facts", "Imports", "Users")}
+    assert answered >= lists | {"listRuns", "listDecisions", "listEdits", "listModels", "getRun", "getTopic", "whyNot"}
+    assert answered >= {"blameTopic", "compareRuns", "getRunCapsule", "deliverAnswer", "addMessages", "changeFact"}
+    assert answered >= {"decideRecall", "moveMessages", "eraseNamedUser"}
+
+
+def shape_of(method: str, path: str, value: Any) -> str:
+    """The operation at an address, whose description the value fulfils, with no property that it lacks."""
+    # A name contains slashes, so the more particular address goes first.
+    for template, methods in sorted(strict_document()["paths"].items(), key=lambda each: -len(each[0])):
+        if method in methods and re.fullmatch(re.sub(r"\{\w+\}", ".+", template), path.partition("?")[0]):
+            described = methods[method]
+            schema = described["responses"][200]["content"]["application/json"]["schema"]
+            validator = Draft202012Validator({**schema, "components": strict_document()["components"]})
+            assert [error.message for error in validator.iter_errors(value)] == [], (method, path)
+            return str(described["operationId"])
+    raise AssertionError(path)
+
+
+@cache
+def strict_document() -> Any:
+    document = copy.deepcopy(urls.api.get_openapi_schema(path_prefix="/v1/"))
+    for shape in _objects(document["components"]):
+        shape.setdefault("additionalProperties", False)
+    return document
+
+
+def test_runs_are_listed_by_user_outcome_and_day_page_by_page(anna: ChatUser, boris: ChatUser, run: Run) -> None:
+    chosen = chosen_once(anna, Topic.objects.get())
+    foreign = Run.objects.create(owner=anna, query="x", strategy="foreign", origin="other")
+    theirs = Run.objects.create(owner=boris, query="x", strategy="flash")
+    mine = Program(token_for(anna, scopes=("recall",)))
+    program = Program(token_for(anna))
+
+    def listed(query: str, of: Program = program) -> list[str]:
+        return [each["run"] for each in of.get(f"/v1/runs?{query}").json()["runs"]]
+
+    assert listed("") == listed("user=anna") == [str(chosen.pk), str(run.pk)]
+    assert listed("", mine) == []
+    Run.objects.filter(pk=run.pk).update(token=ApiToken.objects.earliest("pk"), fallback="timeout")
+    assert listed("", mine) == [str(run.pk)]
+    assert (listed("outcome=timeout"), listed("outcome=chosen")) == ([str(run.pk)], [str(chosen.pk)])
+    assert listed("outcome=none") == []
+    first = program.get("/v1/runs?limit=1").json()
+    assert listed(f"before={first['next']}") == [str(run.pk)]
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(days=3))
+    assert listed(f"before={(timezone.now() - timedelta(days=1)):%Y-%m-%d}") == [str(run.pk)]
+    for wrong, status in (
+        (f"before={theirs.pk}", 404),
+        ("before=yesterday", 422),
+        ("user=boris", 404),
+        ("limit=201", 422),
+    ):
+        assert error_of(program.get(f"/v1/runs?{wrong}"))[0] == status
+    assert str(foreign.pk) not in listed("", Program(token_for()))
 
 
 def test_a_token_that_may_only_recall_sees_the_runs_it_asked_for(anna: ChatUser, run: Run) -> None:
@@ -240,6 +330,8 @@ def test_the_description_is_valid_and_its_operations_keep_their_names(client: Cl
 @pytest.mark.slow
 def test_the_description_is_complete(client: Client) -> None:
     document = client.get("/v1/openapi.json").json()
+    assert document["servers"] == [{"url": "/", "description": "the server of this description"}]
+    assert [shape for shape in _objects(document["components"]) if _defaulted(shape)] == [], "generators demand them"
     assert list(document["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
     for path, methods in document["paths"].items():
         for method, endpoint in methods.items():
@@ -263,9 +355,20 @@ def test_the_description_is_complete(client: Client) -> None:
 
 def _shape(document: Any, body: Any) -> Any:
     asked = body["content"]["application/json"]["schema"]
-    # A property that may be left out has its default in the description.
+    # A body that may be left out.
     named = asked if "$ref" in asked else asked["allOf"][0]
     return document["components"]["schemas"][named["$ref"].rpartition("/")[2]]
+
+
+def _objects(value: Any) -> list[Any]:
+    """Every schema of an object, wherever it stands."""
+    own = [value] if isinstance(value, dict) and isinstance(value.get("properties"), dict) else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return own + [found for item in inner for found in _objects(item)]
+
+
+def _defaulted(shape: Any) -> list[str]:
+    return [name for name, schema in shape["properties"].items() if "default" in schema]
 
 
 def _references(value: Any) -> list[str]:
@@ -330,10 +433,10 @@ words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Runs are created and stay pending, because these tests do not check their ends."""
 
-    async def nothing_yet(run: Run, include: list[str]) -> dict[str, Any]:
-        return {}
+    async def nothing_yet(run: Run, include: list[str]) -> RecallAnswer:
+        return RecallAnswer.model_construct()
 
-    monkeypatch.setattr(recall_endpoints, "_document_at_end", nothing_yet)
+    monkeypatch.setattr(recall_endpoints, "_at_end", nothing_yet)
     return lambda: Run.objects.all().delete() and None
 
 

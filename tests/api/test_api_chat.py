@@ -166,7 +166,8 @@ async def test_a_late_recall_ends_by_its_own_limits_and_a_broken_one_keeps_no_an
     provider.sleeps = True
     provider.awake.clear()
     late = await ask(client, headers={"X-Mnemoscope-Strategy": "flash"})
-    assert (late.status_code, late["X-Mnemoscope-Recall"]) == (200, "failed")
+    assert (late.status_code, late["X-Mnemoscope-Recall"]) == (200, "stand_ins")
+    assert "Topic:" in str(provider.requests[-1]["messages"]), "what stands in is in the prompt"
     assert (await Run.objects.aget()).fallback in {"timeout", "turn_timeout"}
     provider.calm()
 
@@ -216,7 +217,21 @@ async def test_what_the_provider_refuses_is_passed_on_as_it_is(client: AsyncClie
     assert (answer.status_code, answer.json()) == (429, REFUSAL)
     assert (answer["Retry-After"], answer["X-Request-Id"]) == ("7", "req_1")
     assert answer["X-Mnemoscope-Run"]
+    assert "X-RateLimit-Plan" not in answer
     assert not await Message.objects.filter(external_id__startswith="chat:").aexists()
+
+
+async def test_a_page_in_place_of_an_answer_is_a_fault_of_the_provider(
+    client: AsyncClient, provider: ChatProvider
+) -> None:
+    provider.mood = "page"
+    for stream in (False, True):
+        answer = await ask(client, stream=stream, headers={"X-Mnemoscope-Store": "true"})
+        assert (answer.status_code, answer["Content-Type"]) == (502, "application/json")
+        assert answer.json()["error"]["message"] == "The provider answered with text/html instead of JSON."
+    assert not await Message.objects.filter(external_id__startswith="chat:").aexists()
+    provider.calm()
+    assert (await ask(client)).json()["choices"][0]["message"]["content"] == ANSWER
 
 
 async def test_a_silent_and_a_missing_provider_are_reported_and_the_next_call_works(
@@ -304,7 +319,9 @@ async def test_models_are_those_of_the_provider_or_of_the_settings(client: Async
     assert (await ask(client, headers={"X-Provider-Key": KEY})).status_code == 200
     settings.LLM_BASE_URL = ""
     assert (await client.get("/v1/models")).json() == {"object": "list", "data": []}
-    assert (await ask(client, headers={"X-Provider-Key": KEY})).status_code == 404
+    refused = await ask(client, headers={"X-Provider-Key": KEY})
+    assert refused.status_code == 503
+    assert "LLM_BASE_URL" in refused.json()["error"]["message"]
 
 
 async def test_a_run_belongs_to_the_span_of_its_caller_and_a_broken_header_breaks_nothing(client: AsyncClient) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,10 +20,15 @@ from lxml import html
 
 from memoryapp import capsules
 from memoryapp.capsules import CapsuleError
+from memoryapp.engine.events import ModelReplied, PromptMessage, QueryEnriched, RunFinished, ToolCall, TurnStarted
+from memoryapp.engine.kinds.react import ToolUsed
+from memoryapp.engine.kinds.values import ContextPart
+from memoryapp.engine.notes import Note
 from memoryapp.llm.clients import offline_embedder
-from memoryapp.models import ChatUser, Person, Run
+from memoryapp.models import ChatUser, Fact, Person, Run
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
+from memoryapp.runs.followers import StoredEvent
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs import capsule
 from tests.conftest import talk
@@ -34,6 +41,8 @@ CALL = "Call Olga Petrova on +7 912 345-67-89 or olga@mail.example"
 
 @pytest.fixture
 def run(anna: ChatUser) -> Run:
+    ChatUser.objects.filter(pk=anna.pk).update(profile="Son Emil has asthma.\nWorks at Ericsson.")
+    anna.refresh_from_db()
     Person.objects.create(owner=anna, display_name="Ольга Петрова", aliases=["Olga Petrova"], first_seen=timezone.now())
     talk(
         anna,
@@ -78,6 +87,58 @@ def test_masked_it_contains_no_name_number_or_address(anna: ChatUser, run: Run) 
     assert [len(m.text) for talk in whole.talks.values() for m in talk] == [
         len(m.text) for talk in masked.talks.values() for m in talk
     ]
+
+
+def test_what_is_known_of_people_stands_nowhere_in_a_masked_file(anna: ChatUser, run: Run) -> None:
+    """Whether a name stands in the profile, in a fact, among people, in escapes, or in a field that no kind has."""
+    at, bo = timezone.now(), {"first_seen": timezone.now(), "bio": "Has kept bees in Västerås since 1987"}
+    Person.objects.create(owner=anna, display_name="Bo", aliases=["王伟"], username="bo_k", **bo)
+    for content in ("Husband is Viktor Lindqvist, his salary is 5 200 euros", "Мать Прасковья живёт в Угличе"):
+        about = {"relation": "x", "category": "x", "type": "status", "importance": 5, "created_at": at}
+        Fact.objects.create(owner=anna, content=content, **about)
+    earlier = "Daughter Freja is called Fi, and hates ￭Kista"
+    loose = "Viktor earned 5,200 and Bo 5200, said \nВиктора no, Прасковье and Lindqvist; so did 王伟先生 of Freja"
+    escaped = json.dumps({"query": loose, "ids": [42, 1987]})
+    whole = capsules.capsule_of(run)
+    events = [item.event for item in whole.events]
+    said = f"<user_profile>\n{anna.profile}\n- {earlier}\n</user_profile>\n{escaped}\nSee {escaped}"
+    called = ToolCall("call_1", "search", escaped)
+    events[1:1] = [
+        QueryEnriched("Who?", loose, f"unrelated: {loose}", 0.1, variables={"profile": earlier, "today": "2026-03-02"}),
+        TurnStarted(1, "auto", "none", (PromptMessage("user", said),), variables={"profile": earlier, "query": loose}),
+        ModelReplied(
+            1, loose, loose, (called,), 1, 1, 0.0, 0.1, "m", error=loose, notes=(Note("x", {"new": [loose]}),)
+        ),
+        ToolUsed(1, "search", {"queries": [loose], loose: {loose: loose}}, {"unheard": [{"of": loose}]}, 0.1, "done"),
+    ]
+    assert isinstance(events[-1], RunFinished)
+    parts = tuple(ContextPart(name, 1, 1, 1, f"<a>\n{earlier}\n{anna.profile}\n</a>") for name in ("profile", "new"))
+    events[-1] = replace(events[-1], context=parts, stopped_by="ingmar")
+    stored = [StoredEvent(seq, at, event) for seq, event in enumerate(events, 1)]
+    masked = capsules.masked(replace(whole, events=stored, parameters={"author": "Viktor", "tool_mode": "auto"}), anna)
+    written = json.dumps(capsules.document(masked), ensure_ascii=False)
+    for file in (written, html.document_fromstring(capsule.page(masked)).text_content()):
+        for private in (
+            "Emil",
+            "asthma",
+            "Ericsson",
+            "Viktor",
+            "Lindqvist",
+            "5 200",
+            "5,200",
+            "5200",
+            "salary",
+            "Угличе",
+        ):
+            assert private not in file, private
+        for private in ("Прасков", "bees", "Västerås", "王伟", "Freja", "hates", "Kista", "ingmar", "bo_k", "\\u041f"):
+            assert private not in file, private
+        assert not re.search(r"\b(Bo|Fi)\b", file)
+    assert masked.parameters["tool_mode"] == "auto"
+    assert "2026-03-02" in written
+    assert "no, " in written, "what is said beside names stays"
+    assert min(masked.masked.values()) > 0
+    assert capsules.opened(json.dumps(capsules.document(masked)).encode()).query == masked.query
 
 
 def test_another_installation_opens_it_and_stores_nothing(run: Run, as_viewer: Client) -> None:

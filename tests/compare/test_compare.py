@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryapp import curation
-from memoryapp.compare import CompareError, compare, document_of
+from memoryapp.api.answers import written
+from memoryapp.api.shapes.runs import ComparisonAnswer
+from memoryapp.compare import CompareError, compare
 from memoryapp.compare.comparison import always_together
 from memoryapp.compare.meanwhile import meanwhile
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
@@ -42,7 +45,7 @@ async def by_place(memory: Memory, reads: Sequence[int], chooses: Sequence[int],
 
 
 async def compared(*runs: Run) -> dict[str, Any]:
-    return await sync_to_async(lambda: document_of(compare(runs)))()
+    return await sync_to_async(lambda: json.loads(written(ComparisonAnswer.model_validate(compare(runs)))))()
 
 
 def state(document: dict[str, Any], id: str, run: Run) -> str:

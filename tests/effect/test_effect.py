@@ -131,10 +131,10 @@ class TestRanks:
             foretold = {row.run_id: row for row in effect_of(anna, change).rows}
             made(anna, change)
             after = {run.pk: rank_of(anna, run) for run in runs}
-            assert {pk: row.before_rank for pk, row in foretold.items()} == before
-            assert {pk: row.after_rank for pk, row in foretold.items()} == after
+            assert {pk: row.before.rank for pk, row in foretold.items()} == before
+            assert {pk: row.after.rank for pk, row in foretold.items()} == after
             chars = {run.pk: Topic.objects.get(pk=holder(run)).size_chars for run in runs}
-            assert {pk: row.after_chars for pk, row in foretold.items()} == chars
+            assert {pk: row.after.chars for pk, row in foretold.items()} == chars
 
     def test_a_new_summary_moves_a_topic_as_foretold(self, anna: ChatUser) -> None:
         topics = chatter(anna, 14)
@@ -148,7 +148,7 @@ class TestRanks:
             (row,) = [row for row in effect_of(anna, planned).rows if row.run_id == run.pk]
             made(anna, planned)
             ranks.append(rank_of(anna, run))
-            assert [row.before_rank, row.after_rank] == ranks[-2:]
+            assert [row.before.rank, row.after.rank] == ranks[-2:]
         first, lifted, _overtaken = [rank or 0 for rank in ranks]
         assert lifted < first
 
@@ -160,10 +160,10 @@ class TestRanks:
         ]
         change = curation.plan_merge(anna, [topic.pk for topic in topics[2:6]])
         foretold = {row.run_id: row for row in effect_of(anna, change).rows}
-        assert {pk: row.before_shown for pk, row in foretold.items()} == {run.pk: is_shown(anna, run) for run in runs}
+        assert {pk: row.before.shown for pk, row in foretold.items()} == {run.pk: is_shown(anna, run) for run in runs}
         made(anna, change)
-        assert {pk: row.after_shown for pk, row in foretold.items()} == {run.pk: is_shown(anna, run) for run in runs}
-        assert any(row.before_shown != row.after_shown for row in foretold.values())
+        assert {pk: row.after.shown for pk, row in foretold.items()} == {run.pk: is_shown(anna, run) for run in runs}
+        assert any(row.before.shown != row.after.shown for row in foretold.values())
 
     def test_nothing_is_written(self, anna: ChatUser, knees: list[Topic]) -> None:
         asked(anna, "my knee", [knees[0]])
@@ -177,7 +177,7 @@ class TestVerdict:
         knee, stairs, _tax = knees
         asked(anna, "my knee", [knee], [message_of(knee), message_of(stairs)], parameters={"candidates": 1})
         row = only(effect_of(anna, curation.plan_merge(anna, [knee.pk, stairs.pk])))
-        assert (row.verdict, row.before_shown, row.after_rank, row.after_shown) == ("better", False, 1, True)
+        assert (row.verdict, row.before.shown, row.after.rank, row.after.shown) == ("better", False, 1, True)
         assert "Of its 2 messages the model is shown the topics of 1 today, then of 2." in row.sentence
 
     def test_two_unrelated_long_talks_in_one_topic_are_worse_for_their_runs(self, anna: ChatUser) -> None:
@@ -185,8 +185,8 @@ class TestVerdict:
         vectors(anna)
         asked(anna, "my knee", [topics[0]], [message_of(topics[0])])
         row = only(effect_of(anna, curation.plan_merge(anna, [topics[0].pk, topics[1].pk])))
-        assert (row.verdict, row.before_rank, row.after_rank) == ("worse", 1, 1)
-        assert row.after_chars == topics[0].size_chars + topics[1].size_chars
+        assert (row.verdict, row.before.rank, row.after.rank) == ("worse", 1, 1)
+        assert row.after.chars == topics[0].size_chars + topics[1].size_chars
         assert "Above 25,000 characters only excerpts" in row.sentence
 
     def test_a_long_topic_cut_into_its_subjects_is_better(self, anna: ChatUser) -> None:
@@ -194,7 +194,7 @@ class TestVerdict:
         vectors(anna)
         asked(anna, "my knee", [topic], [message_of(topic)])
         row = only(effect_of(anna, curation.plan_split(anna, topic.pk, [message_of(topic, 2)])))
-        assert (row.verdict, row.before_chars, row.after_chars) == ("better", 34_029, 17_013)
+        assert (row.verdict, row.before.chars, row.after.chars) == ("better", 34_029, 17_013)
         assert "handed over whole, no longer in excerpts" in row.sentence
 
     def test_a_talk_torn_apart_is_worse_where_a_part_is_shown_no_more(self, anna: ChatUser) -> None:
@@ -212,19 +212,19 @@ class TestVerdict:
             parameters={"candidates": 2},
         )
         row = only(effect_of(anna, curation.plan_split(anna, topics[0].pk, [message_of(topics[0], 2)])))
-        assert (row.verdict, row.before_shown, row.after_shown) == ("worse", True, False)
+        assert (row.verdict, row.before.shown, row.after.shown) == ("worse", True, False)
 
     def test_a_change_elsewhere_leaves_a_run_as_it_was(self, anna: ChatUser, knees: list[Topic]) -> None:
         knee, stairs, tax = knees
         asked(anna, "tax", [tax])
         row = only(effect_of(anna, curation.plan_merge(anna, [knee.pk, stairs.pk])))
-        assert (row.verdict, row.before_rank) == ("same", 1)
+        assert (row.verdict, row.before.rank) == ("same", 1)
         assert row.sentence == "The messages it rested on are in other topics. Rank 1 as today."
 
     def test_a_run_that_chose_no_topic_has_nothing_to_lose(self, anna: ChatUser, knees: list[Topic]) -> None:
         asked(anna, "my knee")
         row = only(effect_of(anna, curation.plan_merge(anna, [knees[0].pk, knees[1].pk])))
-        assert (row.verdict, row.before_rank, row.after_rank) == ("same", None, None)
+        assert (row.verdict, row.before.rank, row.after.rank) == ("same", None, None)
         assert row.sentence == "It chose no topic, so it has nothing to lose."
 
     def test_a_run_without_its_vector_is_compared_by_words_and_says_so(
@@ -232,7 +232,7 @@ class TestVerdict:
     ) -> None:
         asked(anna, "my knee", [knees[0]], vector=False)
         effect = effect_of(anna, curation.plan_merge(anna, [knees[0].pk, knees[1].pk]))
-        assert (effect.words_only, only(effect).before_rank) == (1, 1)
+        assert (effect.words_only, only(effect).before.rank) == (1, 1)
         assert "Compared by words alone" in only(effect).sentence
 
     @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ class TestRuns:
         asked(anna, "my knee", evaluation=old, evidence=[message_of(knees[0])])
         latest = asked(anna, "my knee", evaluation=new, evidence=[message_of(knees[0])])
         row = only(effect_of(anna, curation.plan_merge(anna, [knees[0].pk, knees[1].pk])))
-        assert (row.run_id, row.is_golden, row.before_rank) == (latest.pk, True, 1)
+        assert (row.run_id, row.is_golden, row.before.rank) == (latest.pk, True, 1)
 
     @pytest.mark.parametrize(("where", "counted"), [(ANYWHERE, 1), (Where(authors=("Anna",)), 0)])
     def test_a_run_that_was_bounded_is_left_out(
@@ -284,7 +284,7 @@ class TestRuns:
         run = asked(anna, "my knee", [knees[0]])
         [renamed] = made(anna, curation.plan_edit(anna, knees[0].pk, "My knee"))
         row = only(effect_of(anna, curation.plan_merge(anna, [renamed.pk, knees[1].pk])))
-        assert (row.run_id, row.before_rank) == (run.pk, 1)
+        assert (row.run_id, row.before.rank) == (run.pk, 1)
 
     def test_runs_that_found_none_of_the_topics_and_those_of_others_are_left_out(
         self, anna: ChatUser, boris: ChatUser, knees: list[Topic]

@@ -16,6 +16,7 @@ from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from memoryapp import curation, tasks
@@ -25,6 +26,7 @@ from memoryapp.content.chat_users import BeingErased
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.erasure import chat_user
+from memoryapp.evaluation.nights import schedule
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
 from memoryapp.llm.clients import offline_embedder
@@ -35,10 +37,13 @@ from memoryapp.models import (
     Artifact,
     ChatUser,
     Erasure,
+    Evaluation,
     Fact,
+    GoldenQuestion,
     ImportBatch,
     Media,
     Message,
+    NightlyRun,
     Operator,
     Passage,
     Pause,
@@ -381,3 +386,17 @@ def _region(answer: Any) -> str:
     """Returns the part of the page that is polled."""
     page: str = answer.content.decode()
     return page[page.index('id="erasure"') : page.index("</main>")]
+
+
+def test_the_nights_of_a_golden_set_end_with_its_last_owner(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
+    for owner, name in ((anna, "anna's secrets"), (anna, "shared"), (boris, "shared")):
+        GoldenQuestion.objects.create(owner=owner, collection=name, question="Where?", made_by="ada")
+        night = {"hour": 3, "zone": "UTC", "most": 5, "strategy": "vector", "next_at": timezone.now(), "made_by": "ada"}
+        NightlyRun.objects.get_or_create(collection=name, defaults=night)
+        Evaluation.objects.create(source=name, strategy="vector")
+    erase_user(anna, "ada")
+    assert {*NightlyRun.objects.values_list("collection", "is_on")} == {("[erased]", False), ("shared", True)}
+    assert sorted(Evaluation.objects.values_list("source", flat=True)) == ["[erased]", "shared", "shared"]
+    for nightly in NightlyRun.objects.all():
+        assert as_admin.get(reverse("nightly", args=[nightly.pk])).status_code == 200
+    assert [night.nightly.collection for night in schedule.begin_due()] == ["shared"]

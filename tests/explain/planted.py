@@ -46,11 +46,12 @@ _SHOWN = re.compile(r"^\[Topic:(\d+)\]", re.M)
 
 @dataclass(frozen=True)
 class Miss:
-    """A question about a run, and the stage that lost what it asks about."""
+    """A question about a run, the stage that lost what it asks about, and words that the sentence has."""
 
     run: Run
     asked: dict[str, str]
     stage: str
+    says: str = ""
 
 
 class ByPlace:
@@ -256,8 +257,10 @@ async def _outside(memory: Memory, seed: int) -> list[Miss]:
     run = await executed(memory.owner, strategy="vector")
     without_talk = await executed(memory.owner, strategy="vector", parameters={"fresh": "no"})
     erased = await _erased(seed)
+    posted = record(950 + seed, "Nobody ever painted our pergola", at=BEGAN)
 
     def theirs() -> Topic:
+        add_messages(memory.owner, [posted])
         stranger = ChatUser.objects.create(name=f"stranger {seed}")
         return talk(stranger, ("Of another memory", ["The turbine is theirs", "So it is"]))[0]
 
@@ -269,6 +272,10 @@ async def _outside(memory: Memory, seed: int) -> list[Miss]:
         Miss(run, {"topic": f"Topic:{other.pk}"}, "unknown"),
         Miss(run, {"text": "The turbine is theirs"}, "unknown"),
         Miss(run, {"message": "no-such-id"}, "unknown"),
+        *(
+            Miss(run, asked, "unknown", "only after")
+            for asked in ({"text": posted.text}, {"message": f"m{950 + seed}"})
+        ),
         *erased,
     ]
 
@@ -278,7 +285,8 @@ async def _erased(seed: int) -> list[Miss]:
 
     def make() -> tuple[ChatUser, Topic]:
         owner = ChatUser.objects.create(name=f"forgetful {seed}")
-        return owner, talk(owner, ("Of the mandolin", ["The old mandolin of my aunt", "It is out of tune"]))[0]
+        like = ("Of teachers", ["My aunt plays an old mandolin", "So she does"])
+        return owner, talk(owner, ("Of the mandolin", ["The old mandolin of my aunt", "It is out of tune"]), like)[0]
 
     owner, topic = await sync_to_async(make)()
     run = await executed(owner, strategy="vector")

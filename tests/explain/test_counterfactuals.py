@@ -202,8 +202,9 @@ async def test_a_topic_of_another_memory_and_one_that_never_was_are_answered_ali
         await explained(run, topic=f"Topic:{theirs.pk}"),
         await explained(run, topic="Topic:987654"),
         await explained(run, message=f"Message:{message.pk}"),
-        await explained(run, text=theirs.summary),
     ]
+    said, never = [await explained(run, text=text) for text in (theirs.summary, "Zwieback qqxz vvkpt")]
+    assert (said.stage, said.sentence) == (never.stage, never.sentence) == ("unknown", said.sentence)
     assert {answer.stage for answer in answers} == {"unknown"}
     assert len({answer.sentence for answer in answers}) == 1
     assert {answer.now for answer in answers} == {()}

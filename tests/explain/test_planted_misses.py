@@ -23,10 +23,10 @@ async def test_the_stage_that_lost_a_miss_is_named() -> None:
     for seed in range(4):
         for miss in await planted(seed):
             found = await sync_to_async(why_not)(miss.run, **miss.asked)
-            if found.stage == miss.stage:
+            if found.stage == miss.stage and miss.says in found.sentence:
                 right[miss.stage] += 1
             else:
                 wrong.append(f"{miss.run.strategy} {miss.asked}: {miss.stage}, not {found.stage}: {found.sentence}")
     assert right.total() + len(wrong) >= 100
-    assert len(wrong) <= 0.02 * (right.total() + len(wrong)), "\n".join(wrong)
+    assert wrong == []
     assert right.keys() == set(STAGES) - ELSEWHERE

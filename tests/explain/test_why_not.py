@@ -15,7 +15,7 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.browsing.topic_counts import topic_counts
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.explain import WhyNotError, why_not
+from memoryapp.explain import WhyNotError, document_of, why_not
 from memoryapp.explain.fate import fate
 from memoryapp.explain.story import Story
 from memoryapp.explain.why_not import story_of
@@ -163,9 +163,38 @@ async def test_what_came_after_the_run_is_told_apart_from_what_never_came(memory
 
     topic = await sync_to_async(later)()
     found = await sync_to_async(why_not)(run, topic=f"Topic:{topic.pk}")
-    assert (found.stage, found.now) == ("in_session", (f"Topic:{topic.pk}",))
+    assert (found.stage, found.now) == ("unknown", (f"Topic:{topic.pk}",))
+    assert "only after" in found.sentence, "whenever it was said"
     never = await sync_to_async(why_not)(run, text="A zither in the garden shed of nobody")
     assert never.now == ()
+
+
+async def test_every_topic_that_holds_a_sentence_is_named_and_other_words_are_found_by_meaning(anna: ChatUser) -> None:
+    cake = "Dasha baked a honey cake for the birthday of her grandmother"
+
+    def talked() -> list[str]:
+        talks = [
+            ("Honey", [cake, "How nice"]),
+            ("Repeated", [cake, "You said so"]),
+            ("Vans", ["A van broke down", "Oh"]),
+        ]
+        return [f"Topic:{topic.pk}" for topic in talk(anna, *talks)]
+
+    first, second, _van = await sync_to_async(talked)()
+    await embed_pending(offline_embedder())
+    run = await executed(anna, strategy="vector", query="cake")
+    ask = sync_to_async(why_not)
+    for text in (cake, "Dasha's honey cake, grandmother's birthday"):
+        found = await ask(run, text=text)
+        assert {found.topic, *found.others} == {first, second}
+        assert f"{first}, {second} say it alike." in found.sentence
+        assert document_of(found)["others"] == list(found.others)
+    meant = await ask(run, text="Даша испекла медовый торт ко дню рождения бабушки")
+    assert {meant.topic, *meant.others} == {first, second}
+    assert "No message says that in these words; nearest in meaning is Topic:" in meant.sentence
+    nothing = await ask(run, text="Курс акций нефтяных компаний вырос")
+    assert (nothing.stage, nothing.topic) == ("unknown", "")
+    assert "imported" not in nothing.sentence
 
 
 async def test_a_fork_that_replays_the_search_is_explained_by_the_memory_of_its_parent(

@@ -73,7 +73,8 @@ BUILDING = {
     "open_chat",
     "open_clients",
 }
-CLIENT_BUILDERS = {"llm", "demo", "management", "pipeline", "suggestions", "runs", "tasks"}
+# Explaining begins work of its own: the vector of a text that no run searched for.
+CLIENT_BUILDERS = {"llm", "demo", "management", "pipeline", "suggestions", "runs", "tasks", "explain"}
 # Packages whose modules have a subject of their own, beside the packages in them.
 ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20

@@ -42,6 +42,29 @@ class TestOpenAI:
         ]
         assert len({record.session for record in records}) == 1
 
+    @pytest.mark.parametrize(
+        "form",
+        [
+            lambda kind, text: {"type": kind, "data": {"content": text, "additional_kwargs": {}, "id": "1"}},
+            lambda kind, text: {
+                "lc": 1,
+                "type": "constructor",
+                "id": ["langchain", "schema", "messages", "HumanMessage" if kind == "human" else "AIMessageChunk"],
+                "kwargs": {"content": text, "type": kind},
+            },
+            lambda kind, text: {"type": kind, "content": text, "id": "1", "tool_calls": []},
+        ],
+        ids=["messages_to_dict", "dumpd", "model_dump"],
+    )
+    @pytest.mark.parametrize("wrap", [lambda it: it, lambda it: {"messages": it}, lambda it: {"History": it}])
+    def test_messages_of_langchain_are_read_in_each_of_its_forms(self, tmp_path: Path, form: Any, wrap: Any) -> None:
+        """langchain_core.messages.messages_to_dict, langchain_core.load.dumpd, and a message as a model of pydantic;
+        ``History`` is the table of DynamoDBChatMessageHistory."""
+        said = [form("human", "q"), form("tool", "SECRET"), form("ai", "a")]
+        said[1] = {"type": "tool", "data": {"content": "SECRET"}}
+        records, _rejected = sorted_out(written(tmp_path, wrap(said)), start=START)
+        assert [(record.role, record.text) for record in records] == [("user", "q"), ("assistant", "a")]
+
     def test_without_a_date_each_message_asks_for_one_and_times_of_the_file_are_taken(self, tmp_path: Path) -> None:
         records, rejected = sorted_out(written(tmp_path, TALK))
         assert (records, len(rejected)) == ([], 4)

@@ -20,7 +20,19 @@ from django.conf import settings
 from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, document, open_chat, source
 from memoryapp.importers.document import mended
 from memoryapp.importers.formats.memories.jsonl import conversation
-from tests.support.chats import chat_line, chatgpt, code_line, lines, node, sent, sorted_out, telegram, written
+from tests.support.chats import (
+    asked,
+    chat_line,
+    chatgpt,
+    claude,
+    code_line,
+    lines,
+    node,
+    sent,
+    sorted_out,
+    telegram,
+    written,
+)
 
 
 def zipped(path: Path, **members: str | bytes) -> Path:
@@ -260,9 +272,52 @@ OTHERS: list[tuple[Any, str]] = [
     ({"value": [{"id": "1", "messageType": "message", "createdDateTime": "x", "body": {}}]}, "a Skype or Teams export"),
     ([{"id": 1, "date": 1, "peer_id": 2, "from_id": 2, "text": "hi"}], "an export of VK"),
     ([{"id": 1, "type_name": "x", "is_sender": 0, "talker": "w", "msg": "hi"}], "an export of WeChat"),
-    ([{"type": "human", "data": {"content": "hi", "additional_kwargs": {}}}], "an export of LangChain"),
+    (
+        {
+            "export": {
+                "list": [{"creator": {}, "created_date": "x"}],
+                "messages": [{"creator": {}, "created_date": "x"}],
+            }
+        },
+        "a Google Takeout export",
+    ),
     ({"info": {"id": "s"}, "messages": [{"info": {"role": "user"}, "parts": []}]}, "an export of OpenCode"),
 ]
+
+
+class TestWrapped:
+    """A known document in a wrapper of whoever saved it: an answer of an interface, a list of one, a chat a line."""
+
+    @pytest.mark.parametrize(
+        "wrapped",
+        [
+            {"conversations": [claude(asked())]},
+            {"data": [claude(asked())], "has_more": False},
+            {"conversation": claude(asked())},
+            {"version": 2, "export": {"chats": [claude(asked())]}},
+            {"conversations": [claude(asked())], "users": [{"uuid": "u", "full_name": "A", "email_address": "a"}]},
+            {"result": telegram(sent(text="hi"))},
+            [telegram(sent(text="hi"))],
+            {"data": {"messages": [{"role": "user", "content": "hi", "created_at": "2025-05-01T10:00:00Z"}]}},
+        ],
+        ids=["claude", "data", "one chat", "two levels", "beside others", "telegram", "in a list", "openai"],
+    )
+    def test_a_known_document_is_read_in_any_wrapper(self, tmp_path: Path, wrapped: Any) -> None:
+        path = written(tmp_path, wrapped)
+        records, rejected = sorted_out(path)
+        assert ([record.text for record in records], rejected) == (["hi"], [])
+        assert [record.external_id for record in sorted_out(path)[0]] == [record.external_id for record in records]
+
+    @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+    def test_a_chat_a_line_is_read_where_the_format_has_no_lines(self, tmp_path: Path, end: str) -> None:
+        chats = [claude(asked()), claude(asked(2), uuid="c2")]
+        path = written(tmp_path, "\n".join(map(json.dumps, chats)) + end, "chats.jsonl")
+        assert [record.session for record in sorted_out(path)[0]] == ["c1", "c2"]
+
+    def test_a_wrapper_of_two_programs_is_refused(self, tmp_path: Path) -> None:
+        path = written(tmp_path, {"a": [claude(asked())], "b": telegram(sent())})
+        with pytest.raises(UnreadableFile, match="holds chats of several programs"):
+            open_chat(path)
 
 
 class TestOthers:

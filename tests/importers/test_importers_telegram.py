@@ -83,6 +83,12 @@ class TestTelegram:
             ({"text": "", "poll": {"question": "Q?", "answers": [{"text": "A"}, {"text": "B"}]}}, "[poll: Q? / A / B]"),
             ({"text": "", "invoice_information": '{"title": "Tea", "amount": 3}'}, "[invoice: Tea 3]"),
             ({"text": "", "invoice_information": "{"}, "[invoice]"),
+            # In the smallest unit, by core.telegram.org/bots/payments/currencies.json.
+            ({"text": "", "invoice_information": '{"amount": 12000, "currency": "EUR"}'}, "[invoice: 120.00 EUR]"),
+            ({"text": "", "invoice_information": {"amount": 5, "currency": "USD"}}, "[invoice: 0.05 USD]"),
+            ({"text": "", "invoice_information": {"amount": "1200", "currency": "JPY"}}, "[invoice: 1200 JPY]"),
+            ({"text": "", "invoice_information": {"amount": 250, "currency": "XTR"}}, "[invoice: 250 XTR]"),
+            ({"text": "", "invoice_information": {"amount": 1500, "currency": "KWD"}}, "[invoice: 1.500 KWD]"),
             ({"text": {"type": "plain", "text": "an object"}}, "an object"),
             (
                 {"text": "", "poll": {"question": {"text": "Q?"}, "answers": [{"text": {"text": "A"}}]}},
@@ -142,6 +148,7 @@ class TestTelegram:
             ),
             ({"action": "phone_call", "duration_seconds": 60, "discard_reason": "hangup"}, "called (60 s, hangup)"),
             ({"action": "phone_call", "discard_reason": "missed"}, "called (missed)"),
+            ({"action": "send_payment", "amount": 12000, "currency": "EUR"}, "paid 120.00 EUR"),
             ({"action": "invite_members"}, "invited nobody"),
             ({"action": "suggest_profile_photo"}, "suggest profile photo"),
             ({"action": "edit_group_title", "title": "{0}{x}"}, "renamed the group to “{0}{x}”"),

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memoryapp.importers import LeftOut, MessageRecord, read
 from tests.support.chats import asked, chatgpt, claude, code_line, lines, node, sent, sorted_out, telegram, written
 
@@ -134,6 +136,25 @@ class TestRewinds:
         )
         assert texts(path) == ["first", "one", "third"]
         assert reasons(path) == {4: "somebody went back from it", 5: "somebody went back from it", **EVENTS}
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            lambda who, text: {"type": f"{who}_message", "text": text},
+            lambda who, text: {"type": f"{who}_message", "content": text},
+            lambda who, text: {"type": f"{who}_message", "content": [{"type": "text", "text": text}]},
+            lambda who, text: {"type": f"{who}_message", "message": {"type": "text", "text": text}},
+            lambda who, text: {"type": f"{who}Message", "content": [{"type": "Text", "text": text}]},
+            lambda who, text: {"type": "item_completed", "item": {"type": f"{who}Message", "text": text}},
+        ],
+        ids=["text", "content", "parts", "an object", "camel case", "an item"],
+    )
+    def test_words_of_codex_are_read_under_any_of_their_names(self, tmp_path: Path, words: Any) -> None:
+        """openai/codex#30190, BeehiveInnovations/pal-mcp-server#286: each version moved them."""
+        events = [codex("event_msg", **words(who, text)) for who, text in TALK]
+        path = lines(tmp_path, codex("session_meta", id="t1", timestamp="2025-12-07T10:00:00Z"), *events)
+        records, _rejected = sorted_out(path)
+        assert [record.text for record in records] == [text for _who, text in TALK]
 
     def test_words_of_codex_that_stand_twice_are_read_once(self, tmp_path: Path) -> None:
         user_words = {"role": "user", "content": [{"type": "input_text", "text": "first"}]}

@@ -8,10 +8,12 @@ import logging
 import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from daphne.access import AccessLogGenerator
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
@@ -28,6 +30,7 @@ from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunLogFilter
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
+from rerankui.web import server_limits
 from tests.conftest import talk
 from tests.engine.scripted import ScriptedChat, Step
 
@@ -197,3 +200,21 @@ def test_the_settings_write_what_this_module_says() -> None:
 def test_the_http_clients_own_lines_of_addresses_and_headers_are_never_written(name: str) -> None:
     assert settings.LOGGING["loggers"][name]["level"] == "WARNING"
     assert not logging.getLogger(name).isEnabledFor(logging.INFO)
+
+
+def test_a_request_is_logged_as_the_rest_is(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AccessLogGenerator, "write_entry", AccessLogGenerator.write_entry)
+    for log_format in ("line", "json"):
+        settings.LOG_FORMAT = log_format
+        server_limits.limit()
+        written = io.StringIO()
+        details = {"client": "127.0.0.1:5000", "method": "GET", "path": "/v1/users/anna/topics?after=мандрагора"}
+        AccessLogGenerator(written)("http", "complete", {**details, "status": 200, "size": 14})
+        AccessLogGenerator(written)("websocket", "connected", {"client": "127.0.0.1:5000", "path": "/ws/runs/1/"})
+    request, socket = map(json.loads, written.getvalue().splitlines())
+    assert request.pop("at")
+    assert request == {
+        **{"level": "INFO", "logger": "daphne.access", "message": "GET /v1/users/…/topics"},
+        **{"client": "127.0.0.1:5000", "status": 200, "bytes": 14},
+    }
+    assert (socket["message"], "status" in socket) == ("WSCONNECT /ws/runs/1/", False)

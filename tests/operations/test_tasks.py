@@ -44,16 +44,18 @@ def test_a_chat_user_whose_text_the_model_refuses_keeps_nobody_from_being_archiv
     assert "are not archived yet: The endpoint answered 400" in caplog.text
 
 
-@pytest.mark.parametrize("error", [IngestionError("no"), DataError("no")], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error", [IngestionError("no"), DataError("no"), ValueError("no")], ids=lambda error: type(error).__name__
+)
 def test_what_else_goes_wrong_with_one_chat_user_keeps_nobody_from_being_archived(
     everyone: None, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     archive: Callable[..., Archived] = archiving.archive
 
-    def archive_or_fail(owner: ChatUser, cutter: Cutter, *rest: Any) -> Archived:
+    def archive_or_fail(owner: ChatUser, cutter: Cutter, *rest: Any, **asked: Any) -> Archived:
         if owner.name == "anna":
             raise error
-        return archive(owner, cutter, *rest)
+        return archive(owner, cutter, *rest, **asked)
 
     monkeypatch.setattr(clients, "embedder_of", lambda profile: Hashing())
     monkeypatch.setattr(archiving, "archive", archive_or_fail)

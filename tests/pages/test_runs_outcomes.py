@@ -21,7 +21,7 @@ from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from rerankui.runs.page.outcomes import ADVICE, SENTENCES
 from tests.conftest import signed_in
-from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fails, says, slow
+from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fails, limited, says, slow
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
@@ -138,6 +138,19 @@ async def test_a_rerank_that_does_not_choose_ends_once_and_is_explained(name: st
         assert [selected.id for selected in finished.selected] == [f"Topic:{ids[1]}"]
     if end.used == VECTORS:
         assert [selected.id for selected in finished.selected] == list(finished.baseline[:5])
+
+
+async def test_a_choice_that_was_cut_says_so_on_the_page_and_in_the_document(admin: Operator) -> None:
+    memory = await memory_of_three()
+    first = await memory.topic_set.order_by("pk").afirst()
+    assert first
+    run = await start(memory)
+    cut = limited(f'{{"topics": [{{"id": "Topic:{first.pk}", "reason": "cake"}}, {{"id": "Top')
+    finished = await check_whole(run, await executed(run, chat=ScriptedChat(asks(first.pk), cut)), "")
+    assert [selected.id for selected in finished.selected] == [f"Topic:{first.pk}"]
+    document = await sync_to_async(recall_document.document)(run)
+    assert (document["cut"], document["fallback"]) == (True, None)
+    assert "The model reached its limit of tokens; its reply may be cut off." in await page_of(run, admin)
 
 
 async def test_a_choice_needs_no_explanation(admin: Operator) -> None:

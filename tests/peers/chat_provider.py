@@ -20,9 +20,12 @@ REFUSAL = {
 }
 CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
 
+_BEYOND_ASCII = (("X-Served-By", "Zürich"), ("X-RateLimit-Plan", "für alle"))
+
 
 class ChatProvider(ThreadingHTTPServer):
-    """Moods: ``well``, ``calls`` (a tool), ``refuses``, ``fails`` (with a page), ``late``, ``breaks`` (in a stream)."""
+    """Moods: ``well``, ``calls`` (a tool), ``refuses``, ``fails`` (with a page), ``page`` (in place of an answer),
+    ``late``, ``breaks`` (in a stream). Whatever it answers has headers beyond ASCII."""
 
     daemon_threads = True
 
@@ -78,6 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(429, REFUSAL, **{"Retry-After": "7", "X-Request-Id": "req_1"})
         elif mood == "fails":
             self._send(500, f"<html><body>Key {self.headers['Authorization']} met a fault</body></html>".encode())
+        elif mood == "page":
+            self._send(200, b"<html><script>alert(1)</script></html>")
         elif body.get("stream"):
             self._stream(_chunks(mood, body))
         else:
@@ -88,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "text/html" if isinstance(document, bytes) else "application/json")
         self.send_header("Content-Length", str(len(content)))
-        for name, value in headers.items():
+        for name, value in (*headers.items(), *_BEYOND_ASCII):
             self.send_header(name, value)
         self.end_headers()
         try:
@@ -100,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
+        for name, value in _BEYOND_ASCII:
+            self.send_header(name, value)
         self.end_headers()
         self.close_connection = True
         try:

@@ -16,6 +16,7 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
+from memoryapp.capsules import LARGEST_BYTES
 from memoryapp.embedded import paths
 from rerankui.web import uploads
 from rerankui.web.server_limits import FORM_BYTES
@@ -121,6 +122,13 @@ def test_a_program_may_send_more_than_a_page(served: Running) -> None:
     refused = served.asked(f"POST /v1/recall HTTP/1.1\r\nContent-Length: {size + 1}\r\n", b"a" * size, b"a")
     assert refused.startswith("HTTP/1.1 413")
     assert '{"error": {"code": "too_large", "message": "A body has at most 10,485,760 bytes."}}' in refused
+
+
+def test_the_file_of_a_run_may_be_as_large_as_its_page_promises(served: Running) -> None:
+    size = LARGEST_BYTES + 10_000
+    answer = served.asked(f"POST /runs/open/ HTTP/1.1\r\nContent-Length: {size}\r\n", b"a" * size)
+    assert f"\r\n{size}\r\n" in answer
+    assert served.asked("POST /runs/open/ HTTP/1.1\r\nContent-Length: 40000000\r\n").startswith("HTTP/1.1 413")
 
 
 def test_a_chat_file_with_a_ticket_goes_to_disk_and_not_through_memory(served: Running, tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from memoryapp import invariants
 from memoryapp.engine.events import CandidatesFound, ModelReplied, RunFinished, TurnStarted
+from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import followers
 from tests.peers.chat_provider import MODEL, WORDS, ChatProvider
-from tests.support.api_client import token_for
+from tests.support.api_client import Program, token_for
+from tests.support.stack import CHECKOUT
 from tests.traces import programs
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -121,3 +123,30 @@ def test_conventions_of_opentelemetry_are_a_run_with_a_search_a_tool_and_a_turn(
     # Without texts of documents nobody can say which of them the model was sent.
     assert len(finished.selected) == 3
     assert [note.code for note in finished.notes] == ["foreign_all_found"]
+
+
+def test_what_the_ai_sdk_of_vercel_sends_are_runs(anna: ChatUser, token: str) -> None:
+    """The spans of `generateText` with a tool and of `streamText`, as version 5.0.277 sent them."""
+    sent = (CHECKOUT / "tests" / "fixtures" / "ai_sdk_5_spans.json").read_bytes()
+    assert Program(token).post("/v1/otlp/v1/traces", sent).json() == {}
+    streamed, generated = Run.objects.of(anna).order_by("query")
+    assert (generated.query, streamed.query) == ("Which cake did Dasha bake?", "What was in it?")
+    for run in (generated, streamed):
+        assert (run.state, run.origin) == ("finished", "cake-chat")
+    events = [item.event for item in followers.stored(generated.pk)]
+    called, answered = (event for event in events if isinstance(event, ModelReplied))
+    assert [(each.name, each.arguments) for each in called.tool_calls] == [("searchMemory", '{"query":"honey cake"}')]
+    assert (answered.text, answered.model) == ("Dasha baked a honey cake.", "gpt-4.1-mini-2025-04-14")
+    assert [event.tool for event in events if isinstance(event, ToolUsed)] == ["searchMemory"]
+    [first, second] = (event for event in events if isinstance(event, TurnStarted))
+    assert [(each.role, each.content) for each in first.prompt] == [
+        ("system", "You are kind."),
+        ("user", "Which cake did Dasha bake?"),
+    ]
+    assert [message.role for message in second.prompt] == ["assistant", "tool"]
+    assert second.prompt[0].content == 'searchMemory {"query": "honey cake"}'
+    assert "The honey cake had walnuts" in second.prompt[1].content
+    assert (generated.turns, generated.input_tokens, generated.output_tokens) == (2, 60, 14)
+    [reply] = (item.event for item in followers.stored(streamed.pk) if isinstance(item.event, ModelReplied))
+    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("It had walnuts.", 30, 7)
+    assert list(invariants.violations(anna)) == []

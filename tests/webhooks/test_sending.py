@@ -225,7 +225,10 @@ def test_a_paused_webhook_collects_and_another_key_sends_nothing(receiver: Recei
 
 
 def test_messages_go_to_no_place_that_is_not_permitted(receiver: Receiver) -> None:
-    for never in ("169.254.169.254", "[fe80::1]", "0.0.0.0", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"):
+    for never in (
+        *("169.254.169.254", "[fe80::1]", "0.0.0.0", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"),
+        *("[::169.254.169.254]", "[64:ff9b:1::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]", "[2001:0:0:0::5601:5601]"),
+    ):
         with pytest.raises(AddressError):
             addresses.checked(f"http://{never}/latest/meta-data")
     for odd in (

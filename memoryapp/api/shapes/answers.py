@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from pydantic import ConfigDict, WithJsonSchema
 
-from memoryapp.api.shapes.fields import PARAMETERS, KnownName, Query, StrictBody, exemplified
+from memoryapp.api.shapes.fields import PARAMETERS, Answer, KnownName, PageUrl, Query, StrictBody, exemplified
 from memoryapp.api.shapes.recall import Conversation, RecallBody, Usage
 
 
@@ -33,7 +33,7 @@ class QuestionBody(StrictBody):
         )
 
 
-class CitedMessage(BaseModel):
+class CitedMessage(Answer):
     """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
 
     ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
@@ -48,7 +48,7 @@ class CitedMessage(BaseModel):
     passage: list[str] = []
 
 
-class CheckedStatement(BaseModel):
+class CheckedStatement(Answer):
     """A statement of an answer beside the messages with the numbers ``citations``.
 
     ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
@@ -66,7 +66,7 @@ class CheckedStatement(BaseModel):
     kept: bool
 
 
-class WordsAnswer(BaseModel):
+class WordsAnswer(Answer):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
@@ -77,7 +77,8 @@ class WordsAnswer(BaseModel):
     ``support`` is null for passages, refusals, and where nothing could be checked. ``verified`` says whether a model
     confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
     is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
-    or widened. ``agent`` is false for the plain path.
+    or widened. ``agent`` is false for the plain path. ``cut``: the model ran into its limit of tokens,
+    so the answer lacks its end.
     """
 
     model_config = ConfigDict(
@@ -109,6 +110,7 @@ class WordsAnswer(BaseModel):
                 "note": "No chat model is connected, or models are switched off, so nothing is answered: these are the "
                 "passages nearest to the question. Set LLM_BASE_URL and LLM_API_KEY to connect one.",
                 "fallback": None,
+                "cut": False,
                 "usage": {
                     "input_tokens": 0,
                     "output_tokens": 0,
@@ -122,7 +124,7 @@ class WordsAnswer(BaseModel):
     )
 
     run: UUID
-    url: str
+    url: PageUrl
     strategy: str
     agent: bool
     outcome: Literal["answered", "softened", "refused", "passages", "failed"]
@@ -136,20 +138,21 @@ class WordsAnswer(BaseModel):
     by: Literal["model", "extracts"] | None
     note: str
     fallback: str | None
+    cut: bool
     usage: Usage
 
 
-class StreamBegun(BaseModel):
+class StreamBegun(Answer):
     """The first event, ``run``: the run and its strategy. ``note`` says why it is not the agent, or is empty."""
 
     run: UUID
-    url: str
+    url: PageUrl
     strategy: str
     agent: bool
     note: str
 
 
-class StreamProgress(BaseModel):
+class StreamProgress(Answer):
     """An event ``progress``: the current step, and the tool that it uses."""
 
     step: str

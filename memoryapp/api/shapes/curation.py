@@ -12,11 +12,12 @@ from functools import cache
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, create_model
 
 from memoryapp.api.shapes.edits import EditName
 from memoryapp.api.shapes.errors import ErrorAnswer, Fault
 from memoryapp.api.shapes.fields import (
+    Answer,
     KnownName,
     MessageId,
     Proposed,
@@ -24,7 +25,9 @@ from memoryapp.api.shapes.fields import (
     StrictBody,
     Summary,
     TopicId,
+    TopicName,
 )
+from memoryapp.api.shapes.topics import TopicSummary
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
 from memoryapp.curation.operations.operation import (
     AT,
@@ -68,18 +71,13 @@ def body_of(endpoint: Endpoint) -> type[StrictBody]:
     )
 
 
-class PutTopic(BaseModel):
+class PutTopic(TopicSummary):
     """A topic that the change puts in. With ``dry_run`` its id is null, unless an undo would bring it back."""
 
-    id: str | None
-    summary: str
-    started_at: datetime
-    ended_at: datetime
-    message_count: int
-    size_chars: int
+    id: TopicName | None  # type: ignore[assignment]
 
 
-class Evidence(BaseModel):
+class Evidence(Answer):
     """How search finds the topics with the messages that answered a run. ``rank``, from 1, is that of the last topic.
 
     ``rank`` is null if a message is in no topic, or its topic is not among the first 200. ``shown`` is true if all of
@@ -91,20 +89,20 @@ class Evidence(BaseModel):
     chars: int
 
 
-class RunEffect(BaseModel):
+class RunEffect(Answer):
     """A past run ``before`` and ``after`` the change. ``golden`` is true if it belongs to a labelled question."""
 
-    run: UUID
+    run: UUID = Field(validation_alias="run_id")
     query: str
-    asked_at: datetime
-    golden: bool
+    asked_at: datetime = Field(validation_alias="when")
+    golden: bool = Field(validation_alias="is_golden")
     verdict: Literal["better", "worse", "same"]
     sentence: str
     before: Evidence
     after: Evidence
 
 
-class EffectAnswer(BaseModel):
+class EffectAnswer(Answer):
     """The past runs that saw a topic taken out, searched again with the change applied; those that get worse first.
 
     ``words_only`` is the number of runs compared by words only, because the vector of their query is not stored.
@@ -115,10 +113,10 @@ class EffectAnswer(BaseModel):
     worse: int
     same: int
     words_only: int
-    runs: list[RunEffect]
+    runs: list[RunEffect] = Field(validation_alias="rows")
 
 
-class ChangedAnswer(BaseModel):
+class ChangedAnswer(Answer):
     """The id of the edit, the topics that it put in, and the ids that it retired; these now lead to the new topics.
 
     With ``dry_run`` nothing is changed: ``edit`` is null, and ``effect`` shows what past runs would have found.
@@ -146,7 +144,7 @@ class ChangedAnswer(BaseModel):
 
     edit: int | None
     topics: list[PutTopic]
-    retired: list[str]
+    retired: list[TopicName]
     effect: EffectAnswer | None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, StringConstraints
+from pydantic import StringConstraints
 
-from memoryapp.api.shapes.fields import KnownName, Reason, StrictBody, exemplified
+from memoryapp.api.shapes.fields import Answer, KnownName, Reason, StrictBody, exemplified
 
 _DecidedId = Annotated[str, StringConstraints(pattern=r"^(?:Topic|Person|Fact):[0-9]{1,18}$")]
 
@@ -22,7 +22,7 @@ class DecisionBody(StrictBody):
     reason: Reason = ""
 
 
-class Decision(BaseModel):
+class Decision(Answer):
     id: str
     recall: Literal["pinned", "never", "usual"]
 
@@ -33,5 +33,5 @@ class DecisionAnswer(Decision):
     change: int
 
 
-class DecisionsAnswer(BaseModel):
+class DecisionsAnswer(Answer):
     decisions: list[Decision]

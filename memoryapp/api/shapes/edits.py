@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from pydantic import BaseModel
-
-from memoryapp.api.shapes.fields import KnownName, Reason, StrictBody, exemplified
+from memoryapp.api.shapes.fields import Answer, KnownName, Reason, StrictBody, TopicName, exemplified
 
 
 class UndoBody(StrictBody):
@@ -27,7 +25,7 @@ class NightBody(StrictBody):
     reason: Reason = ""
 
 
-class NightAnswer(BaseModel):
+class NightAnswer(Answer):
     """The count of ``merges`` in a night, ``first`` to ``last``; ``edits`` are the undos, none with ``dry_run``."""
 
     night: date
@@ -37,7 +35,7 @@ class NightAnswer(BaseModel):
     edits: list[int]
 
 
-class EditName(BaseModel):
+class EditName(Answer):
     """An edit, as a refusal names it."""
 
     id: int
@@ -56,13 +54,13 @@ class Edit(EditName):
     undoes: int | None
     undone_by: int | None
     stands: bool
-    out: list[str]
+    out: list[TopicName]
     out_count: int
-    put: list[str]
+    put: list[TopicName]
     put_count: int
 
 
-class EditsAnswer(BaseModel):
+class EditsAnswer(Answer):
     """Edits in the order in which they were made; ``next`` is the ``after`` of the following page, or null.
 
     To follow a memory, ask again with the last id as ``after``: no edit is ever added before it.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
+
+from memoryapp.api.shapes.fields import Answer
 
 
-class ErasedAnswer(BaseModel):
+class ErasedAnswer(Answer):
     """The receipt: how many rows of each table and how many ``files`` were erased or redacted. It contains no name."""
 
     model_config = ConfigDict(
@@ -23,7 +25,7 @@ class ErasedAnswer(BaseModel):
         }
     )
 
-    erasure: int
+    erasure: int = Field(validation_alias="id")
     kind: str
     began_at: datetime
     ended_at: datetime

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from memoryapp.api.shapes.fields import (
     NUMBER,
     READABLE,
     READABLE_SCHEMA,
     STRIPPED,
+    Answer,
     KnownName,
     Reason,
     StrictBody,
@@ -53,7 +54,7 @@ class FactPatch(StrictBody):
     reason: Reason = ""
 
 
-class FactAnswer(BaseModel):
+class FactAnswer(Answer):
     """``change`` is the number by which the change is undone; ``fact`` is null after a deletion."""
 
     change: int

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any
+from uuid import UUID
 
+from django.urls import reverse
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SerializationInfo,
     StringConstraints,
     WithJsonSchema,
     model_validator,
@@ -22,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
-from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.parameters import Declaration
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.importers.record import LONGEST, ROLES, clean
@@ -30,7 +35,35 @@ from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import all_declarations
 
 
-class LeftOutMessages(BaseModel):
+class Answer(BaseModel):
+    """What the API answers. It is made of rows and of values of the domain, whose attributes have the names of its
+    fields or of their ``validation_alias``, and of mappings without other keys. What is not given is not sent."""
+
+    model_config = ConfigDict(from_attributes=True, populate_by_name=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """A later version may answer more."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        schema.pop("additionalProperties", None)
+        return schema
+
+
+def _absolute(url: str, info: SerializationInfo) -> str:
+    request = (info.context or {}).get("request")
+    return request.build_absolute_uri(url) if request else url
+
+
+# The path of a run's page, which is sent with the address under which the program asked.
+PageUrl = Annotated[
+    str,
+    BeforeValidator(lambda value: reverse("run", args=[value]) if isinstance(value, UUID) else value),
+    PlainSerializer(_absolute),
+]
+TopicName = Annotated[str, BeforeValidator(lambda value: topic_id(value) if isinstance(value, int) else value)]
+
+
+class LeftOutMessages(Answer):
     """How many messages of a file or a call were not stored because they are no talk, and why."""
 
     reason: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from memoryapp.api.shapes.fields import NUMBER, KnownName, Name, Query, StrictBody, at_most, exemplified
+from memoryapp.api.shapes.fields import NUMBER, Answer, KnownName, Name, Query, StrictBody, at_most, exemplified
 from memoryapp.items import LONGEST_PAGE
 from memoryapp.items.bounds import (
     MOST_LABELS,
@@ -110,7 +110,7 @@ class NamespacesBody(StrictBody):
     offset: _Offset = 0
 
 
-class KeptItem(BaseModel):
+class KeptItem(Answer):
     """An item. ``score`` is the cosine of its text and the query; null if it has no vector, or without a query."""
 
     namespace: list[str]
@@ -121,20 +121,20 @@ class KeptItem(BaseModel):
     score: float | None = None
 
 
-class WrittenItemsAnswer(BaseModel):
+class WrittenItemsAnswer(Answer):
     """How many items are kept, and how many were named to be deleted."""
 
     written: int
     deleted: int
 
 
-class ItemsAnswer(BaseModel):
+class ItemsAnswer(Answer):
     """Items; those that were asked for and do not exist are missing."""
 
     items: list[KeptItem]
 
 
-class NamespacesAnswer(BaseModel):
+class NamespacesAnswer(Answer):
     """Namespaces in the order of their labels."""
 
     namespaces: list[list[str]]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from memoryapp.api.shapes.errors import ErrorAnswer, Fault
-from memoryapp.api.shapes.fields import EXAMPLE_MESSAGE, MESSAGE_OR_REJECTED, LeftOutMessages, Name
+from memoryapp.api.shapes.fields import EXAMPLE_MESSAGE, MESSAGE_OR_REJECTED, Answer, LeftOutMessages, Name
 from memoryapp.importers.record import LONGEST
 
 MOST_A_CALL = 1_000
@@ -28,7 +28,7 @@ class MessagesBody(BaseModel):
     ]
 
 
-class RejectedMessage(BaseModel):
+class RejectedMessage(Answer):
     """A message that was not stored; ``index`` is its place in the list, from 0."""
 
     index: int
@@ -36,7 +36,7 @@ class RejectedMessage(BaseModel):
     reason: str
 
 
-class AddedAnswer(BaseModel):
+class AddedAnswer(Answer):
     """The number of new messages and of known ones, and the messages that could not be stored.
 
     ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results.

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from memoryapp.api.shapes.fields import (
     LONGEST_CONVERSATION,
@@ -14,7 +14,9 @@ from memoryapp.api.shapes.fields import (
     PART,
     STRATEGY,
     TURN,
+    Answer,
     KnownName,
+    PageUrl,
     Query,
     StrictBody,
     at_most,
@@ -29,6 +31,7 @@ Included = Annotated[
     Literal["messages", "passages"], WithJsonSchema({"type": "string", "pattern": "^(?:messages|passages)$"})
 ]
 
+HandedOver = Literal["passages", "topics"]
 Turn = Annotated[dict[str, Any], WithJsonSchema(TURN)]
 Part = Annotated[dict[str, Any], WithJsonSchema(PART)]
 Conversation = Annotated[
@@ -65,7 +68,7 @@ class RecallBody(StrictBody):
     as_of: Annotated[str | None, Field(max_length=40)] = None
 
 
-class ChosenTopic(BaseModel):
+class ChosenTopic(Answer):
     """A chosen topic: ``rank`` from 1, ``score`` between 0 and 1, and an ``excerpt`` quoted from its messages, if any.
 
     ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
@@ -89,7 +92,9 @@ class ChosenTopic(BaseModel):
     passages: list[MessageInTopic] | None = None
 
 
-class ChosenItem(BaseModel):
+class ChosenItem(Answer):
+    """A chosen person or file."""
+
     id: str
     rank: int
     reason: str
@@ -97,7 +102,9 @@ class ChosenItem(BaseModel):
     name: str = ""
 
 
-class Usage(BaseModel):
+class Usage(Answer):
+    """What a run cost: tokens, US dollars, seconds, and how often a model was asked and called a tool."""
+
     input_tokens: int
     output_tokens: int
     cost_usd: float
@@ -106,10 +113,11 @@ class Usage(BaseModel):
     tool_calls: int
 
 
-class RecallAnswer(BaseModel):
+class RecallAnswer(Answer):
     """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    ``cut``: the model's answer ran into its limit of tokens.
     """
 
     model_config = ConfigDict(
@@ -135,6 +143,7 @@ class RecallAnswer(BaseModel):
                 "context": "[Topic:42] 2026-07-25 Which GPU to buy | 3 of 14 messages\n…",
                 "handed_over": "passages",
                 "fallback": None,
+                "cut": False,
                 "usage": {
                     "input_tokens": 5120,
                     "output_tokens": 240,
@@ -148,11 +157,12 @@ class RecallAnswer(BaseModel):
     )
 
     run: UUID
-    url: str
+    url: PageUrl
     topics: list[ChosenTopic]
     people: list[ChosenItem]
     artifacts: list[ChosenItem]
     context: str
-    handed_over: Literal["passages", "topics"]
+    handed_over: HandedOver
     fallback: str | None
+    cut: bool
     usage: Usage

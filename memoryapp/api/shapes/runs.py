@@ -1,4 +1,4 @@
-"""The answer of ``GET /v1/runs/<id>``."""
+"""The bodies and answers of runs, and of what is asked of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.api.shapes.fields import NUMBER, PARAMETERS, StrictBody, exemplified
-from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, Usage
+from memoryapp.api.shapes.fields import NUMBER, PARAMETERS, Answer, PageUrl, StrictBody, exemplified
+from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, HandedOver, Usage
 from memoryapp.compare.states import State
 from memoryapp.explain.fate import Stage
 from memoryapp.runs.replays import LARGEST_SEED, LONGEST_QUERY, LONGEST_TEXT
 
 MOST_IDS = 200
 LATEST_TURN = 10_000
+# Values of the domain have an empty text or 0 where an answer has null.
+_NOTHING_IS_NULL = BeforeValidator(lambda value: value or None)
+_RunId = Annotated[str, BeforeValidator(str)]
+
+
+def _is_missing(value: Any) -> bool:
+    return not value and value is not False
 
 
 class ForkChanges(BaseModel):
@@ -48,27 +55,43 @@ class ForkBody(StrictBody):
     changes: ForkChanges = ForkChanges()
 
 
-class RunAnswer(BaseModel):
-    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers. A fork has a ``parent``,
-    the ``turn`` at which it began and its ``changes``."""
+class ListedRun(Answer):
+    """A run. ``outcome`` is ``chosen`` or ``none`` where the choice of the model stands, else the code of the fallback;
+    empty before the end. A fork has a ``parent``, the ``turn`` at which it began and its ``changes``."""
 
-    run: UUID
-    url: str
-    user: str
+    run: UUID = Field(validation_alias="id")
+    url: PageUrl = Field(validation_alias="id")
+    user: str = Field(validation_alias=AliasPath("owner", "name"))
     query: str
     strategy: str
     parameters: dict[str, Any]
     state: Literal["pending", "running", "finished"]
-    asked_at: datetime
+    outcome: str = ""
+    asked_at: datetime = Field(validation_alias="created_at")
     finished_at: datetime | None
-    parent: UUID | None = None
+    parent: UUID | None = Field(None, validation_alias="parent_id")
     turn: int | None = None
     changes: dict[str, Any] = {}
+
+
+class RunsAnswer(Answer):
+    """Runs, the newest first; ``next`` is the ``before`` of the following page, or null."""
+
+    runs: list[ListedRun]
+    next: UUID | None
+
+
+class RunAnswer(ListedRun):
+    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers. A fork has a ``parent``,
+    the ``turn`` at which it began and its ``changes``."""
+
     topics: list[ChosenTopic] | None = None
     people: list[ChosenItem] | None = None
     artifacts: list[ChosenItem] | None = None
     context: str | None = None
+    handed_over: HandedOver | None = None
     fallback: str | None = None
+    cut: bool | None = None
     usage: Usage | None = None
 
 
@@ -80,7 +103,7 @@ class AnswerBody(StrictBody):
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 
 
-class UseOfChosen(BaseModel):
+class UseOfChosen(Answer):
     """``how`` the answer uses a chosen item, and in which of its sentences: five of its words in a row are ``quoted``,
     by the embedded scorer it is ``reworded``, a person or a file is ``named``."""
 
@@ -89,7 +112,7 @@ class UseOfChosen(BaseModel):
     sentence: str
 
 
-class DeliveredAnswer(BaseModel):
+class DeliveredAnswer(Answer):
     """The chosen ids that the answer uses, and those it does not. ``recall`` tells a recall that failed from one that
     found nothing."""
 
@@ -99,21 +122,22 @@ class DeliveredAnswer(BaseModel):
     recall: Literal["found", "nothing", "failed"]
 
 
-class CounterfactualAnswer(BaseModel):
+class CounterfactualAnswer(Answer):
     """A change that was tried, and its result, in words. ``fork`` is the body of a fork that makes it, ``merge`` are
     topics to merge instead; ``rank`` and ``shown`` are those of the topic after a change of the search."""
 
     change: str
     result: str
-    fork: dict[str, Any] | None = None
-    merge: list[str] | None = None
-    rank: int | None = None
-    shown: bool | None = None
+    fork: dict[str, Any] | None = Field(None, exclude_if=_is_missing)
+    merge: list[str] | None = Field(None, exclude_if=_is_missing)
+    rank: int | None = Field(None, exclude_if=_is_missing)
+    shown: bool | None = Field(None, exclude_if=_is_missing)
 
 
-class WhyNotAnswer(BaseModel):
+class WhyNotAnswer(Answer):
     """The ``stage`` that lost what was asked about, the ``topic`` as the run met it (a person or a file keeps its id),
-    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``seq`` is the event that lost it."""
+    and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``others`` further ones that say the
+    same or nearly, ``seq`` is the event that lost it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -130,51 +154,51 @@ class WhyNotAnswer(BaseModel):
                     }
                 ],
                 "now": ["Topic:42"],
+                "others": ["Topic:7"],
                 "seq": 3,
             }
         }
     )
 
     stage: Stage
-    topic: str | None
+    topic: Annotated[str | None, _NOTHING_IS_NULL]
     sentence: str
     numbers: dict[str, Any]
     counterfactuals: list[CounterfactualAnswer]
     now: list[str]
-    seq: int | None
+    others: list[str] = []
+    seq: Annotated[int | None, _NOTHING_IS_NULL]
 
 
-class FirstDivergence(BaseModel):
+class FirstDivergence(Answer):
     """Where the first two runs, A and B, first differ; ``none`` if they did the same."""
 
     stage: Literal["query", "rewrite", "search", "filter", "turn", "tools", "choice", "answer", "words", "none"]
-    turn: int | None = None
+    turn: int | None = Field(None, exclude_if=_is_missing)
     sentence: str
 
 
-class ComparedTopicAnswer(BaseModel):
+class ComparedTopicAnswer(Answer):
     """What became of a topic ``in`` each run, by the run's id, and its ``ranks``. Ids of one lineage are one topic:
     ``met_as`` names those under which a run met it, ``now`` the live ones of a topic that is retired."""
 
-    model_config = ConfigDict(populate_by_name=True)
-
     id: str
-    in_: dict[str, State] = Field(alias="in")
-    ranks: dict[str, int]
-    met_as: dict[str, list[str]]
-    now: list[str]
-    summary: str
+    in_: dict[_RunId, State] = Field(alias="in", validation_alias=AliasChoices("states", "in"))
+    ranks: dict[_RunId, int]
+    met_as: dict[_RunId, list[str]]
+    now: list[str] = Field(validation_alias=AliasPath("lineage", "now"))
+    summary: str = Field(validation_alias=AliasPath("lineage", "summary"))
 
 
-class ComparisonAnswer(BaseModel):
+class ComparisonAnswer(Answer):
     """Runs of one memory side by side."""
 
-    first_divergence: FirstDivergence
-    runs: list[UUID]
+    first_divergence: FirstDivergence = Field(validation_alias="divergence")
+    runs: list[Annotated[UUID, BeforeValidator(lambda run: getattr(run, "pk", run))]]
     topics: list[ComparedTopicAnswer]
 
 
-class CapsuleAnswer(BaseModel):
+class CapsuleAnswer(Answer):
     """A run that another installation opens: its ``events`` in order, and in ``talks`` the messages of what was read or
     chosen, by id. ``masked`` counts what was masked, by kind."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from memoryapp.api.shapes.fields import KnownName, exemplified
+from memoryapp.api.shapes.fields import Answer, KnownName, exemplified
 from memoryapp.api.shapes.topics import TopicSummary
 from memoryapp.importers.record import LONGEST
 
@@ -20,7 +20,7 @@ class CloseBody(BaseModel):
     session: Annotated[str | None, Field(max_length=LONGEST["session"])] = None
 
 
-class ClosedAnswer(BaseModel):
+class ClosedAnswer(Answer):
     """The topics that the messages of the sessions are in now; none if there was nothing to archive."""
 
     topics: list[TopicSummary]

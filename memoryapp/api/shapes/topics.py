@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from memoryapp.api.shapes.fields import Role
+from memoryapp.api.shapes.edits import EditName
+from memoryapp.api.shapes.fields import Answer, Role, TopicName
 
 
-class TopicSummary(BaseModel):
-    id: str
+class TopicSummary(Answer):
+    """A topic without its messages."""
+
+    id: TopicName
     summary: str
     started_at: datetime
     ended_at: datetime
@@ -18,67 +21,67 @@ class TopicSummary(BaseModel):
     size_chars: int
 
 
-class TopicsAnswer(BaseModel):
+class TopicsAnswer(Answer):
     """Live topics by id, oldest first; ``next`` is the ``after`` of the following page, or null."""
 
     topics: list[TopicSummary]
-    next: str | None = Field(examples=["Topic:42"])
+    next: TopicName | None = Field(examples=["Topic:42"])
 
 
-class MessageInTopic(BaseModel):
-    id: str
+class MessageInTopic(Answer):
+    """A message of the memory. ``id`` is that under which it was sent."""
+
+    id: str = Field(validation_alias="external_id")
     role: Role
     author: str
-    ts: datetime
+    ts: datetime = Field(validation_alias="sent_at")
     text: str
     forwarded_from: str = ""
 
 
 class TopicWithMessages(TopicSummary):
+    """A topic with its messages, oldest first."""
+
     user: str
     messages: list[MessageInTopic]
 
 
-class TopicAnswer(BaseModel):
+class TopicAnswer(Answer):
     """The requested topic or, if it is retired, the live topics that contain its messages now."""
 
-    id: str
+    id: TopicName
     retired: bool
     topics: list[TopicWithMessages]
 
 
-class BlamedEdit(BaseModel):
+class BlamedEdit(EditName):
     """An edit, and the ``topic`` that it made."""
 
-    id: int
-    kind: str
-    actor: str
-    at: datetime
     reason: str
-    topic: str
+    topic: TopicName
 
 
-class BlamedMessage(BaseModel):
+class BlamedMessage(Answer):
     """A message, and the edit since which it has been in the topic; null where an erasure deleted the edit."""
 
     id: str
     edit: BlamedEdit | None
 
 
-class BlamedSummary(BaseModel):
+class BlamedSummary(Answer):
     """A summary, and the edit that wrote it; null where an erasure deleted the edit."""
 
     summary: str
     edit: BlamedEdit | None
 
 
-class BlameAnswer(BaseModel):
+class BlameAnswer(Answer):
     """The messages of a topic, oldest first, at most 10,000, and its summaries from the present one back.
 
     A topic is followed back through the edits that made it, as long as most of its messages came from one earlier topic
     that gave most of its own.
     """
 
-    id: str
+    id: TopicName
     messages: list[BlamedMessage]
     summaries: list[BlamedSummary]

@@ -51,7 +51,8 @@ async def read_body(response: httpx.Response, most: int) -> httpx.Response:
         content += part
         if len(content) > most:
             raise TooLong
-    headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
+    # As bytes: not every server keeps to ASCII, and nothing here has to be written again.
+    headers = [(name, value) for name, value in response.headers.raw if name.lower() != b"content-encoding"]
     return httpx.Response(response.status_code, headers=headers, content=bytes(content), extensions=response.extensions)
 
 

@@ -16,10 +16,10 @@ from typing import Any
 from uuid import uuid4
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.engine.chat.written_calls import ARGUMENT_KEYS, plain_key, written_calls
+from memoryapp.engine.chat.written_calls import ARGUMENT_KEYS, written_calls
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.text.json_answers import decoded, embedded, fulfils, unpacked
+from memoryapp.engine.text.json_answers import decoded, embedded, fulfils, plain_key, unpacked
 
 # What gateways and models call the tool that they make of an answer format.
 _ANSWER_TOOLS = frozenset({
@@ -75,13 +75,18 @@ def _unescaped(text: str) -> str:
 
 def _straight(call: ToolCall, offered: Mapping[str, Mapping[str, Any]]) -> ToolCall:
     """The call; where its name differs from an offered one only in case and signs, or its arguments have one more
-    envelope, or were escaped, the call that is meant."""
+    envelope, or were escaped, or more stands around a whole object, the call that is meant."""
     name = next((name for name in offered if plain_key(name) == plain_key(call.name)), call.name)
     if name not in offered:
         return call
-    arguments = _unescaped(call.arguments)
+    arguments, schema = _unescaped(call.arguments), offered[name]
     inner = decoded(arguments)
-    if isinstance(inner, Mapping) and len(inner) == 1 and not inner.keys() & offered[name].get("properties", {}).keys():
+    if inner is None:
+        whole = next(
+            (value for value in embedded(arguments) if fulfils(value, schema) and schema.get("required")), None
+        )
+        arguments = arguments if whole is None else to_text(whole)
+    if isinstance(inner, Mapping) and len(inner) == 1 and not inner.keys() & schema.get("properties", {}).keys():
         ((key, value),) = inner.items()
         value = decoded(value) if isinstance(value, str) else value
         if plain_key(key) in ARGUMENT_KEYS and isinstance(value, Mapping):

@@ -88,8 +88,11 @@ _NAMES_ORDER = re.compile(
     re.IGNORECASE,
 )
 # Mistral, Anthropic and OpenAI refuse ids that other models make; Gemini refuses results without a name.
+_CALL_ID = r"(?:(?<![a-z])(?:call|use|calls(?:\.|\[)\d{1,3}\]?)[_ .]|tool(?:call|use))ids?\b"
 _NAMES_CALL_ID = re.compile(
-    r"(?<![a-z])(?:call|use|calls\[\d{1,3}\])[_ .]id\b.{0,120}(?:must be|length|too long|pattern)", re.IGNORECASE
+    rf"{_CALL_ID}.{{0,120}}(?:must (?:be|match|satisfy)|should (?:be|match)|length|too long|pattern|format|constraint)"
+    rf"|invalid\W{{1,3}}(?:\w{{1,20}} ){{0,2}}[\w.\[\]]{{0,40}}{_CALL_ID}",
+    re.IGNORECASE,
 )
 _WANTS_NAME = re.compile(
     r"function_?response\.name|\btool\b.{0,30}(?:must|needs?|requires?|should) .{0,15}\bname\b"

@@ -80,8 +80,10 @@ _WAIT_NAMED = re.compile(
 )
 _DELAY = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 # Statuses of a refused request. OpenRouter answers 404 when no provider accepts one of its parameters. llama.cpp and
-# gateways refuse with 500; the words of a server that fails describe the failure, so only these say that it refuses.
+# gateways refuse with 5xx, Azure's catalogue with 424; the words of a server that fails describe the failure, so only
+# these say that it refuses.
 _REFUSALS = frozenset({400, 422, 501})
+_SAY_NOTHING_OF_THE_REQUEST = frozenset({401, 402, 403, 408, 429})
 _NO_PROVIDER = "no endpoints found that"
 _REFUSES_PLAINLY = re.compile(
     r"cannot use .{1,60} with|(?:does|do|is|are) not support|not supported|unsupported|only supports?\b"
@@ -89,7 +91,17 @@ _REFUSES_PLAINLY = re.compile(
     r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)"
     r"|roles are supported|jinja\S{0,12} ?(?:exception|template)|raise_exception"
     r"|(?:field|parameter|argument)s? (?:is|are) invalid"
-    r"|(?:invalid|unmapped) reasoning effort",
+    r"|(?:invalid|unmapped) reasoning effort"
+    # What something of the request ought to be.
+    r"|(?:must|should) (?:not )?(?:be|have|match|satisfy|contain|start|follow|end)\b"
+    r"|(?:is|are) not (?:allowed|permitted)"
+    r"|not (?:allowed|permitted) (?:for|in|with)|string (?:too|does not match)|does not match (?:the )?pattern|too long"
+    r"|(?:maximum|minimum) length|invalid '\w"
+    r"|(?:invalid|unexpected|unknown|unsupported) (?:value|type|role|message role|param\w*|field)"
+    r"|(?:field|parameter|property|argument)s? (?:is |are )?(?:required|missing|not recogni[sz]ed)"
+    r"|missing (?:required |a )?(?:field|param\w*|property)|extra (?:inputs|fields)"
+    r"|unrecogni[sz]ed (?:request )?\w{1,12}"
+    r"|validation errors?\b|cannot be (?:null|none|empty|blank)|(?:can't|cannot|unable to) be used (?:with|together)",
     re.IGNORECASE,
 )
 
@@ -152,9 +164,14 @@ def words_in(content: bytes) -> str:
 def teaches(status: int, why: str) -> bool:
     """Whether an answer with that status refuses what the request asks for, so that its words name a missing
     ability."""
-    if status >= 500 and status not in _REFUSALS:
-        return _REFUSES_PLAINLY.search(why) is not None
-    return status in _REFUSALS or (status == 404 and _NO_PROVIDER in why.lower())
+    if status in _REFUSALS or (status == 404 and _NO_PROVIDER in why.lower()):
+        return True
+    return (
+        status >= 400
+        and status not in _SAY_NOTHING_OF_THE_REQUEST
+        and _REFUSES_PLAINLY.search(why) is not None
+        and _PASSES.search(why) is None
+    )
 
 
 def is_failed_generation(code: str, words: str) -> bool:

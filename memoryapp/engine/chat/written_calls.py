@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memoryapp.engine.text.json_answers import embedded, mended
+from memoryapp.engine.text.json_answers import embedded, mended, plain_key
 
 # A longer text is no call, and each call is short.
 _MOST_CHARS = 50_000
@@ -107,11 +107,6 @@ def _called(name: str, arguments: Any) -> Iterator[WrittenCall]:
         arguments = mended(arguments)
     if isinstance(arguments, dict):
         yield WrittenCall(name, arguments)
-
-
-def plain_key(key: str) -> str:
-    """A key as it is compared: ``toolName``, ``Tool Name`` and ``tool_name`` are one."""
-    return "".join(filter(str.isalnum, key.lower()))
 
 
 def _plain(name: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from memoryapp.engine.json_values import Code
 from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.notes import Notes
 
@@ -35,12 +36,12 @@ class ToolUsed(EventKind, look="tool", then="search"):
 
     kind: ClassVar[str] = "tool_used"
     step: int
-    tool: str
+    tool: Code
     arguments: Mapping[str, Any]
     result: Mapping[str, Any]
     seconds: float
     outcome: ToolOutcome
-    code: str = ""
+    code: Code = ""
     topics: tuple[str, ...] = ()
     asked_by: Literal["agent", "model"] = "agent"
 
@@ -104,6 +105,7 @@ class Answered(EventKind, lane="result", look="answer"):
     none. ``unsupported`` statements were left out; ``misquoted`` counts those that cited a source that does not say so,
     while another one does, which is cited instead. ``dropped_numbers`` cited no source, ``dropped_statements`` cited
     nothing at all. ``notes`` are remarks for people; ``note`` is the same in English for programs, and empty in a row.
+    ``cut``: the model ran into its limit of tokens.
     """
 
     kind: ClassVar[str] = "answered"
@@ -120,5 +122,6 @@ class Answered(EventKind, lane="result", look="answer"):
     judged: bool = False
     unsupported: tuple[str, ...] = ()
     misquoted: int = 0
+    cut: bool = False
     statements: tuple[StatementCheck, ...] = ()
     judge: str = ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memoryapp.engine.json_values import Code
+
 PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 
 
@@ -17,7 +19,7 @@ class ContextPart:
     the entries of the part.
     """
 
-    name: str
+    name: Code
     chars: int
     tokens: int
     items: int

@@ -24,6 +24,7 @@ from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import RunFinished, Selected
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ReadTopics, TopicContent
+from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.parameters import Limits, RerankParameters
 from memoryapp.engine.prompts.language import ANSWER_NOW, language_of
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, RERANK, RerankRequest, rerank_text, rerank_variables
@@ -31,7 +32,7 @@ from memoryapp.engine.strategies.outcomes import Fallback, Trail, chosen, fall_b
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
-from memoryapp.engine.text.answers import Pick, parse_answer
+from memoryapp.engine.text.answers import Pick, answer_in_words, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
 from memoryapp.engine.threads import in_thread_if_long
 
@@ -141,8 +142,10 @@ async def _finished(
     """The last event, from the outcome of the conversation's ``last`` turn."""
     trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
 
+    cut = outcome.cause == "cut" if isinstance(outcome, Failure) else outcome.is_at_limit
+
     def fallen(fallback: Fallback) -> RunFinished:
-        return fall_back(request, fallback, limits.stand_ins, trail)
+        return replace(fall_back(request, fallback, limits.stand_ins, trail), cut=cut)
 
     if isinstance(outcome, Failure):
         return fallen("parse_error" if outcome.cause == "cut" else outcome.cause)
@@ -150,20 +153,24 @@ async def _finished(
         return fallen("max_tool_calls")
     if last.must_read:
         return fallen("protocol_violation")
+    notes: Notes = (Note("reply_at_limit"),) if cut else ()
     picks = await in_thread_if_long(parse_answer, outcome.text, size=len(outcome.text))
+    if picks is None and not cut:
+        picks, notes = answer_in_words(outcome.text), (Note("answer_in_words"),)
     if picks is None:
         return fallen("parse_error")
     choice = _choice(picks, request, limits)
     trail = replace(trail, hallucinated=joined(trail.hallucinated, choice.foreign))
     if choice.all_foreign:
         return fallen("all_hallucinated")
-    return chosen(
+    finished = chosen(
         request,
         await _selected_topics(choice.topics, request, limits, topics.topics),
         trail,
         people=_selected_items(choice.people, request.people),
         artifacts=_selected_items(choice.artifacts, request.artifacts),
     )
+    return replace(finished, notes=(*finished.notes, *notes), cut=cut)
 
 
 @dataclass(frozen=True, slots=True)

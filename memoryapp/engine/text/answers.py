@@ -2,7 +2,8 @@
 
 Models answer with objects, bare numbers, fences, prose around the JSON, or JSON that was cut off. All of these are read
 as the same picks, element by element: a bad element does not affect its neighbours. An unreadable answer is None, and
-never looks like an empty selection.
+never looks like an empty selection. ``answer_in_words`` reads what is no such JSON but plain to any reader: other keys,
+pairs, lines, tables, tags, one sentence. Where anything in it could mean the opposite, it is unreadable.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import json_repair
 
 from memoryapp.engine.memory import item_id, parse_item_id, parse_topic_id
-from memoryapp.engine.text.json_answers import OPENING, embedded
+from memoryapp.engine.text.json_answers import OPENING, decoded, embedded, plain_key
 
 # A longer answer is noise; the bound also limits the work on hostile input.
 _MAX_CHARS = 200_000
@@ -69,6 +70,16 @@ def parse_answer(text: str) -> tuple[Pick, ...] | None:
         picks = _picks(value)
         if picks is not None:
             return tuple({pick.id: pick for pick in reversed(picks)}[id] for id in dict.fromkeys(p.id for p in picks))
+    return None
+
+
+def answer_in_words(text: str) -> tuple[Pick, ...] | None:
+    """The picks of an answer that ``parse_answer`` cannot read; None where they are not unmistakable."""
+    text = text[:_MOST_WORDS_CHARS].strip()
+    for reading in (_in_other_json, _in_tags, _in_lines, _in_a_sentence):
+        picks = reading(text)
+        if picks:
+            return tuple({pick.id: pick for pick in reversed(picks)}.values())[::-1]
     return None
 
 
@@ -196,8 +207,9 @@ def _values(text: str) -> Iterator[Any]:
     objects = [value for value in found if _is_answer(value)]
     yield from reversed(objects)
     yield from _mended(text)
-    # An empty list in the middle of prose is grammar or code; only at the very end is it an answer.
-    ends_empty = _LAST_WORD_EMPTY.search(text) is not None
+    # An empty list in the middle of prose is grammar or code; only at the very end is it an answer, and not behind a
+    # list of ids: there it is the last key of YAML.
+    ends_empty = _LAST_WORD_EMPTY.search(text) is not None and not any(map(_ENTRY.match, text.splitlines()))
     yield from (value for value in reversed(found) if _is_list_of_ids(value) and (value or ends_empty))
 
 
@@ -245,3 +257,164 @@ def _broken_starts(text: str) -> Sequence[int]:
 def _repaired(text: str) -> Any:
     decoded = _decoded(text)
     return decoded[0] if decoded is not None else json_repair.loads(text, skip_json_loads=True)
+
+
+_MOST_WORDS_CHARS = 20_000
+# How models call what they chose, in front of ``topics`` or alone.
+_CHOSEN = re.compile(
+    r"(?:most)?(?:selected|selections?|relevant|chosen|choices?|final|picked|picks|best|matching|matches|useful|top"
+    r"|recommended|results?)+"
+)
+_NAMED = re.compile(r"\b(?P<kind>topic|session|person|artifact)\s?:\s?(?P<number>\d{1,18})\b", re.IGNORECASE)
+_CHOOSES = re.compile(
+    r"\b(?:relevant|select|chos|choose|pick|match|useful|best|answer|need|fit|keep|relevan|auswahl|w\u00e4hl|choisi|retenu"
+    r"|pertinent|elegid|seleccion|подход|относ|выбра|выбир|нужн|релевант)",
+    re.IGNORECASE,
+)
+# What may turn a choice round.
+_TURNS = re.compile(
+    r"\b(?:not?|none|nothing|nobody|low|never|neither|nor|without|except|exclud\w*|reject\w*|irrelevant|unrelated"
+    r"|un\w*able|discard\w*|ignor\w*|skip\w*|omit\w*|drop\w*|instead|rather|maybe|perhaps|possibly|false|less|weak\w*"
+    r"|dismiss\w*|rul\w+ out|kein\w*|nicht"
+    r"|ohne|pas|aucun\w*|sauf|ning\w*|sin|salvo|не|ни|нет|кроме|без|лишн\w*|нерелевант\w*|исключ\w*)\b|n['\u2019]t\b"
+    r"|[\u274c\u2717\u2718\u00d7?]",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"[\s,;&/|()\[\]`*\"'+]*(?:(?:and|und|et|y|и)\b[\s,;()\[\]`*\"']*)?", re.IGNORECASE)
+_ENTRY = re.compile(
+    r"^[\s>*\-\u2022+|\"'`(\[_#]*+(?:\d{1,3}[.)]\s+)?(?:(?:topic_)?id\s?:\s?)?[*_`\"'(\[|]*(?=(?:topic|session|person|artifact)\s?:)",
+    re.I,
+)
+# A figure in the place of a reason may grade what was not chosen.
+_GRADE = re.compile(r"[\d.,/%\s]+|(?:high|medium|yes|true|ja|oui|да)\b.*", re.IGNORECASE)
+_RULE = re.compile(r"^[\s|:+=\-]*$|^```\w*$")
+_ELEMENT = re.compile(
+    r"<(?P<tag>topic|session|person|artifact|item|selection|pick|choice)\b(?P<with>[^<>]{0,600})"
+    r"(?:/>|>(?P<inner>.{0,2000}?)</(?P=tag)>)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAG = re.compile(r"<[^<>]{1,200}>")
+_ATTRIBUTE = re.compile(r"([a-z_]{1,20})\s?=\s?[\"']([^\"']{0,600})[\"']", re.IGNORECASE)
+_EDGES = " \t,;:.|*_`\"'()[]{}\u2013\u2014-"
+
+
+def _in_other_json(text: str) -> list[Pick] | None:
+    """JSON under other keys, in pairs, or as an object a line."""
+    whole = decoded(text)
+    values = [whole] if whole is not None else embedded(text)
+    rows = [value for value in values if isinstance(value, dict) and _is_id(value)]
+    if rows and rows == values:
+        return _picks(rows)
+    return next((picks for value in reversed(values) if (picks := _picks(_usual(value)))), None)
+
+
+def _usual(value: Any) -> Any:
+    """A JSON value with the keys of an answer, and with objects in the place of pairs; None where it has none."""
+    if isinstance(value, list):
+        items = _as_objects(value)
+        return items if all(map(_is_id, items)) else None
+    if not isinstance(value, dict):
+        return None
+    if value and all(map(_is_id, value)) and all(isinstance(inner, str | dict | bool) for inner in value.values()):
+        if any(isinstance(inner, str) and _TURNS.match(inner.strip()) for inner in value.values()):
+            return None
+        chosen = {key: inner for key, inner in value.items() if inner is not False}
+        return [{"id": id, **(inner if isinstance(inner, dict) else {"reason": inner})} for id, inner in chosen.items()]
+    kinds = {plain_key(key): key for key in _KINDS}
+    named: dict[str, Any] = {}
+    for key, inner in value.items():
+        plain = plain_key(key)
+        ends = [end for end in kinds if plain == end or (plain.endswith(end) and _CHOSEN.fullmatch(plain[: -len(end)]))]
+        meant = kinds[ends[0]] if ends else None
+        items = _as_objects(inner) if isinstance(inner, list) else _usual(inner) or inner
+        if meant:
+            named.setdefault(meant, items)
+        elif _CHOSEN.fullmatch(plain) and isinstance(items, list) and all(map(_is_id, items)):
+            named.setdefault("topics", items)
+    inner = next(iter(value.values())) if len(value) == 1 else None
+    return named or (_usual(inner) if isinstance(inner, dict) else None)
+
+
+def _as_objects(items: list[Any]) -> list[Any]:
+    """The items, with an object in the place of a pair of id and reason, or of one that calls its id a topic."""
+    objects = list[Any]()
+    for item in items:
+        if isinstance(item, list) and 1 <= len(item) <= 3 and _is_id(item[0]):
+            item = {"id": item[0], "reason": item[1] if len(item) > 1 else ""}
+        elif isinstance(item, dict) and "topic" in item:
+            item = {"id": item["topic"], **item}
+        objects.append(item)
+    return objects
+
+
+def _in_tags(text: str) -> list[Pick] | None:
+    """An element for each pick: its id as an attribute, in a tag of its own, or as all that it has."""
+    picks = []
+    if _TURNS.search(" ".join(_TAG.findall(text)).replace("?", "").replace("_", " ")):
+        return None
+    for element in _ELEMENT.finditer(text):
+        inner = element["inner"] or ""
+        fields = {key.lower(): value for key, value in _ATTRIBUTE.findall(element["with"])}
+        fields |= {key.lower(): value for key, value in re.findall(r"<(\w{1,20})>([^<>]{0,600})</\1>", inner)}
+        id = next((fields[key] for key in (*_ID_KEYS, "ref", "name") if key in fields), inner)
+        named = parse_item_id(id.strip(), element["tag"] if element["tag"].lower() in _OF_KIND else "Topic")
+        if named is None:
+            return None
+        picks.append(Pick(item_id(*named), _clipped(fields.get("reason", "").strip())))
+    return picks
+
+
+_OF_KIND = ("topic", "session", "person", "artifact")
+
+
+def _in_lines(text: str) -> list[Pick] | None:
+    """A line for each pick, in a list, a table, or between commas: its id first, and then why."""
+    lines = [line for line in text.splitlines() if line.strip() and not _RULE.match(line.strip())]
+    head = [cell.strip(_EDGES).lower() for cell in re.split(r"[,;|\t]", lines[0].strip(" |"))] if lines else []
+    if len(lines) > 1 and head[0] in _ID_KEYS:
+        # A table with a head may have bare numbers.
+        lines = [re.sub(r"^([\s|\"']*)(\d{1,18})\b", r"\1Topic:\2", line) for line in lines[1:]]
+    entries = [place for place, line in enumerate(lines) if _ENTRY.match(line)]
+    if not entries or any(_TURNS.search(line) for line in lines[: entries[0]]):
+        return None
+    picks = list[Pick]()
+    for place, line in enumerate(lines):
+        if place not in entries:
+            why = re.match(r"\s+reason\s?:\s?(.+)", line)
+            if why and picks:
+                picks[-1] = Pick(picks[-1].id, _clipped(why[1].strip(_EDGES)))
+                continue
+            is_heading = plain_key(line) in _KINDS or line.startswith((" ", "\t"))
+            if (entries[0] < place < entries[-1] and not is_heading) or _NAMED.search(line):
+                return None
+            continue
+        ids, rest = _leading_ids(line[_ENTRY.match(line).end() :])  # type: ignore[union-attr]
+        cells = [cell.strip(_EDGES) for cell in re.split(r"[,;|\t]|\s[\u2013\u2014-]\s|:\s", rest)]
+        turned = any(_TURNS.match(cell) or _GRADE.fullmatch(cell) for cell in cells[:2] if cell)
+        verbs = re.match(r"(?:is|was|seems|looks|are)\b", rest.strip(_EDGES), re.IGNORECASE)
+        if turned or _NAMED.search(rest) or (verbs and _TURNS.search(rest)):
+            return None
+        picks += [Pick(id, _clipped(rest.strip(_EDGES)) if len(ids) == 1 else "") for id in ids]
+    return picks
+
+
+def _leading_ids(text: str) -> tuple[list[str], str]:
+    """The ids with which a text begins, with nothing but separators between them, and the rest."""
+    ids, at = list[str](), 0
+    while named := _NAMED.match(text, _BETWEEN.match(text, at).end() if ids else at):  # type: ignore[union-attr]
+        ids.append(item_id(named["kind"].capitalize(), int(named["number"])))
+        at = named.end()
+    return ids, text[at:]
+
+
+def _in_a_sentence(text: str) -> list[Pick] | None:
+    """The ids of a text that says of them, and of no others, that they are the choice."""
+    first = _NAMED.search(text)
+    if first is None or _TURNS.search(text):
+        return None
+    ids, rest = _leading_ids(text[first.start() :])
+    before = re.split(r"(?<=[.!?])\s|\n", text[: first.start()])[-1]
+    after = re.split(r"[.!?](?:\s|$)|\n", rest)[0]
+    words = (before + after).strip(_EDGES)
+    says = not words or _CHOOSES.search(words) or plain_key(words) in _KINDS or _CHOSEN.fullmatch(plain_key(words))
+    return [Pick(id) for id in ids] if says and not _NAMED.search(rest) else None

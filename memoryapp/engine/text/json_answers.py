@@ -23,6 +23,8 @@ MOST_ANSWER_CHARS = 100_000
 _MOST_OPENINGS = 500
 # "[" has many uses in prose; JSON continues with one of these characters.
 OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
+# Quotation marks of a word processor in the place of JSON's own.
+_CURLY = re.compile("[\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02]")
 # How often JSON may be written into a text of JSON.
 _MOST_WRAPPINGS = 3
 
@@ -86,14 +88,42 @@ def unpacked(text: str, schema: Mapping[str, Any]) -> Any:
     value = _from_text(given)
     if given is None and '\\"' in text:
         value = _from_text(_escaped(text))
+    if given is value is None and _CURLY.search(text):
+        straight = _CURLY.sub('"', text)
+        found = [each for each in embedded(straight) if isinstance(each, Mapping)]
+        value = _from_text(decoded(straight)) or (found[-1] if found else None)
     if isinstance(value, Mapping) and fulfils(value.get("properties"), schema):
         # Small models fill in the schema itself.
         value = value["properties"]
+    value = _as_named(value, schema)
     if isinstance(value, Mapping) and len(value) == 1 and not value.keys() & schema.get("properties", {}).keys():
         inner = _from_text(next(iter(value.values())))
         value = inner if fulfils(inner, schema) else value
-    value = _shaped(value, schema)
+    value = _shaped(_as_named(value, schema), schema)
     return None if value == given else value
+
+
+def plain_key(key: str) -> str:
+    """A key as it is compared: ``toolName``, ``Tool Name`` and ``tool_name`` are one."""
+    return "".join(filter(str.isalnum, key.lower()))
+
+
+def _as_named(value: Any, schema: Mapping[str, Any]) -> Any:
+    """``value`` with the keys of its objects as the schema writes them: ``Topics`` and ``ID`` are ``topics`` and
+    ``id``."""
+    if isinstance(value, list) and (item := schema.get("items")):
+        return [_as_named(each, item) for each in value]
+    known = {plain_key(key): key for key in schema.get("properties", {})}
+    if not (isinstance(value, Mapping) and known):
+        return value
+    named: dict[str, Any] = {}
+    for key, inner in value.items():
+        meant = str(key if key in schema["properties"] else known.get(plain_key(key), key))
+        if meant == key or meant not in value:
+            named[meant] = _as_named(inner, schema["properties"].get(meant, {}))
+        else:
+            named[key] = inner
+    return named
 
 
 def fulfils(value: Any, schema: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from memoryapp.models import GoldenAlarm, GoldenNight, GoldenQuestion, NightlyRun, Webhook
+from memoryapp.operations.outages import is_outage
 from memoryapp.outgoing.webhooks import receivers
 from memoryapp.outgoing.webhooks.announcing import GOLDEN_DROPPED, announce
 from memoryapp.outgoing.webhooks.bodies import address_of
@@ -77,7 +78,9 @@ def _mail(night: GoldenNight) -> None:
     sent = GoldenNight.objects.filter(pk=night.pk)
     try:
         _message(night.nightly.recipients.split("\n"), *words_of(night)).send()
-    except (OSError, smtplib.SMTPException) as error:
+    except Exception as error:
+        if is_outage(error):
+            raise
         logger.warning("The mail about night %s was not sent: %s", night.pk, type(error).__name__)
         if night.mail_tries > len(_WAITS):
             sent.update(mail=GoldenNight.Mail.FAILED)

@@ -7,6 +7,7 @@ night could not be asked, which is no drop.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -15,6 +16,7 @@ from memoryapp.evaluation import comparison
 from memoryapp.evaluation.nights import alarms
 from memoryapp.evaluation.passes import OPEN
 from memoryapp.models import Evaluation, GoldenNight, Run
+from memoryapp.operations.outages import others_go_on
 
 # Ends of runs that tell of the endpoint or of this machine, not of the answers.
 OUTAGES = ("llm_error", "timeout", "turn_timeout", "no_vectors", "abandoned", "crashed", "stopped")
@@ -27,7 +29,15 @@ State = GoldenNight.State
 def judge_ended() -> list[GoldenNight]:
     """Judges every night whose evaluation has ended."""
     rows = GoldenNight.objects.filter(state=State.RUNNING).exclude(evaluation__state__in=OPEN).order_by("pk")
-    return [judged for number in list(rows.values_list("pk", flat=True)) if (judged := _judged(number))]
+    ended = []
+    for number in list(rows.values_list("pk", flat=True)):
+        with others_go_on("Night %s could not be judged.", number, partial(_fail, number)):
+            ended.append(_judged(number))
+    return [night for night in ended if night]
+
+
+def _fail(number: int, error: Exception) -> None:
+    GoldenNight.objects.filter(pk=number, state=State.RUNNING).update(state=State.FAILED, reason="stopped")
 
 
 @transaction.atomic

@@ -223,6 +223,8 @@ def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]
         whole = document.read(source)
     except UnreadableFile:
         foreign.refuse(source.name, foreign.text(_beginning(source)))
+        if chats := _documents_in_lines(source):
+            return _open_document(chats, asked, hints)
         for format, layout in _other_layouts(source):
             if asked in (AUTO, format.name):
                 return format, layout.open(source, hints)
@@ -286,6 +288,13 @@ def _of_lines(source: SourceFile, most: int, kinds: tuple[type, ...] = (dict,)) 
             yield found
 
 
+def _documents_in_lines(source: SourceFile) -> JsonDocument | None:
+    """Returns the lines as one document, where each is a part of a document that has no lines: a chat a line."""
+    first = next(_first_values(source, 1), None)
+    found = isinstance(first, dict) and not foreign.document(first) and _find_layout(DocumentLayout, [first])
+    return document.read(source, document.as_list) if found else None
+
+
 def _of_line(value: Any) -> tuple[Format, LinesLayout] | None:
     for format, layout in _layouts():
         if isinstance(layout, LinesLayout | DocumentLayout) and layout.recognises(value):
@@ -333,7 +342,27 @@ def _open_document(whole: JsonDocument, asked: str, hints: Hints) -> tuple[Forma
     for most in document.OUTLINES:
         outline = whole.outline(most)
         foreign.refuse(whole.source.name, foreign.document(outline))
-        if found := _find_layout(DocumentLayout, outline):
+        found = _find_layout(DocumentLayout, outline)
+        # The last format takes any list of objects with messages, also one of another program's document.
+        alone = isinstance(outline, list) and found and found[0] is list(FORMATS.values())[-1]
+        if found and not (alone and _wrapped(whole, outline)):
             format, layout = found
             return _check_asked(whole.source, asked, format), layout.open(whole, outline, hints)
+    if opened := _wrapped(whole, outline):
+        (format, layout), inside, inner = opened
+        return _check_asked(whole.source, asked, format), layout.open(inside, inner, hints)
+    for _place, inner in document.in_wrappers(outline):
+        foreign.refuse(whole.source.name, foreign.document(inner))
     raise _unknown(whole.source.name)
+
+
+def _wrapped(whole: JsonDocument, outline: object) -> tuple[tuple[Format, DocumentLayout], JsonDocument, object] | None:
+    """Returns what reads a document in a wrapper, the document, and its outline. Raises UnreadableFile where a wrapper
+    has documents of several formats."""
+    inner = document.in_wrappers(outline)
+    found = [(layout, place, each) for place, each in inner if (layout := _find_layout(DocumentLayout, each))]
+    if len({layout[0].name for layout, place, _each in found if "." not in place}) > 1:
+        raise UnreadableFile(
+            _("%(path)s holds chats of several programs; import each alone.") % {"path": whole.source.name}
+        )
+    return next(((layout, replace(whole, within=place), each) for layout, place, each in found), None)

@@ -7,10 +7,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.embedded import backups
-from memoryapp.environment import PROGRAM
+from memoryapp.embedded import backups, paths
 
 
 class Command(BaseCommand):
@@ -30,4 +30,6 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(restored))
         else:
-            self.stdout.write(f"Restored, with {restored['files']:,} files. Start it with `{PROGRAM} up`.")
+            self.stdout.write(
+                f"Restored, with {restored['files']:,} files. Start it with `{paths.program(settings.DATA_DIR)} up`."
+            )

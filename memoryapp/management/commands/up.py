@@ -11,7 +11,6 @@ import http.client
 import ipaddress
 import os
 import select
-import shlex
 import signal
 import socket
 import sys
@@ -203,8 +202,7 @@ def _exposure(host: str) -> str:
 
 def _manage(command: str) -> str:
     """Returns the command line of a command for this data folder."""
-    data = "" if paths.usual_data_dir() == settings.DATA_DIR else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
-    return f"{data}{environment.PROGRAM} {command}"
+    return f"{paths.program(settings.DATA_DIR)} {command}"
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.explain import Explanation, WhyNotError, document_of, why_not
+from memoryapp.api.answers import written
+from memoryapp.api.shapes.runs import WhyNotAnswer
+from memoryapp.explain import Explanation, WhyNotError, why_not
 from memoryapp.management.arguments import run_named, utf8
 
 
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             found = why_not(run_named(run), topic=topic, message=message, text=text)
         except WhyNotError as error:
             raise CommandError(str(error)) from error
-        whole = json.dumps(document_of(found), ensure_ascii=False) if options["json"] else _words(found)
+        whole = written(WhyNotAnswer.model_validate(found)) if options["json"] else _words(found)
         self.stdout.write(whole)
 
 

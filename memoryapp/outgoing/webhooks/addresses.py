@@ -21,7 +21,10 @@ LONGEST = 2_000
 _METADATA = frozenset(map(ip_address, ("fd00:ec2::254", "100.100.100.200")))
 # A host name as it is looked up, in ASCII.
 _NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?")
-_NAT64 = IPv6Network("64:ff9b::/96")
+# The last 32 bits are an IPv4 address: that of NAT64, and the old form ``::192.0.2.1``.
+_ENDS_IN_IPV4 = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
+# Behind these is any IPv4 address, in whatever place a local NAT64 writes it, or behind a tunnel of Teredo.
+_HIDES_IPV4 = (IPv6Network("64:ff9b:1::/48"), IPv6Network("2001::/32"))
 
 Place = IPv4Address | IPv6Address
 
@@ -55,6 +58,8 @@ def is_permitted(place: Place) -> bool:
     """Whether messages may go there: to the internet always, to local networks by the setting, to link-local addresses,
     behind which are the credentials of rented machines, never."""
     inner = _embedded(place)
+    if any(inner in network for network in _HIDES_IPV4):
+        return False
     if inner.is_link_local or inner.is_multicast or inner.is_unspecified or inner in _METADATA:
         return False
     return inner.is_global or bool(settings.WEBHOOK_PRIVATE_ADDRESSES)
@@ -64,7 +69,7 @@ def _embedded(place: Place) -> Place:
     """The IPv4 address that an IPv6 address stands for, or itself."""
     if isinstance(place, IPv4Address):
         return place
-    if place in _NAT64:
+    if any(place in network for network in _ENDS_IN_IPV4):
         return IPv4Address(int(place) & 0xFFFFFFFF)
     return place.ipv4_mapped or place.sixtofour or place
 

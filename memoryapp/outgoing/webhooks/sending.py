@@ -113,7 +113,11 @@ class _Round:
     async def _try(self, row: WebhookDelivery) -> None:
         body, began = row.body.encode(), timezone.now()
         signed = signing.headers(row.webhook, row.message_id, body, began)
-        made = await attempt(self._http, row.webhook.address, signed, body)
+        try:
+            made = await attempt(self._http, row.webhook.address, signed, body)
+        except Exception:
+            logger.exception("A message to webhook %s was not sent.", row.webhook_id)
+            made = Attempt("failed")
         await sync_to_async(_record)(row, made, began)
 
 

@@ -188,6 +188,7 @@ class RunMemory:
             cached_seconds=cached_seconds,
             copies=found.copies,
             sessions=found.sessions,
+            newest=found.newest,
         )
         self.sessions.update(found.sessions)
         return Found(event, found.baseline, found.best_passages, found.rarity, self._nearness(event))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from memoryapp.models import Role, Run
+from memoryapp.models.run import RunQuerySet
 from rerankui.access import requires, visible_owners
 from rerankui.filters import RunFilter
 from rerankui.lists import of_runs
@@ -37,7 +37,7 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
     return show(request, "pages/runs/runs.html", "partials/runs/runs.html", context)
 
 
-def filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]:
+def filtered(listed: RunQuerySet, chosen: Mapping[str, str]) -> RunQuerySet:
     """The runs that fit what ``RunFilter`` has chosen."""
     if chosen["q"]:
         listed = listed.filter(query__icontains=chosen["q"])
@@ -46,13 +46,5 @@ def filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]:
     if chosen["strategy"]:
         listed = listed.filter(strategy=chosen["strategy"])
     if chosen["outcome"]:
-        listed = listed.filter(_outcome_condition(chosen["outcome"]), state=Run.State.FINISHED)
+        listed = listed.ended_as(chosen["outcome"])
     return listed
-
-
-def _outcome_condition(outcome: str) -> Q:
-    """``chosen`` and ``none`` are the model's own answers, with anything of the memory and with nothing of it."""
-    if outcome not in ("chosen", "none"):
-        return Q(fallback=outcome)
-    nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
-    return Q(nothing if outcome == "none" else ~nothing, fallback="")

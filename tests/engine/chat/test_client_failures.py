@@ -59,6 +59,19 @@ async def test_a_wait_beyond_the_time_left_ends_at_once(waits: list[float]) -> N
     assert waits == []
 
 
+@pytest.mark.parametrize("name", [b"X-Served-By", b"Retry-After", b"Content-Type"])
+@pytest.mark.parametrize("value", ["Zürich".encode("latin-1"), "Zürich".encode(), b"\xff\xfe"])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_headers_beyond_ascii_change_no_answer(
+    name: bytes, value: bytes, stream: bool, waits: list[float]
+) -> None:
+    refused = httpx.Response(429, headers=[(name, value)], content=b'{"error": {"message": "slow down"}}')
+    answered = httpx.Response(200, headers=[(name, value)], content=says("hi").content)
+    endpoint = Endpoint(refused, answered)
+    assert (await reply(endpoint, stream=stream)).text == "hi"
+    assert len(endpoint.bodies) == 2
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -54,6 +54,103 @@ async def test_an_endpoint_of_the_other_shape_is_understood_once_for_all() -> No
     assert ["texts" in body for body in bodies] == [False, True, True]
 
 
+def at(name: str, *scores: Any) -> list[dict[str, Any]]:
+    return [{"index": place, name: score} for place, score in enumerate(scores)][::-1]
+
+
+ANSWERS: dict[str, Any] = {
+    "Cohere, Jina": {"results": at("relevance_score", 0.1, 0.3)},
+    "Voyage": {"object": "list", "data": at("relevance_score", 0.1, 0.3), "usage": {"total_tokens": 9}},
+    "vLLM /score": {"object": "list", "data": at("score", 0.1, 0.3)},
+    "Text Embeddings Inference": at("score", 0.1, 0.3),
+    "DashScope": {"output": {"results": at("relevance_score", 0.1, 0.3)}, "request_id": "r"},
+    "NVIDIA": {"rankings": at("logit", 0.1, 0.3)},
+    "DeepInfra": {"scores": [0.1, 0.3], "input_tokens": 9},
+    "a list for each query": {"scores": [[0.1, 0.3]]},
+    "scores alone": [0.1, 0.3],
+    "scores as texts": {"results": at("relevance_score", "0.1", "0.3")},
+    "without places, in order": {"results": [{"relevance_score": 0.1}, {"relevance_score": 0.3}]},
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+async def test_scores_are_read_from_every_envelope(answer: Any) -> None:
+    """docs.voyageai.com/reference/reranker-api, docs.vllm.ai, Alibaba's text rerank API, docs.api.nvidia.com,
+    deepinfra.com/…/api."""
+    asked, _bodies = encoder(lambda request: httpx.Response(200, json=answer))
+    assert (await asked.scores("q", ["a", "bbb"], 5)).tolist() == [0.1, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores"),
+    [
+        (at("score", 0.5), [0.5, 0.5, 0.5]),
+        ([{"index": 2, "score": 0.9}, {"index": 0, "score": 0.4}], [0.4, 0.4, 0.9]),
+        ([{"index": 2, "score": 0.9}, {"index": 0}, {"index": 9, "score": 3}, "?"], [0.9, 0.9, 0.9]),
+    ],
+)
+async def test_a_partial_answer_counts_for_what_it_gives(rows: list[Any], scores: list[float]) -> None:
+    asked, _bodies = encoder(lambda request: httpx.Response(200, json={"results": rows}))
+    assert (await asked.scores("q", ["a", "b", "c"], 5)).tolist() == scores
+
+
+def refusing(**by: tuple[int, str, Callable[[Any], bool]]) -> Callable[[httpx.Request], httpx.Response]:
+    """An endpoint of Cohere's or of TEI's shape that refuses what these conditions find in a body."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        for status, words, refuses in by.values():
+            if refuses(body):
+                return httpx.Response(status, json={"error": words})
+        texts = [text if isinstance(text, str) else text["text"] for text in body.get("documents") or body["texts"]]
+        return httpx.Response(200, json={"results": at("score", *(float(len(text)) for text in texts))})
+
+    return answer
+
+
+def count(body: Any) -> int:
+    return len(body.get("documents") or body.get("texts"))
+
+
+REFUSALS: dict[str, dict[str, Any]] = {
+    "Voyage, top_n": {"a": (400, "Argument 'top_n' is not supported by our API", lambda body: "top_n" in body)},
+    "strict, top_n": {"a": (422, "top_n: extra fields not permitted", lambda body: "top_n" in body)},
+    "TEI, a limit": {
+        "a": (422, "missing field `texts`", lambda body: "texts" not in body),
+        "b": (413, "batch size 5 > maximum allowed batch size 2", lambda body: count(body) > 2),
+    },
+    "a limit in words": {"a": (400, "Number of documents must not exceed 1", lambda body: count(body) > 1)},
+    "llama.cpp, a limit": {"a": (500, "input is too large to process", lambda body: count(body) > 3)},
+    "documents as objects": {
+        "a": (422, "value is not a valid dict", lambda body: isinstance(body["documents"][0], str))
+    },
+}
+
+
+@pytest.mark.parametrize("refused", REFUSALS.values(), ids=REFUSALS)
+async def test_what_an_endpoint_refuses_is_given_up_and_remembered(refused: dict[str, Any]) -> None:
+    """huggingface/text-embeddings-inference, MAX_CLIENT_BATCH_SIZE; volcengine/OpenViking#4040 needs ``top_n``."""
+    asked, bodies = encoder(refusing(**refused))
+    texts = ["a", "bbb", "cc", "dddd", "e"]
+    assert (await asked.scores("q", texts, 5)).tolist() == [1, 3, 2, 4, 1]
+    first = len(bodies)
+    assert (await asked.scores("q", texts, 5)).tolist() == [1, 3, 2, 4, 1]
+    refuses = [condition for _status, _words, condition in refused.values()]
+    assert not any(each(body) for body in bodies[first:] for each in refuses)
+    assert sum(any(each(body) for each in refuses) for body in bodies[:first]) <= 3
+
+
+async def test_the_last_refusal_is_quoted_and_what_was_not_accepted_is_not_remembered() -> None:
+    faults = [True]
+    never = {"a": (422, "missing field `texts`", lambda body: bool(faults) and "texts" not in body)}
+    asked, bodies = encoder(refusing(**never, b=(400, "model warming up", lambda body: bool(faults))))
+    with pytest.raises(CrossEncoderError, match="answered 400: .*model warming up"):
+        await asked.scores("q", ["a"], 5)
+    faults.clear()
+    assert (await asked.scores("q", ["a"], 5)).tolist() == [1]
+    assert "documents" in bodies[-1]
+
+
 async def test_without_texts_nobody_is_asked() -> None:
     asked, bodies = encoder(cohere)
     assert len(await asked.scores("q", [], 5)) == 0
@@ -67,12 +164,12 @@ async def test_without_texts_nobody_is_asked() -> None:
         httpx.Response(401, json={"message": f"bad key {KEY}"}),
         httpx.Response(400, json={"message": "no such model"}),
         httpx.Response(200, text="not json"),
-        httpx.Response(200, json={"results": [{"index": 0, "relevance_score": 0.5}]}),
         httpx.Response(200, json={"results": [{"index": 0}, {"index": 1}]}),
         httpx.Response(200, json={"answer": 42}),
-        httpx.Response(200, content=b'[{"index": 0, "score": NaN}, {"index": 1, "score": 1}]'),
+        httpx.Response(200, content=b'[{"index": 0, "score": NaN}, {"index": 1, "score": NaN}]'),
         httpx.Response(200, json="results"),
-        httpx.Response(200, json=[{"index": 0, "score": 10**400}, {"index": 1, "score": 1}]),
+        httpx.Response(200, json=[{"index": 0, "score": 10**400}, {"index": 7, "score": 1}]),
+        httpx.Response(200, json={"results": []}),
         httpx.Response(200, content=b"[" * 100_000),
         httpx.Response(200, content=b" " * 8_000_001),
     ],

@@ -240,6 +240,9 @@ async def test_a_call_of_an_unknown_tool_without_an_answer_stays_one() -> None:
         json.dumps({**ANSWER, "topics": {"Topic:42": "because"}}),
         json.dumps({**ANSWER, "topics": {"Topic:42": {"reason": "because"}}}),
         json.dumps({**ANSWER, "topics": ANSWER["topics"][0]}),
+        json.dumps({"Topics": [{"ID": "Topic:42", "Reason": "because"}], "People": [], "Artifacts": []}),
+        json.dumps(ANSWER).replace('"', "\u201d"),
+        f"Sure: {json.dumps(ANSWER).replace(chr(34), chr(0x201C))}",
     ],
     ids=[
         "a text",
@@ -253,6 +256,9 @@ async def test_a_call_of_an_unknown_tool_without_an_answer_stays_one() -> None:
         "reasons by ids",
         "items by ids",
         "one item alone",
+        "keys in another case",
+        "quotation marks of a word processor",
+        "such marks in prose",
     ],
 )
 async def test_json_written_into_a_text_of_json_is_unpacked(text: str) -> None:
@@ -310,3 +316,25 @@ async def test_hostile_text_is_read_in_bounded_time() -> None:
     ):
         got = await reply(Endpoint(says(text), calls_tool()), ChatRequest(PLAIN.messages, tools=(TOOL,)))
         assert len(got.tool_calls) <= 64
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f'{IDS}{{"ids": [',
+        f'{IDS}{{"ids": [4}}',
+        f'{{"ids": [42{IDS}',
+        f"{IDS} I will read these.",
+        f"Reading. {IDS}",
+        f"{{{IDS}}}",
+    ],
+    ids=["its beginning again", "a broken one", "behind a beginning", "prose behind", "prose before", "in braces"],
+)
+async def test_a_whole_object_among_the_arguments_of_a_call_is_the_call(arguments: str) -> None:
+    """What streams that were joined wrongly leave (simonw/llm#1130, lidge-jun/opencodex#361); the first whole object
+    counts, and goes back to the endpoint alone."""
+    call = {"id": "c1", "type": "function", "function": {"name": TOOL_NAME, "arguments": arguments}}
+    got = await reply(Endpoint(says("", tool_calls=[call])), FORCED)
+    assert [json.loads(each.arguments) for each in got.tool_calls] == [{"ids": [42, 18]}]
+    assert json.loads(got.message["tool_calls"][0]["function"]["arguments"]) == {"ids": [42, 18]}
+    assert codes(got) == ["reply_straightened"]

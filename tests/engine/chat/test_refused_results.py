@@ -26,6 +26,18 @@ def format_of(sent: Sent) -> str:
     return str(sent.get("response_format", {}).get("type", ""))
 
 
+KIMI = "functions.get_topics_content:0"
+CALL = {"id": KIMI, "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
+TALK = ChatRequest(
+    (
+        *QUESTION,
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": KIMI, "content": "=== Topic 1 ==="},
+    ),
+    tools=(TOOL,),
+    answer_schema=ANSWER_SCHEMA,
+)
+
 REFUSALS: dict[str, tuple[ChatRequest, int, str, Callable[[Sent], Any], tuple[str, str]]] = {
     "llama.cpp, a forced call": (
         FORCED,
@@ -79,6 +91,47 @@ async def test_a_refusal_under_the_status_of_a_failure_is_one(
     assert not refuses(endpoint.bodies[asked])
 
 
+@pytest.mark.parametrize("status", [424, 500, 502, 503])
+@pytest.mark.parametrize(
+    ("words", "ability"),
+    [
+        ("Tool call id was call_a1b2c3 but must be a-z, A-Z, 0-9, with a length of 9", "short_ids"),
+        ("Tool call IDs should be alphanumeric strings with length 9!", "short_ids"),
+        ("messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", "short_ids"),
+        ("Value at 'toolResult.toolUseId' failed to satisfy constraint: Member must satisfy pattern", "short_ids"),
+        ("response_format value as json_schema is not permitted for this model", "format_with_tools"),
+        ("Invalid value for 'response_format': must be one of text", "format_with_tools"),
+        ("content must be a string, got null", "blank"),
+        ("Extra inputs are not permitted: reasoning", "effort"),
+    ],
+)
+async def test_a_refusal_in_words_teaches_under_any_status(
+    words: str, ability: str, status: int, waits: list[float]
+) -> None:
+    """jundot/omlx#1995, langchain-ai/langchain#29021; the next request already knows."""
+    learnt = Learnt()
+    endpoint = Endpoint(error(status, words), says("{}"))
+    await collect(endpoint.chat(learnt=learnt).converse(TALK))
+    assert (waits, len(endpoint.bodies)) == ([], 2)
+    assert getattr(learnt.can, ability) != getattr(Abilities(), ability)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The model must be loaded first, try again later",
+        "Tool server overloaded: the request must be retried",
+        "no healthy upstream for response_format, upstream request timeout",
+    ],
+)
+async def test_trouble_that_passes_is_no_refusal_though_it_names_a_parameter(words: str, waits: list[float]) -> None:
+    learnt = Learnt()
+    endpoint = Endpoint(error(503, words), says("{}"))
+    await collect(endpoint.chat(learnt=learnt).converse(TALK))
+    assert learnt.can == Abilities()
+    assert endpoint.bodies[0] == endpoint.bodies[1]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -103,19 +156,6 @@ async def test_where_no_call_can_be_read_the_tools_are_described(waits: list[flo
     assert isinstance(got, Reply)
     assert len(got.tool_calls) == 1
     assert learnt.can == Abilities(), "once may be chance"
-
-
-KIMI = "functions.get_topics_content:0"
-CALL = {"id": KIMI, "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
-TALK = ChatRequest(
-    (
-        *QUESTION,
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        {"role": "tool", "tool_call_id": KIMI, "content": "=== Topic 1 ==="},
-    ),
-    tools=(TOOL,),
-    answer_schema=ANSWER_SCHEMA,
-)
 
 
 @pytest.mark.parametrize(

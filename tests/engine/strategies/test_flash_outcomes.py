@@ -28,6 +28,7 @@ from tests.engine.scripted import (
     chooses,
     emitted,
     fails,
+    limited,
     request,
     says,
     slow,
@@ -59,6 +60,24 @@ async def test_an_answer_without_reading_is_accepted_in_auto_mode() -> None:
     events = await run(chooses(1), tool_mode="auto")
     assert (end(events).fallback, ids(end(events))) == ("", ["Topic:1"])
     assert of(TurnStarted, events)[0].tool_choice == "auto"
+
+
+async def test_an_answer_in_words_is_the_choice_with_a_note_but_not_where_it_was_cut() -> None:
+    words = "The relevant ones are [Topic:2] and [Topic:1]."
+    finished = end(await run(asks(1, 2), says(words)))
+    assert (ids(finished), finished.fallback, [note.code for note in finished.notes]) == (
+        ["Topic:2", "Topic:1"],
+        "",
+        ["answer_in_words"],
+    )
+    cut = end(await run(asks(1, 2), limited(words[:-2])))
+    assert (cut.fallback, cut.cut, finished.cut) == ("parse_error", True, False)
+
+
+async def test_a_choice_that_ran_into_its_limit_is_kept_as_far_as_it_came_and_is_cut() -> None:
+    finished = end(await run(asks(1, 2), limited('{"topics": [{"id": "Topic:2", "reason": "trip"}, {"id": "Top')))
+    assert (ids(finished), finished.fallback, finished.cut) == (["Topic:2"], "", True)
+    assert [note.code for note in finished.notes] == ["reply_at_limit"]
 
 
 async def test_an_unreadable_answer_falls_back_to_the_first_requested_topics() -> None:

@@ -37,7 +37,19 @@ from memoryapp.engine.strategies.react.plain import PlainParameters
 from memoryapp.engine.strategies.react.pool import Document, Pool
 from memoryapp.engine.strategies.react.shapes import ComposeInput
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from tests.engine.scripted import ScriptedChat, Step, calls, candidate, emitted, fails, message, says, slow, topic
+from tests.engine.scripted import (
+    ScriptedChat,
+    Step,
+    calls,
+    candidate,
+    emitted,
+    fails,
+    limited,
+    message,
+    says,
+    slow,
+    topic,
+)
 
 CAKE = topic(
     1,
@@ -45,6 +57,7 @@ CAKE = topic(
     message(11, "Dasha baked a honey cake with walnuts for the birthday.", author="Dasha"),
 )
 KNEE = topic(2, message(20, "My meniscus hurts after the run.", author="Anna"), message(21, "Rest and ice."))
+CAKE_SAID = "Dasha baked a honey cake with walnuts [1]."
 QUESTION = "Which cake did Dasha bake for the birthday?"
 
 
@@ -131,6 +144,17 @@ async def test_a_connected_model_is_asked_once_without_tools() -> None:
     assert answer.unsupported == ("She flew to the moon.",)
     assert [(each.topic, each.message) for each in answer.citations] == [("Topic:1", 11)]
     assert [chosen.id for chosen in end.selected] == ["Topic:1"]
+
+
+async def test_an_answer_that_ran_into_its_limit_is_cut_in_both_events_and_says_so() -> None:
+    for step, cut in (
+        (limited("Dasha baked a honey cake with walnuts [1]. For the birthd"), True),
+        (says(CAKE_SAID), False),
+    ):
+        _chat, [*_, answer, end] = await with_model(step)
+        assert isinstance(answer, Answered)
+        assert isinstance(end, RunFinished)
+        assert (answer.cut, end.cut, "reply_at_limit" in [note.code for note in answer.notes]) == (cut, cut, cut)
 
 
 async def test_a_model_that_finds_nothing_is_believed() -> None:

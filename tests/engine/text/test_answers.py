@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.text.answers import parse_answer, parse_ids, read_id
+from memoryapp.engine.text.answers import answer_in_words, parse_answer, parse_ids, read_id
 
 
 def ids(text: str) -> list[str] | None:
@@ -68,6 +68,66 @@ def test_empty_lists_mean_nothing_relevant(text: str) -> None:
 )
 def test_what_holds_no_choice_is_unreadable_and_not_empty(text: str) -> None:
     assert ids(text) is None or text == "7"
+
+
+IN_WORDS = {
+    "selected_topics": '{"selected_topics": ["Topic:42", {"id": 18}]}',
+    "selectedTopicIds, wrapped": '{"answer": {"selectedTopicIds": [42, 18]}}',
+    "selected": '{"selected": ["Topic:42", "Topic:18"]}',
+    "an object of reasons": '{"Topic:42": "trip", "Topic:18": "hotel"}',
+    "an object of verdicts": '{"Topic:42": true, "Topic:7": false, "Topic:18": true}',
+    "topic for id": '{"topics": [{"topic": "Topic:42"}, {"topic": "Topic:18"}]}',
+    "pairs": '[["Topic:42", "trip"], ["Topic:18", "hotel"]]',
+    "pairs in topics": '{"topics": [["Topic:42", "trip"], ["Topic:18", "hotel"]]}',
+    "JSON Lines": '{"id": "Topic:42", "reason": "trip"}\n{"id": "Topic:18"}',
+    "csv": "id,reason\n42,trip\n18,hotel",
+    "csv without a head": "Topic:42,trip\nTopic:18,hotel",
+    "a table": "| Topic | Reason |\n|---|---|\n| Topic:42 | trip |\n| Topic:18 | hotel |",
+    "a list": "My choice:\n\n1. **Topic:42** - trip\n2. [Topic:18]: they do not fly\n\nHope it helps!",
+    "yaml": "topics:\n  - id: Topic:42\n    reason: trip\n  - id: Topic:18\npeople: []",
+    "xml, attributes": '<topics><topic id="Topic:42" reason="trip"/><topic id="18"/></topics>',
+    "xml, tags": "<topic><id>Topic:42</id><reason>trip</reason></topic><topic>Topic:18</topic>",
+    "a sentence": "The relevant ones are [Topic:42] and [Topic:18].",
+    "a sentence behind": "Topic:42, Topic:18 are relevant to the question.",
+    "in Russian": "Подходят Topic:42 и Topic:18.",
+    "ids alone": "Topic:42, Topic:18",
+}
+
+
+@pytest.mark.parametrize("text", IN_WORDS.values(), ids=IN_WORDS)
+def test_a_choice_that_any_reader_sees_is_read_though_it_is_no_json_as_asked_for(text: str) -> None:
+    assert [pick.id for pick in parse_answer(text) or answer_in_words(text) or ()] == BOTH
+    assert parse_answer(text) != ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "None of Topic:42, Topic:18 is relevant.",
+        "see [Topic:42]",
+        "Is Topic:42 relevant?",
+        "I chose Topic:18 rather than Topic:42.",
+        "Topic:42 is about a dog. Topic:18 answers the question.",
+        "Let me read Topic:42 and Topic:18",
+        "I read Topic:42 and Topic:18, and nothing is relevant.",
+        "- Topic:42: not relevant\n- Topic:18: relevant",
+        "Relevant:\n- Topic:42\nRejected:\n- Topic:18",
+        "Rejected:\n- Topic:42\n- Topic:18",
+        "Topic:42: 0.9\nTopic:18: 0.1",
+        "| Topic:42 | no |\n| Topic:18 | yes |",
+        '{"rejected_topics": ["Topic:42"]}',
+        '{"candidates": ["Topic:42"]}',
+        '{"Topic:42": 0.9, "Topic:18": 0.1}',
+        '{"Topic:42": "not relevant", "Topic:18": "hotel"}',
+        '<rejected><topic id="Topic:42"/></rejected>',
+        "Тема Topic:42 не подходит.",
+        "I do not know",
+        "{}",
+        "",
+    ],
+)
+def test_what_could_mean_the_opposite_is_not_read(text: str) -> None:
+    assert answer_in_words(text) is None
 
 
 def test_reasons_and_excerpts_are_kept_in_any_of_their_forms() -> None:
@@ -152,12 +212,14 @@ elements = (
 @given(st.text())
 def test_no_text_breaks_the_parser(text: str) -> None:
     parse_answer(text)
+    answer_in_words(text)
     parse_ids(text)
 
 
 @given(json_values)
 def test_no_json_breaks_the_parser(value: Any) -> None:
     parse_answer(json.dumps(value))
+    answer_in_words(json.dumps(value))
     parse_ids(json.dumps({"ids": value}))
 
 
@@ -184,8 +246,11 @@ def test_a_cut_answer_never_names_a_topic_that_was_not_there(chosen: list[int], 
         '{"topics":[' + '"a,' * 60_000,
         "```" + " " * 190_000,
         '{"topics":[' + "1" * 9999,
+        "<topic " * 9999,
+        "Topic:1," * 9999,
     ],
-    ids=["brackets", "nested", "quotes", "spaces", "one long number"],
+    ids=["brackets", "nested", "quotes", "spaces", "one long number", "tags", "ids"],
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
     parse_answer(text)
+    answer_in_words(text)

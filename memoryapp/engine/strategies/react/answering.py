@@ -63,8 +63,8 @@ Located = Sequence[tuple[Citation, Piece]]
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A model's answer before it is judged. ``support`` is the share of its statements that are supported, ``stay`` the
-    share that was not left out; both are None when none could be checked. ``judged`` says that a model did
-    so, another ``judge`` than the writer if that is not empty."""
+    share that was not left out; both are None when none could be checked. ``judged`` says that a model did so,
+    another ``judge`` than the writer if that is not empty, ``cut`` that the model ran into its limit."""
 
     statements: Statements
     notes: Notes = ()
@@ -74,6 +74,7 @@ class Draft:
     judge: str = ""
     checks: tuple[StatementCheck, ...] = ()
     misquoted: int = 0
+    cut: bool = False
 
 
 def model_draft(text: str, sources: Mapping[int, Document]) -> Draft:

@@ -6,7 +6,7 @@ the tools of *react* without its steps, so it stands in for it where that is swi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryapp.engine.chat.protocol import Reply
@@ -86,7 +86,8 @@ async def _written(
         asked = verifying.question(statement, parameters.claim_evidence)
         return await verifying.verify(asked, unheard)
 
-    return await verified(model_draft(reply.text, composing.sources), parameters.claims, verify)
+    draft = replace(model_draft(reply.text, composing.sources), cut=reply.is_at_limit)
+    return await verified(draft, parameters.claims, verify)
 
 
 STRATEGY = Strategy("plain", recall, PlainParameters, prompts=(ANSWER,), answers=True, passages=cited_text)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import (
@@ -273,20 +274,22 @@ class _Agent:
             return None
         limits = TurnLimits(self._ports.deadline.left, self._parameters.turn_seconds)
         tools = self._toolbox.model_tools()
-        text = await self._written(conversation(self._request, self._composing, self._ports.writer, limits, tools))
-        return model_draft(text, self._composing.sources) if text.strip() else None
+        reply = await self._written(conversation(self._request, self._composing, self._ports.writer, limits, tools))
+        if reply is None or not reply.text.strip():
+            return None
+        return replace(model_draft(reply.text, self._composing.sources), cut=reply.is_at_limit)
 
-    async def _written(self, conversation: Conversation) -> str:
-        """The text with which the conversation ends; empty when it fails."""
+    async def _written(self, conversation: Conversation) -> Reply | None:
+        """The reply with which the conversation ends; None when it fails."""
         while True:
             may_search = self._toolbox.step < self._parameters.max_steps
             outcome = await conversation.turn(self._emit, tool_choice="auto" if may_search else "none")
             if isinstance(outcome, Failure):
-                return ""
+                return None
             if not (outcome.tool_calls and may_search):
-                return outcome.text
+                return outcome
             if await conversation.answer_calls(outcome, self._emit):
-                return ""
+                return None
             await self._read_on(conversation)
 
     async def _read_on(self, conversation: Conversation) -> None:

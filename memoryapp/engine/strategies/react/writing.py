@@ -114,7 +114,11 @@ def conclusion(
         notes = (*_why(searching, composing), *notes)
         answer, located = passages_event(sources, composing.question_terms, coverage, notes)
     read = [document.topic for document in searching.pool.documents.values()]
-    return answer, end_event(answer, draft, located, candidates, baseline, read)
+    end = end_event(answer, draft, located, candidates, baseline, read)
+    if draft and draft.cut:
+        answer = replace(answer, cut=True, notes=(*answer.notes, Note("reply_at_limit")))
+        end = replace(end, cut=True)
+    return answer, end
 
 
 def _by_others(composing: Composing) -> Notes:

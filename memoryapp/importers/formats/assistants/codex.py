@@ -63,7 +63,7 @@ def read(values: Callable[[], Values], clock: Clock) -> Iterator[MessageRecord |
             continue
         if number in abandoned:
             yield LeftOut(number, str(reasons.REWOUND))
-        elif not words_of(payload.get("content")):
+        elif not _said(payload):
             yield LeftOut(number, str(reasons.PROGRAM))
         else:
             yield message_of(number, clock, value.get("timestamp"), partial(_fields, payload, session, place, name))
@@ -115,15 +115,19 @@ def _item(value: Fields) -> Words | None:
     payload = _payload(value)
     if payload.get("type") != "message" or payload.get("role") not in ("user", "assistant"):
         return None
-    words = words_of(payload.get("content"))
+    words = _said(payload)
     return (str(payload["role"]), words) if words else None
 
 
-# Events in which somebody speaks; newer versions of Codex have items in them.
-_SPEAKING = {
-    **{"user_message": "user", "agent_message": "assistant"},
-    **{"UserMessage": "user", "AgentMessage": "assistant"},
-}
+def _said(value: Fields) -> str:
+    """Returns the words of an item or an event, which its versions keep under other names."""
+    found = (words_of([inner] if isinstance(inner, Mapping) else inner) for inner in map(value.get, _WORDS))
+    return next(filter(None, found), "")
+
+
+# Events in which somebody speaks, without signs and in small letters; newer versions of Codex have items in them.
+_SPEAKING = {"usermessage": "user", "agentmessage": "assistant", "assistantmessage": "assistant"}
+_WORDS = ("message", "content", "text", "value", "words")
 
 
 def _event(value: Fields) -> Words | None:
@@ -131,11 +135,11 @@ def _event(value: Fields) -> Words | None:
     inner = value.get("payload")
     if kind_of(value) != "event_msg" or not isinstance(inner, Mapping):
         return None
-    item, content = inner.get("item"), inner.get("message")
+    item = inner.get("item")
     if kind_of(inner) == "item_completed" and isinstance(item, Mapping):
-        inner, content = item, item.get("content") or item.get("text")
-    role = _SPEAKING.get(kind_of(inner), "")
-    words = words_of(content)
+        inner = item
+    role = _SPEAKING.get(kind_of(inner).replace("_", "").lower(), "")
+    words = _said(inner)
     return (role, words) if role and words else None
 
 
@@ -162,7 +166,7 @@ def _fields(payload: Fields, session: str, place: str, name: str) -> dict[str, A
         "external_id": f"codex:{session}:{name}",
         "role": role,
         "author": "Codex" if role == "assistant" else "",
-        "text": words_of(payload.get("content")),
+        "text": _said(payload),
         "session": f"codex:{session}",
         "metadata": {"cwd": place} if place else {},
     }

@@ -2,6 +2,7 @@
 
 As JSON Lines, a line is a conversation, a list of messages, or one message of the only conversation of the file. The
 data sets of ShareGPT are read too: their ``conversations`` have ``from`` and ``value`` in place of role and content.
+So are messages of LangChain, in each of the three forms in which it writes them.
 
 They have no ids and mostly no times. The id of a conversation is a hash of its messages up to the first one of the
 user, with a number if earlier conversations of the file begin alike. So the ids stay the same when the file or a
@@ -43,6 +44,10 @@ _SPEAKERS = {
     **{"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"},
     **{"model": "assistant", "observation": "tool", "function_call": "tool", "tool_response": "tool"},
 }
+_OF_LANGCHAIN = {
+    **{"human": "user", "ai": "assistant", "system": "system", "chat": "user", "developer": "system"},
+    **{"tool": "tool", "function": "tool"},
+}
 _LISTS = ("messages", "conversations", "conversation")
 
 Fields = Mapping[str, Any]
@@ -72,10 +77,25 @@ def recognises_line(value: object) -> bool:
 
 def _turn(item: object) -> object:
     """A message as OpenAI has them; any other value as it is."""
+    item = _of_langchain(item)
     if not isinstance(item, Mapping) or "role" in item or not {"from", "value"} <= item.keys():
         return item
     speaker = str(item["from"])
     return {**item, "role": _SPEAKERS.get(speaker.lower(), speaker.lower()), "content": item.get("value")}
+
+
+def _of_langchain(item: object) -> object:
+    """A message as OpenAI has them: from ``messages_to_dict``, from ``dumpd``, or as the model of itself."""
+    if not isinstance(item, Mapping) or "role" in item:
+        return item
+    kind, inner, path = item.get("type"), item.get("data"), item.get("id")
+    if "lc" in item and isinstance(path, list) and path:
+        kind, inner = str(path[-1]).lower().removesuffix("chunk").removesuffix("message"), item.get("kwargs")
+    inner = inner if isinstance(inner, Mapping) else item
+    role = _OF_LANGCHAIN.get(str(kind).lower().removesuffix("messagechunk"))
+    if role is None or "content" not in inner or not isinstance(kind, str):
+        return item
+    return {**inner, "role": inner.get("role") or role}
 
 
 def _turns(fields: Fields, most: int | None = None) -> list[Any]:

@@ -6,7 +6,9 @@ Marks contain neither a path nor whether the file was exported, so a second expo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -166,7 +168,25 @@ def _invoice(message: Fields) -> str:
             invoice = json.loads(invoice)
         except ValueError:
             invoice = {}
-    return _labelled("invoice", _joined(invoice, "title", "amount", "currency"))
+    return _labelled(
+        "invoice", _joined(_in_its_unit(invoice) if isinstance(invoice, Mapping) else {}, "title", "amount", "currency")
+    )
+
+
+# Currencies whose smallest unit is no hundredth, by ISO 4217 and Telegram's currencies.json; XTR are its stars.
+_DIGITS = {
+    **dict.fromkeys(("XTR", "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW"), 0),
+    **dict.fromkeys(("PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"), 0),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+}
+
+
+def _in_its_unit(fields: Fields) -> Fields:
+    """Returns the fields of a payment with its amount in the unit of its currency; Telegram counts the smallest one."""
+    amount, currency = fields.get("amount"), fields.get("currency")
+    if not (re.fullmatch(r"-?\d{1,18}", str(amount)) and isinstance(currency, str) and currency):
+        return fields
+    return {**fields, "amount": f"{Decimal(str(amount)).scaleb(-_DIGITS.get(currency.upper(), 2)):f}"}
 
 
 _MEDIA: dict[str, Callable[[Fields], str]] = {
@@ -210,6 +230,7 @@ _SERVICE_TEXTS = {
     "take_screenshot": "took a screenshot",
     "joined_telegram": "joined Telegram",
     "topic_created": "created the topic “{title}”",
+    "send_payment": "paid {payment}",
     "set_messages_ttl": "set messages to vanish after {period} s",
 }
 
@@ -232,7 +253,12 @@ def _action_text(action: str, message: Fields) -> str:
         named = (plain(message.get(name)) for name in _ACTION_TEXTS)
         others = (line for field, value in message.items() if field not in _OF_ACTION for line in _lines(value))
         return _labelled(action.replace("_", " "), " ".join(filter(None, (*named, *others))))
-    return form.format(title=plain(message.get("title")), members=_members(message), period=message.get("period", "?"))
+    return form.format(
+        title=plain(message.get("title")),
+        members=_members(message),
+        period=message.get("period", "?"),
+        payment=_joined(_in_its_unit(message), "amount", "currency"),
+    ).strip()
 
 
 def _members(message: Fields) -> str:
