@@ -6,7 +6,7 @@ overwritten nor made again. It imports the models, ``knowledge``, ``curation``, 
 ``prompt_versions``, ``work`` and the engine.
 """
 
-from memoryapp.extraction.evidence import PEOPLES_ROLES, Evidence
+from memoryapp.extraction.evidence import PEOPLES_ROLES, Doubt, doubt_of
 from memoryapp.extraction.passes import Extracted, Model, ModelFailed, extract
 from memoryapp.extraction.review import (
     FindingDecided,
@@ -28,7 +28,7 @@ from memoryapp.extraction.unread import EXTRACT, UnreadCounts, backlog, failed, 
 __all__ = [
     "EXTRACT",
     "UnreadCounts",
-    "Evidence",
+    "Doubt",
     "FindingDecided",
     "Extracted",
     "Model",
@@ -36,6 +36,7 @@ __all__ = [
     "ModelFailed",
     "backlog",
     "confirm",
+    "doubt_of",
     "extract",
     "failed",
     "last_decided",

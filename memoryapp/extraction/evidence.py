@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from memoryapp.content.reading import content
 from memoryapp.engine.agents.summary_checks import form_fault
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import normal, words
 from memoryapp.engine.text.names import forms
 from memoryapp.engine.text.standing import Standing, stands_in
 from memoryapp.extraction.statements import is_about_health, statement
+from memoryapp.models import Finding, KnowledgeEdit, Message, Person
 
 Doubt = Literal[
     "", "form", "assistant", "unsaid", "contradicted", "other", "health", "identity", "important", "end", "name"
@@ -40,25 +42,27 @@ class Evidence:
     def doubt_about_fact(self, values: Mapping[str, Any], numbers: Iterable[int]) -> tuple[Doubt, Standing]:
         """Why a person must decide about a fact with these values, empty if its messages say it; and how it stands in
         them."""
-        content = str(values.get("content", ""))
+        claim = str(values.get("content", ""))
         said = self._said(numbers)
-        standing = _compared(content, said, about_speaker=True)
-        if form_fault(content, list(self.messages.values())):
+        # "I" of another person is not the chat user, but the one whom the fact names.
+        by_user = [message for message in said if message.role == "user"]
+        by_named = [message for message in said if message.role == "peer" and _names(claim, message.author)]
+        whole, *parts = (_compared(claim, each, about_speaker=True) for each in (said, by_user, by_named))
+        standing = next((part for part in parts if part.grade == "in_words"), whole)
+        if form_fault(claim, list(self.messages.values())):
             return "form", standing
         if not said:
             return "assistant", standing
         if standing.grade != "in_words":
             return ("contradicted" if standing.grade == "contradicted" else "unsaid"), standing
-        # "I" of another person is not the chat user.
-        by_user = any(message.role == "user" for message in said)
-        if not by_user and not any(_names(content, message.author) for message in said):
+        if standing not in parts:
             return "other", standing
-        return _weight_of(values, content), standing
+        return _weight_of(values, claim), standing
 
     def doubt_about_person(
-        self, values: Mapping[str, Any], numbers: Iterable[int], *, is_known: bool
+        self, values: Mapping[str, Any], numbers: Iterable[int], known_as: Sequence[str] = ()
     ) -> tuple[Doubt, Standing]:
-        """The same of a person; of one who ``is_known`` the values are those that would be added."""
+        """The same of a person; of one who is ``known_as`` these names the values are those that would be added."""
         said = self._said(numbers)
         names = [
             str(name)
@@ -75,11 +79,13 @@ class Evidence:
         if any(normal(name).strip() in _NOBODY for name in names):
             return "name", standing
         lacking = [name for name in names if not _is_said(name, said)]
-        told = _compared(bio, said, known=names) if bio else Standing("in_words")
+        # A biography is told of somebody: beside one of the names.
+        tried = [_compared(f"{name} {bio}", said) for name in (*known_as, *names) if bio]
+        told = next((each for each in tried if each.grade == "in_words"), tried[0] if tried else Standing("in_words"))
         if lacking or told.grade != "in_words":
             grade = told.grade if told.grade == "contradicted" else "differs"
             return "unsaid", Standing(grade, told.found, (*lacking, *told.missing), told.turned)
-        return ("name" if is_known and names else ""), standing
+        return ("name" if known_as and names else ""), standing
 
     def _said(self, numbers: Iterable[int]) -> list[MessageContent]:
         """The messages that people wrote, in order."""
@@ -87,24 +93,32 @@ class Evidence:
         return [message for message in cited if message.role in PEOPLES_ROLES]
 
 
-def _weight_of(values: Mapping[str, Any], content: str) -> Doubt:
+def doubt_of(finding: Finding, rows: Iterable[Message], target: Any = None) -> tuple[Doubt, Standing]:
+    """Why a person must decide about this finding with these messages, which would change ``target``, and how it stands
+    in them; empty if only because of what is known already, or because a person reviews all."""
+    evidence = Evidence({row.pk: content(row) for row in rows})
+    if finding.noun == KnowledgeEdit.Noun.FACT:
+        return evidence.doubt_about_fact(finding.values, evidence.messages)
+    names = [target.display_name, *target.aliases] if isinstance(target, Person) else ()
+    return evidence.doubt_about_person(finding.values, evidence.messages, names)
+
+
+def _weight_of(values: Mapping[str, Any], claim: str) -> Doubt:
     texts = [str(values.get(name, "")) for name in ("relation", "category")]
-    if is_about_health(*texts, content):
+    if is_about_health(*texts, claim):
         return "health"
     if values.get("type") == "identity":
         return "identity"
     if int(values.get("importance") or 0) >= ALWAYS_KNOWN:
         return "important"
-    return "end" if statement(content).is_denied else ""
+    return "end" if statement(claim).is_denied else ""
 
 
-def _compared(
-    text: str, said: Sequence[MessageContent], *, known: Iterable[str] = (), about_speaker: bool = False
-) -> Standing:
+def _compared(text: str, said: Sequence[MessageContent], *, about_speaker: bool = False) -> Standing:
     return stands_in(
         text,
         [message.text for message in said],
-        known=[*known, *(name for each in said for name in (each.author, each.username, each.forwarded_from))],
+        known=[name for each in said for name in (each.author, each.username, each.forwarded_from)],
         times=[message.sent_at for message in said],
         about_speaker=about_speaker,
     )
@@ -120,6 +134,6 @@ def _is_said(name: str, said: Sequence[MessageContent]) -> bool:
     )
 
 
-def _names(content: str, author: str) -> bool:
-    asked = {normal(word) for word in words(content)}
+def _names(claim: str, author: str) -> bool:
+    asked = {normal(word) for word in words(claim)}
     return any(asked & forms(word) for word in words(author))

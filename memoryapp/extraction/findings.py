@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -36,9 +36,9 @@ class Reading:
         """Whether a fact is used without a person."""
         return self.is_automatic and not self.evidence.doubt_about_fact(values, messages)[0]
 
-    def may_use_person(self, values: Mapping[str, Any], messages: Iterable[int], *, is_known: bool = False) -> bool:
-        """Whether a person, or what is added to one who ``is_known``, is used without asking."""
-        return self.is_automatic and not self.evidence.doubt_about_person(values, messages, is_known=is_known)[0]
+    def may_use_person(self, values: Mapping[str, Any], messages: Iterable[int], known_as: Sequence[str] = ()) -> bool:
+        """Whether a person, or what is added to one who is ``known_as`` these names, is used without asking."""
+        return self.is_automatic and not self.evidence.doubt_about_person(values, messages, known_as)[0]
 
     def latest(self, messages: Iterable[int]) -> datetime:
         known = self.evidence.messages

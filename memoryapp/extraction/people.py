@@ -65,7 +65,7 @@ class KnownPeople:
         more = self._additions(person, found)
         if not more:
             put_confirmed(reading, NOUN, person.pk, found.messages)
-        elif reading.may_use_person(more, found.messages, is_known=True) and is_machine_made(
+        elif reading.may_use_person(more, found.messages, [person.display_name, *person.aliases]) and is_machine_made(
             reading.owner, NOUN, person.pk
         ):
             edit = knowledge.edit(reading.owner, person, grown(person, more), actor=ARCHIVIST, call=reading.call)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db.models import F
 
 from memoryapp import extraction
 from memoryapp.engine.budget import Usage
@@ -18,7 +19,7 @@ from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.extraction import PEOPLES_ROLES, Extracted
 from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Message, Topic
-from tests.conftest import talk
+from tests.conftest import lawless, talk
 
 _ID = re.compile(r'^\{"id": (\d+)', re.M)
 
@@ -61,7 +62,11 @@ class Archivist:
         for topic, words in zip(topics, said, strict=False):
             message = Message.objects.of(owner).filter(topic=topic, role__in=PEOPLES_ROLES).in_order().first()
             if message and words not in message.text:
-                Message.objects.filter(pk=message.pk).update(text=f"{message.text[:60_000]}. {words}")
+                text = f"{message.text[:60_000]}. {words}"
+                more = len(text) - len(message.text)
+                with lawless():
+                    Topic.objects.filter(pk=topic.pk).update(size_chars=F("size_chars") + more)
+                Message.objects.filter(pk=message.pk).update(text=text)
         return extraction.extract(owner, extraction.Model(5.0, self.open_chat), offline_embedder())
 
 

@@ -218,13 +218,15 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t
 class Standing:
     """How a text stands in its messages. ``missing`` are its words that they lack, ``turned`` those of which they say
     another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found``
-    counts the words that stand there.
+    counts the words that stand there, ``absent`` those that do not, ``firm`` the names, numbers and dates of these.
     """
 
     grade: Grade
     found: int = 0
     missing: tuple[str, ...] = ()
     turned: tuple[str, ...] = ()
+    absent: int = 0
+    firm: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,8 @@ def stands_in(
     for written in turned:
         missing.pop(written, None)
     grade: Grade = "contradicted" if turned else "differs" if missing or comparison.apart else "in_words"
-    return Standing(grade, comparison.found, tuple(missing) or tuple(dict.fromkeys(comparison.apart)), tuple(turned))
+    shown = tuple(missing) or tuple(dict.fromkeys(comparison.apart))
+    return Standing(grade, comparison.found, shown, tuple(turned), comparison.absent, comparison.firm)
 
 
 def is_akin(one: str, other: str) -> bool:
@@ -314,7 +317,7 @@ class _Comparison:
             self._beginnings[key[:_LEAST_BEGINNING]].append(key)
         self._names = {normal(token.written) for token in self._tokens if token.is_name}
         # Words that stand in the messages, but only in a question, under "if", or beside other names.
-        self.found = 0
+        self.found = self.absent = self.firm = 0
         self.apart: list[str] = []
 
     def compare(self, sentence: _Sentence, missing: dict[str, None], turned: dict[str, None]) -> None:
@@ -326,6 +329,10 @@ class _Comparison:
                 turned[token.written] = None
             else:
                 missing[token.written] = None
+        # Where every word has a capital letter, as in a title or in German, it marks no names.
+        are_marked = not all(token.may_be_name or token.values for token in tokens[1:])
+        self.firm += sum(bool(t.values or t.calendar or (t.is_name and are_marked)) for t in lacking)
+        self.absent += len(lacking)
         self.found += sum(token not in lacking and normal(token.written) not in _WEAK for token in tokens)
         if _is_denied(sentence.signed, [near.signed for near in nearest]):
             turned.update(dict.fromkeys(_opposed(tokens, sentence.signed, nearest)))
