@@ -110,19 +110,13 @@ class Saying:
 
 
 def words_of(findings: Iterable[dict[str, Any]]) -> str:
-    texts = (
-        text
-        for each in findings
-        for text in (
-            each.get("content"),
-            each.get("name"),
-            *each.get("aliases", ()),
-            each.get("username"),
-            each.get("bio"),
-        )
-        if text
-    )
-    return ". ".join(text.rstrip(".") for text in texts)
+    """Each finding as somebody would say it: a fact, or a person with what is told of them in one sentence."""
+    told = []
+    for each in findings:
+        bio = each.get("bio", "")
+        parts = (each.get("content"), each.get("name"), *each.get("aliases", ()), each.get("username"))
+        told.append(", ".join(filter(None, (*parts, bio[:1].lower() + bio[1:]))))
+    return ". ".join(text.rstrip(".") for text in told)
 
 
 def conversations(owner: ChatUser, count: int = 1) -> Sequence[Topic]:
