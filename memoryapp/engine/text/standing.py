@@ -206,7 +206,7 @@ _POINTS = re.compile(r"[.,:]")
 _YOU = re.compile(
     r"\W*(?:you|your|ты|тебя|тебе|твой|твоя|твое|твои|вы|вас|вам|ваш|ваша)\b|\W*у (?:тебя|вас)\b", re.IGNORECASE
 )
-_HE_OR_SHE = re.compile(r"\W*(?:he|she|they|он|она|они)\b", re.IGNORECASE)
+_THIRD = re.compile(r"\b(?:he|she|they|он|она|они)\b")
 _SPEAKER = re.compile(
     r"\b(?:i|me|my|mine|we|us|our|я|меня|мне|мной|мы|нас|нам|наш|наша|наши|мой|моя|мои)\b", re.IGNORECASE
 )
@@ -343,9 +343,22 @@ class _Comparison:
             self.apart += sorted(frozenset.intersection(*(near.hedges for near in nearest)) - sentence.hedges)
             self.apart += _backwards(tokens, nearest)
             self.apart += self._strangers(tokens)
-            subjects = [near.subject or (near.somebody if self._about_speaker else None) for near in nearest]
+            subjects = [
+                near.subject or (self._somebody(near, own) if self._about_speaker else None) for near in nearest
+            ]
             if all(subject is not None and not subject.keys & own for subject in subjects):
                 self.apart += [subject.written for subject in subjects if subject]
+
+    def _somebody(self, near: _Sentence, own: Collection[str]) -> _Token | None:
+        """Whom a sentence names before it says these words, if not its speaker: "I think that Vadim works there"."""
+        if near.somebody:
+            return near.somebody
+        at = next((place for place, token in enumerate(near.tokens) if not token.keys.isdisjoint(own)), 0)
+        before = near.plain.partition(normal(near.tokens[at].written))[0]
+        if found := _THIRD.search(before):
+            return _Token(found[0], frozenset({found[0]}))
+        names = (each for each in near.tokens[:at] if each.is_name and not each.role)
+        return next((name for name in names if not name.keys & self._known), None)
 
     def _stands(self, token: _Token) -> bool:
         if token.values:
@@ -434,11 +447,12 @@ def _read(text: str) -> Iterator[_Sentence]:
 
 
 def _somebody(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
-    """Whom a sentence without its speaker is about: the name or the pronoun at its beginning."""
+    """Whom a sentence without its speaker is about: the name at its beginning; or the one that follows whose it is."""
+    if (found := _OWNED.match(sentence)) and (not found["my"] or normal(found["my"]) in _POSSESSIVES):
+        pairs = pairwise(tokens)
+        return next((name for noun, name in pairs if noun.written == found["noun"] and name.is_name), None)
     if _SPEAKER.search(sentence) or not tokens:
         return None
-    if found := _HE_OR_SHE.match(sentence):
-        return _Token(found[0].strip(), frozenset({normal(found[0].strip())}))
     return tokens[0] if tokens[0].may_be_name and sentence.lstrip().startswith(tokens[0].written) else None
 
 
