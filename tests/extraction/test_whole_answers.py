@@ -202,6 +202,19 @@ class TestNight:
         with pytest.raises(CommandError, match="extracted nothing"):
             call_command("undo_night", "anna", extraction=True)
 
+    def test_what_waits_from_the_same_answers_goes_with_it_and_comes_back_as_one(
+        self, eager: ChatUser, curator: Client
+    ) -> None:
+        conversations(eager, 2)
+        used_too = finds(fact("Likes figs."), fact("Allergic to nuts.", "allergy", "health"), person("User"))
+        Archivist(in_turn(used_too, finds(fact("Has asthma.", "illness", "health")))).read(eager)
+        waiting = left(eager)
+        assert waiting == ["Allergic to nuts.", "User", "Has asthma."]
+        call_command("undo_night", "anna", extraction=True)
+        assert left(eager) == waiting[2:]
+        extraction.take_back(Finding.objects.get(values__display_name="User"), actor="command line")
+        assert sorted(left(eager)) == sorted(waiting)
+
     def test_of_more_than_can_be_undone_at_once_the_earlier_ones_follow(
         self, eager: ChatUser, extracted: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
