@@ -188,7 +188,7 @@ class TestVerdicts:
     @pytest.mark.slow
     def test_of_three_that_are_one_the_second_merge_takes_the_first_ones_topic(self, automatic: ChatUser) -> None:
         placed(automatic, 0, 1, 4)
-        merger = Merger()
+        merger = Merger(verdict())
         assert passed(automatic, merger) == Pass(judged=1, merged=1)
         [topic] = curation.put_in(made_by_itself(automatic))
         place(topic, 1)
