@@ -62,8 +62,10 @@ class Shown:
 def doubt_in_words(finding: Finding, messages: Sequence[Message], target: Row | None) -> tuple[str, SafeString] | None:
     """Why the finding waits, in a sentence, and what was found with the words marked that its messages lack; None where
     they say it."""
-    doubt, standing = extraction.doubt_of(finding, messages, target) if messages else ("", None)
-    if not doubt or standing is None:
+    if not messages:
+        return None
+    doubt, standing = extraction.doubt_of(finding, messages, target)
+    if not doubt:
         return None
     found = [finding.values.get(name) for name in ("content", "display_name", "username", "bio")]
     text = " · ".join(filter(None, (*found[:2], *finding.values.get("aliases", ()), *found[2:])))
