@@ -25,7 +25,7 @@ from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, assi
 from memoryapp.effect.past_runs import PastRun, runs_that_saw
 from memoryapp.effect.rescoring import RescoredQuery
 from memoryapp.effect.summaries import QuerySummaries, summaries_for
-from memoryapp.effect.verdict import Standing, Verdict, explanation, verdict_of
+from memoryapp.effect.verdict import Position, Verdict, explanation, verdict_of
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
 from memoryapp.search.columns import Ids
 from memoryapp.search.scores import ScoredTexts
@@ -128,7 +128,7 @@ class _TrialMemory:
         found_here: list[int] = self.rows.messages[here[places == places[np.argmax(found.fused[places])]]].tolist()
         return found_here
 
-    def standings(self, run: PastRun, query: _RescoredRun, evidence: Collection[int]) -> tuple[Standing, Standing]:
+    def standings(self, run: PastRun, query: _RescoredRun, evidence: Collection[int]) -> tuple[Position, Position]:
         """The standing of the evidence today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (

@@ -34,7 +34,7 @@ _NOBODY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TopicEvidence:
     """The messages of a topic by number."""
 
     messages: Mapping[int, MessageContent]
@@ -96,7 +96,7 @@ class Evidence:
 def doubt_of(finding: Finding, rows: Iterable[Message], target: Any = None) -> tuple[Doubt, Standing]:
     """Why a person must decide about this finding with these messages, which would change ``target``, and how it stands
     in them; empty if only because of what is known already, or because a person reviews all."""
-    evidence = Evidence({row.pk: content(row) for row in rows})
+    evidence = TopicEvidence({row.pk: content(row) for row in rows})
     if finding.noun == KnowledgeEdit.Noun.FACT:
         return evidence.doubt_about_fact(finding.values, evidence.messages)
     names = [target.display_name, *target.aliases] if isinstance(target, Person) else ()

@@ -13,7 +13,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from memoryapp.extraction.by_hand import ARCHIVIST
-from memoryapp.extraction.evidence import Evidence
+from memoryapp.extraction.evidence import TopicEvidence
 from memoryapp.models import AgentCall, ChatUser, Finding, FindingMessage, KnowledgeEdit, Message, Topic
 from memoryapp.operations import metrics
 from memoryapp.outgoing.webhooks.announcing import announce_waiting
@@ -30,7 +30,7 @@ class Reading:
     topic: Topic
     call: AgentCall
     is_automatic: bool
-    evidence: Evidence
+    evidence: TopicEvidence
 
     def may_use_fact(self, values: Mapping[str, Any], messages: Iterable[int]) -> bool:
         """Whether a fact is used without a person."""

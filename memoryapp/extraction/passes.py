@@ -25,7 +25,7 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.notes import NotedError
 from memoryapp.extraction import unread
-from memoryapp.extraction.evidence import Evidence
+from memoryapp.extraction.evidence import TopicEvidence
 from memoryapp.extraction.facts import KnownFacts
 from memoryapp.extraction.findings import Reading
 from memoryapp.extraction.meanings import Meanings, folded
@@ -170,7 +170,7 @@ class _Archivist:
         known_facts, known_people = KnownFacts(owner, self._meanings), KnownPeople(owner)
         if self._meanings.lacks(known_facts.texts([f for answered in answers for f in answered.answer.facts])):
             return False
-        evidence = Evidence({message.id: message for message in messages})
+        evidence = TopicEvidence({message.id: message for message in messages})
         selves = _selves(owner, messages)
         for answered in answers:
             is_automatic = owner.extraction == owner.Extraction.AUTOMATIC

@@ -245,7 +245,7 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class _SaidSentence:
     tokens: tuple[_Token, ...]
     plain: str
     asks: bool
@@ -303,7 +303,7 @@ class _Comparison:
     """The sentences of the messages, with what each sentence of a text is compared with."""
 
     def __init__(
-        self, said: Sequence[_Sentence], known: Collection[str], resolved: Collection[float], about_speaker: bool
+        self, said: Sequence[_SaidSentence], known: Collection[str], resolved: Collection[float], about_speaker: bool
     ) -> None:
         self._about_speaker = about_speaker
         self._said = said
@@ -320,7 +320,7 @@ class _Comparison:
         self.found = self.absent = self.firm = 0
         self.apart: list[str] = []
 
-    def compare(self, sentence: _Sentence, missing: dict[str, None], turned: dict[str, None]) -> None:
+    def compare(self, sentence: _SaidSentence, missing: dict[str, None], turned: dict[str, None]) -> None:
         tokens = sentence.tokens[:_MOST_WORDS]
         lacking = [token for token in tokens if not self._stands(token)]
         nearest = self._nearest(tokens)
@@ -349,7 +349,7 @@ class _Comparison:
             if all(subject is not None and not subject.keys & own for subject in subjects):
                 self.apart += [subject.written for subject in subjects if subject]
 
-    def _somebody(self, near: _Sentence, own: Collection[str]) -> _Token | None:
+    def _somebody(self, near: _SaidSentence, own: Collection[str]) -> _Token | None:
         """Whom a sentence names before it says these words, if not its speaker: "I think that Vadim works there"."""
         if near.somebody:
             return near.somebody
@@ -377,13 +377,13 @@ class _Comparison:
             normal(name) in forms(other) or normal(other) in forms(name) or is_same_name(name, other)
         )
 
-    def _nearest(self, tokens: Sequence[_Token]) -> list[_Sentence]:
+    def _nearest(self, tokens: Sequence[_Token]) -> list[_SaidSentence]:
         keys = {key for token in tokens for key in token.keys}
         shared = [len(keys & {key for token in each.tokens for key in token.keys}) for each in self._stating]
         most = max(shared, default=0)
         return [each for each, count in zip(self._stating, shared, strict=True) if count == most > 0][:_MOST_NEAREST]
 
-    def _is_turned(self, token: _Token, tokens: Sequence[_Token], nearest: Sequence[_Sentence]) -> bool:
+    def _is_turned(self, token: _Token, tokens: Sequence[_Token], nearest: Sequence[_SaidSentence]) -> bool:
         """Whether the nearest sentences have another value or the opposite in the place of a word that they lack."""
         there = [other for near in nearest for other in near.tokens]
         if token.calendar:
@@ -436,14 +436,14 @@ def _resolved(source: Sequence[str], times: Iterable[datetime]) -> set[float]:
     return years | {float(value) for day in days for value in (day.day, day.year, -day.month)}
 
 
-def _read(text: str) -> Iterator[_Sentence]:
+def _read(text: str) -> Iterator[_SaidSentence]:
     grammar = _GRAMMAR.get(language(text), frozenset())
     for sentence in sentences(text):
         signed = frozenset[Signed]().union(*signed_sentences(sentence))
         asks = sentence.rstrip("\"'»”’)")[-1:] in ASKING_MARKS
         tokens = tuple(_tokens(sentence, grammar))
         subject, somebody = _owned_subject(sentence, tokens), _somebody(sentence, tokens)
-        yield _Sentence(tokens, normal(sentence), asks, subject, somebody, signed)
+        yield _SaidSentence(tokens, normal(sentence), asks, subject, somebody, signed)
 
 
 def _somebody(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
@@ -563,7 +563,7 @@ def _opposes(sentence: frozenset[Signed], wanted: frozenset[Signed]) -> bool:
     return any((term, not negated) in sentence and (term, negated) not in sentence for term, negated in wanted)
 
 
-def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Sequence[_Sentence]) -> list[str]:
+def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Sequence[_SaidSentence]) -> list[str]:
     turned = {
         term
         for near in nearest
@@ -573,7 +573,7 @@ def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Seque
     return [token.written for token in tokens if token.keys & turned] or [token.written for token in tokens[:1]]
 
 
-def _backwards(tokens: Sequence[_Token], nearest: Sequence[_Sentence]) -> Iterator[str]:
+def _backwards(tokens: Sequence[_Token], nearest: Sequence[_SaidSentence]) -> Iterator[str]:
     """Names that follow the word that they stand before in every one of the nearest sentences, or the other way."""
     for one, other in pairwise(tokens):
         name = one if one.may_be_name else other
