@@ -16,7 +16,7 @@ from django.db.models.functions import Length
 from numpy.typing import NDArray
 
 from memoryapp.curation.change import Change
-from memoryapp.effect.verdict import Standing
+from memoryapp.effect.verdict import Position
 from memoryapp.engine.candidates import RANKED
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS
 from memoryapp.engine.fusion import TopicPassages
@@ -81,12 +81,12 @@ class Assignment:
         ranked = enumerate(zip(best.topics.tolist(), is_shown.tolist(), scores, strict=True), start=1)
         return {topic: Rank(rank, shown, score) for rank, (topic, shown, score) in ranked}
 
-    def standing(self, messages: Collection[int], ranks: Mapping[int, Rank]) -> Standing:
+    def standing(self, messages: Collection[int], ranks: Mapping[int, Rank]) -> Position:
         """The standing of ``messages`` in a search with this order of topics."""
         topics = [self.of.get(message, 0) for message in messages]
         places = [ranks.get(topic) for topic in topics]
         known = [place.rank for place in places if place]
-        return Standing(
+        return Position(
             messages=len(topics),
             rank=max(known) if known and len(known) == len(places) else None,
             shown=sum(place.shown for place in places if place),

@@ -26,7 +26,7 @@ LITTLE_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Position:
     """The position of a run's evidence, ``messages`` in number, in one assignment of messages to topics.
 
     ``rank`` is that of the topic hardest to find, None beyond the ranked ones. ``shown`` counts the messages whose
@@ -46,7 +46,7 @@ class Standing:
         return RANKED + 1 if self.rank is None else self.rank
 
 
-def verdict_of(before: Standing, after: Standing, *, touched: bool) -> Verdict:
+def verdict_of(before: Position, after: Position, *, touched: bool) -> Verdict:
     """``touched`` says that the change concerns the evidence itself; otherwise only being shown or not counts."""
     if before.shown != after.shown:
         return _better(after.shown - before.shown)
@@ -72,12 +72,12 @@ def _lighter(before: int, after: int) -> int:
     return 1 if after < before else -1
 
 
-def explanation(before: Standing, after: Standing, *, touched: bool) -> str:
+def explanation(before: Position, after: Position, *, touched: bool) -> str:
     """The sentences behind a verdict, in the active language."""
     return " ".join(_sentences(before, after, touched))
 
 
-def _sentences(before: Standing, after: Standing, touched: bool) -> Iterator[str]:
+def _sentences(before: Position, after: Position, touched: bool) -> Iterator[str]:
     if before.shown != after.shown:
         yield _shown(before, after)
     if not touched:
@@ -93,7 +93,7 @@ def _sentences(before: Standing, after: Standing, touched: bool) -> Iterator[str
         yield _("It could be handed over whole, no longer in excerpts.")
 
 
-def _shown(before: Standing, after: Standing) -> str:
+def _shown(before: Position, after: Position) -> str:
     if not before.shown and after.shown == after.messages:
         return _("The model is not shown it today; afterwards it would be.")
     if not after.shown and before.shown == before.messages:

@@ -6,7 +6,8 @@ overwritten nor made again. It imports the models, ``knowledge``, ``curation``, 
 ``prompt_versions``, ``work`` and the engine.
 """
 
-from memoryapp.extraction.passes import PEOPLES_ROLES, Extracted, Model, ModelFailed, extract
+from memoryapp.extraction.evidence import PEOPLES_ROLES, Doubt, doubt_of
+from memoryapp.extraction.passes import Extracted, Model, ModelFailed, extract
 from memoryapp.extraction.review import (
     FindingDecided,
     confirm,
@@ -16,6 +17,7 @@ from memoryapp.extraction.review import (
     outcome,
     reject,
     reject_answer,
+    reject_answers,
     take_back,
     target_of,
     waiting,
@@ -27,6 +29,7 @@ from memoryapp.extraction.unread import EXTRACT, UnreadCounts, backlog, failed, 
 __all__ = [
     "EXTRACT",
     "UnreadCounts",
+    "Doubt",
     "FindingDecided",
     "Extracted",
     "Model",
@@ -34,6 +37,7 @@ __all__ = [
     "ModelFailed",
     "backlog",
     "confirm",
+    "doubt_of",
     "extract",
     "failed",
     "last_decided",
@@ -43,6 +47,7 @@ __all__ = [
     "outcome",
     "reject",
     "reject_answer",
+    "reject_answers",
     "retry",
     "sources",
     "succession",

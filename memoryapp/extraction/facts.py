@@ -119,7 +119,7 @@ class KnownFacts:
     def _put(self, reading: Reading, fact: FoundFact, place: _FactPlace) -> None:
         noted_at, target = reading.latest(fact.messages), place.target
         is_free = target is None or target.row is not None and is_machine_made(reading.owner, NOUN, target.row)
-        may_be_used = reading.may_use(fact.messages) and place.may_be_used
+        may_be_used = reading.may_use_fact(_values(fact), fact.messages) and place.may_be_used
         if target and target.noted_at and noted_at < target.noted_at:
             if may_be_used and target.row is not None:
                 self._use(reading, fact, None, noted_at, superseded_at=target.noted_at)

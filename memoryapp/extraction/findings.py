@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from memoryapp.extraction.by_hand import ARCHIVIST
+from memoryapp.extraction.evidence import TopicEvidence
 from memoryapp.models import AgentCall, ChatUser, Finding, FindingMessage, KnowledgeEdit, Message, Topic
 from memoryapp.operations import metrics
 from memoryapp.outgoing.webhooks.announcing import announce_waiting
@@ -22,23 +23,26 @@ from memoryapp.outgoing.webhooks.announcing import announce_waiting
 class Reading:
     """A topic that the archivist reads, and the call that returned its findings.
 
-    ``times`` contains the times of its messages by number, ``spoken`` the numbers of those that people wrote. If
-    ``is_automatic``, findings are used without a person.
+    ``evidence`` contains its messages. If ``is_automatic``, findings are used without a person.
     """
 
     owner: ChatUser
     topic: Topic
     call: AgentCall
     is_automatic: bool
-    times: Mapping[int, datetime] = field(default_factory=dict)
-    spoken: frozenset[int] = frozenset()
+    evidence: TopicEvidence
 
-    def may_use(self, messages: Iterable[int]) -> bool:
-        """Whether a finding in these messages is used without a person: never on the assistant's words alone."""
-        return self.is_automatic and not self.spoken.isdisjoint(messages)
+    def may_use_fact(self, values: Mapping[str, Any], messages: Iterable[int]) -> bool:
+        """Whether a fact is used without a person."""
+        return self.is_automatic and not self.evidence.doubt_about_fact(values, messages)[0]
+
+    def may_use_person(self, values: Mapping[str, Any], messages: Iterable[int], known_as: Sequence[str] = ()) -> bool:
+        """Whether a person, or what is added to one who is ``known_as`` these names, is used without asking."""
+        return self.is_automatic and not self.evidence.doubt_about_person(values, messages, known_as)[0]
 
     def latest(self, messages: Iterable[int]) -> datetime:
-        return max((self.times[number] for number in messages if number in self.times), default=self.topic.ended_at)
+        known = self.evidence.messages
+        return max((known[number].sent_at for number in messages if number in known), default=self.topic.ended_at)
 
 
 def put_waiting(

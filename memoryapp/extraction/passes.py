@@ -25,6 +25,7 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.notes import NotedError
 from memoryapp.extraction import unread
+from memoryapp.extraction.evidence import TopicEvidence
 from memoryapp.extraction.facts import KnownFacts
 from memoryapp.extraction.findings import Reading
 from memoryapp.extraction.meanings import Meanings, folded
@@ -37,8 +38,6 @@ from memoryapp.operations.logs import cause
 
 # The most topics of one chat user in a pass; then other chat users have their turn.
 MOST_TOPICS = 200
-# Messages with these roles are written by people; a finding rests on at least one of them, or waits for a person.
-PEOPLES_ROLES = ("user", "peer")
 # How often a part whose answer was cut off is halved: at most 15 questions for one part.
 MOST_HALVINGS = 3
 # After so many unreadable answers in a row, the model is at fault and not the topics.
@@ -171,12 +170,11 @@ class _Archivist:
         known_facts, known_people = KnownFacts(owner, self._meanings), KnownPeople(owner)
         if self._meanings.lacks(known_facts.texts([f for answered in answers for f in answered.answer.facts])):
             return False
-        times = {message.id: message.sent_at for message in messages}
-        spoken = frozenset(message.id for message in messages if message.role in PEOPLES_ROLES)
+        evidence = TopicEvidence({message.id: message for message in messages})
         selves = _selves(owner, messages)
         for answered in answers:
             is_automatic = owner.extraction == owner.Extraction.AUTOMATIC
-            reading = Reading(owner, topic, answered.call, is_automatic, times, spoken)
+            reading = Reading(owner, topic, answered.call, is_automatic, evidence)
             for fact in answered.answer.facts:
                 known_facts.place(reading, fact)
             for person in answered.answer.people:

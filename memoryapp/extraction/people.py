@@ -65,7 +65,9 @@ class KnownPeople:
         more = self._additions(person, found)
         if not more:
             put_confirmed(reading, NOUN, person.pk, found.messages)
-        elif reading.may_use(found.messages) and is_machine_made(reading.owner, NOUN, person.pk):
+        elif reading.may_use_person(more, found.messages, [person.display_name, *person.aliases]) and is_machine_made(
+            reading.owner, NOUN, person.pk
+        ):
             edit = knowledge.edit(reading.owner, person, grown(person, more), actor=ARCHIVIST, call=reading.call)
             put_confirmed(reading, NOUN, person.pk, found.messages, edit, values=more)
             is_now = _with(_named(person), [them])
@@ -82,7 +84,7 @@ class KnownPeople:
         """Stores a new person; if it may be one of the people ``alike``, or one who was deleted, somebody must
         decide."""
         values = _values(found)
-        if reading.may_use(found.messages) and is_sure:
+        if reading.may_use_person(values, found.messages) and is_sure:
             edit = knowledge.create(reading.owner, NOUN, values, actor=ARCHIVIST, call=reading.call)
             row = knowledge.number_made(edit)
             put_confirmed(reading, NOUN, row, found.messages, edit, values=values)

@@ -7,7 +7,7 @@ taken back together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -163,6 +163,15 @@ def reject_answer(finding: Finding, seen: Sequence[int], *, actor: str) -> int:
         _decide(each, State.REJECTED, actor, edit=_without(owner, each, actor), at=at)
     finding.refresh_from_db()
     return len(found)
+
+
+@transaction.atomic
+def reject_answers(owner: ChatUser, calls: Iterable[int | None], *, actor: str) -> None:
+    """Rejects, as one decision, every finding that waits from these answers of the agent."""
+    knowledge.lock(owner)
+    at = timezone.now()
+    for each in waiting(owner, Q(call__in=[call for call in calls if call])):
+        _decide(each, State.REJECTED, actor, edit=_without(owner, each, actor), at=at)
 
 
 def _without(owner: ChatUser, finding: Finding, actor: str) -> KnowledgeEdit | None:

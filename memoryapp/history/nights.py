@@ -82,7 +82,8 @@ def night_of(owner: ChatUser, day: date | None = None, by: str = MERGER) -> Nigh
 
 
 def undo_night(owner: ChatUser, night: Night, *, actor: str, reason: str = "") -> list[Record]:
-    """Undoes all changes of the night: all of them or none. What is undone is not extracted again.
+    """Undoes all changes of the night: all of them or none. What is undone is not extracted again, and what waits
+    from the same answers is rejected.
 
     Raises Depends with later changes that depend on them, CurationError.
     """

@@ -12,8 +12,9 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import curation, knowledge
+from memoryapp import curation, extraction, knowledge
 from memoryapp.curation import CurationError, Depends
+from memoryapp.engine.agents import archivist
 from memoryapp.history.entries import Record, cursor_of
 from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
@@ -67,7 +68,8 @@ def standing_between(owner: ChatUser, by: str, since: datetime, until: datetime)
 def undo_between(
     owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
 ) -> list[Record]:
-    """Undoes everything that ``by`` changed from ``since`` until before ``until``: all of it or nothing.
+    """Undoes everything that ``by`` changed from ``since`` until before ``until``: all of it or nothing. What waits
+    from the same answers of the archivist is rejected.
 
     Raises Depends with the changes that prevent it, CurationError when there is nothing or too much to undo.
     """
@@ -81,6 +83,9 @@ def undo_between(
         made += curation.undo_between(owner, by, since, until, actor=actor, reason=reason)
     if any(isinstance(record, KnowledgeEdit) for record in wanted):
         made += knowledge.undo_between(owner, by, since, until, actor=actor, reason=reason)
+    if by == archivist.AGENT.name:
+        answers = {record.call_id for record in wanted if isinstance(record, KnowledgeEdit)}
+        extraction.reject_answers(owner, answers, actor=actor)
     return made
 
 

@@ -144,6 +144,8 @@ def _speakers(observer: _Observer) -> list[dict[str, Any]]:
     return [
         {"author": author, "role": role, "count": count}
         for (author, role), count in observer.speakers.most_common(MOST_SPEAKERS)
+        # A notice of a messenger is nobody's message.
+        if author or role != "system"
     ]
 
 

@@ -58,6 +58,8 @@ __all__ = [
 ]
 
 Proposal = TypeVar("Proposal")
+# As many topics on each side are neighbours, whose summaries no other one has.
+_BESIDE = 100
 
 
 class ProposalError(Exception):
@@ -135,7 +137,8 @@ def _summary_asked(owner: ChatUser, topics: Sequence[Topic], merged: Sequence[To
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = AgentCaller(owner, merger.AGENT, clients.open_chat, asked_by)
     with metrics.merging(owner.pk):
-        question = partial(propose_summary, merged, seconds=seconds, prompts=prompts)
+        others = _summaries_beside(owner, topics)
+        question = partial(propose_summary, merged, seconds=seconds, prompts=prompts, others=others)
         return _answer(agent, topics, lambda chat: question(chat=chat))
 
 
@@ -175,7 +178,9 @@ def merge_judged_by(
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = AgentCaller(owner, merger.AGENT, open_chat, asked_by)
     with metrics.merging(owner.pk):
-        answered = agent.ask(lambda chat: judge_merge(judged, chat=chat, seconds=seconds, prompts=prompts), topics)
+        others = _summaries_beside(owner, topics)
+        question = partial(judge_merge, judged, seconds=seconds, prompts=prompts, others=others)
+        answered = agent.ask(lambda chat: question(chat=chat), topics)
     if not answered.answer.fault:
         return answered
     return AnsweredCall(replace(answered.answer, summary=_extract_of(judged)), answered.call)
@@ -246,6 +251,15 @@ def _failures_in_words() -> Iterator[None]:
         raise ProposalError(_("The model made no proposal: %(why)s") % {"why": error}, error.note) from error
     except UnreadableAnswer as error:
         raise ProposalError(_("The model's answer cannot be used. It may do better when asked again.")) from error
+
+
+def _summaries_beside(owner: ChatUser, topics: Sequence[Topic]) -> list[str]:
+    """The summaries of the topics before and after these, in time."""
+    rest = Topic.objects.of(owner).live().exclude(pk__in=[topic.pk for topic in topics])
+    last = max(topic.ended_at for topic in topics)
+    earlier = rest.filter(ended_at__lt=last).order_by("-ended_at", "-pk")
+    later = rest.filter(ended_at__gte=last).order_by("ended_at", "pk")
+    return [summary for side in (earlier, later) for summary in side.values_list("summary", flat=True)[:_BESIDE]]
 
 
 def _contents(owner: ChatUser, topics: Sequence[Topic]) -> list[TopicContent]:

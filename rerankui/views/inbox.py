@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import extraction, suggestions
 from memoryapp.curation import CurationError
-from memoryapp.models import ChatUser, Finding, Role, Suggestion
+from memoryapp.models import ChatUser, Finding, Person, Role, Suggestion
 from memoryapp.suggestions.inbox import Waiting, forgetting, waiting_in
 from memoryapp.suggestions.inbox import alarms as alarms_of
 from memoryapp.suggestions.inbox import failures as failures_of
@@ -27,6 +27,7 @@ from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.curation.decisions import seconds_each
 from rerankui.curation.queue_page import lines_of, other_holder
+from rerankui.curation.views.review_page import doubt_in_words
 from rerankui.evaluations.night_chart import worse_in
 
 FEW = 20
@@ -46,12 +47,15 @@ def inbox(request: HttpRequest, owner_id: int) -> HttpResponse:
         answer: HttpResponse = act(request, owner)
         return answer
     waiting = waiting_in(owner)
+    found = list(extraction.waiting(owner).select_related("topic")[:FEW])
+    said = extraction.messages_of(found)
+    people = Person.objects.in_bulk([row.target for row in found if row.noun == "person" and row.target])
     context = {
         "owner": owner,
         "waiting": waiting,
         "minutes": _minutes(request, owner, waiting),
         "suggestions": lines_of(list(suggestions.opened(owner).defer("evidence")[:FEW]), request.user),
-        "findings": list(extraction.waiting(owner).select_related("topic")[:FEW]),
+        "findings": [(row, doubt_in_words(row, said.get(row.pk, []), people.get(row.target))) for row in found],
         "failures": failures_of(owner, FEW)[:FEW],
         "forgetting": list(forgetting(owner)[:MOST_FORGETTING]),
         "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(owner)[:FEW]],

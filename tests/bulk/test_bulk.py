@@ -47,7 +47,8 @@ def as_cora(anna: ChatUser) -> Client:
 @pytest.fixture
 def merger(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Merger:
     """Connects a model that writes summaries."""
-    connected = Merger(f'{{"merged_summary": "{SUMMARY}"}}')
+    connected = Merger()
+    connected.says = lambda _asked: f'{{"merged_summary": "{SUMMARY}{" and one" * (len(connected.asked) - 1)}"}}'
     settings.LLM_BASE_URL = "http://model.invalid"
     monkeypatch.setattr(clients, "open_chat", connected.open)
     return connected
@@ -76,7 +77,7 @@ def test_summaries_are_written_again_and_one_undo_brings_the_old_ones_back(
     tasks.carry_on_bulk()
     work.refresh_from_db()
     assert (work.state, states(work)) == (BulkWork.State.DONE, [State.DONE] * 3)
-    assert summaries(anna) == [SUMMARY] * 3
+    assert summaries(anna) == [SUMMARY + " and one" * n for n in range(3)]
     assert AgentCall.objects.filter(asked_by="cora").count() == 3
     assert bulk.undo(work, actor="cora") == (3, 0)
     assert summaries(anna) == ["Talk 0", "Talk 1", "Talk 2"]
@@ -132,7 +133,7 @@ def test_a_killed_process_leaves_nothing_half_done_and_the_next_goes_on(
     assert states(work) == [State.WAITING] * 3
     assert summaries(anna) == ["Talk 0", "Talk 1", "Talk 2"]
     assert bulk.carry_on(work) == 3
-    assert summaries(anna) == [SUMMARY] * 3
+    assert summaries(anna) == [SUMMARY + " and one" * n for n in range(1, 4)]
 
 
 def test_a_stopped_work_begins_nothing_more(anna: ChatUser, topics: list[Topic], merger: Merger) -> None:

@@ -56,6 +56,15 @@ class TestVerdicts:
         assert all(words in merger.asked[0] for words in (one.summary, other.summary, "said", "answered"))
         assert list(violations()) == []
 
+    def test_a_second_topic_with_the_same_summary_is_not_made_without_a_person(self, automatic: ChatUser) -> None:
+        placed(automatic, 0, 1, 90, 92)
+        assert passed(automatic, Merger(verdict())) == Pass(judged=2, merged=1)
+        assert live(automatic).count(SUMMARY) == 1
+        [left] = suggestions.opened(automatic)
+        kept = verdict_of(left)
+        assert kept
+        assert kept.fault == "repeated"
+
     def test_where_merges_are_suggested_the_verdict_stands_in_the_queue(self, anna: ChatUser) -> None:
         placed(anna, 0, 5)
         assert passed(anna, Merger()) == Pass(judged=1, merged=0)
@@ -179,7 +188,7 @@ class TestVerdicts:
     @pytest.mark.slow
     def test_of_three_that_are_one_the_second_merge_takes_the_first_ones_topic(self, automatic: ChatUser) -> None:
         placed(automatic, 0, 1, 4)
-        merger = Merger()
+        merger = Merger(verdict())
         assert passed(automatic, merger) == Pass(judged=1, merged=1)
         [topic] = curation.put_in(made_by_itself(automatic))
         place(topic, 1)
@@ -291,7 +300,7 @@ class TestFailures:
         refused(automatic, merger, UnreadableAnswer)
         assert len(merger.asked) == 2
         rested()
-        merger.says = verdict()
+        merger.says = merger.another
         assert passed(automatic, merger) == Pass()
         [found] = suggestions.opened(automatic)
         assert check_of(found) == Check.FAILED

@@ -66,7 +66,7 @@ class TestSweep:
             assert consolidate(automatic, merger.open) == Pass(judged=1, merged=1)
             assert list(suggestions.with_unchecked()) in ([automatic], [])
             suggestions.suggest(automatic)
-        assert live(automatic) == [SUMMARY, SUMMARY]
+        assert live(automatic) == [SUMMARY, f"{SUMMARY} and one"]
 
 
 def test_the_room_says_when_it_rests(automatic: ChatUser) -> None:

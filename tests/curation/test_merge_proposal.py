@@ -30,6 +30,10 @@ from tests.support.browsing import HTMX, flat, get
 from tests.support.peer import Peer, reply
 
 SUMMARY = "Honey cake for Marina, which burnt once"
+TALK = (
+    ("Honey cake for Marina", ["Marina wants a honey cake", "Bake the honey cake at 180", "honey, honey!"]),
+    ("Honey cake again", ["The honey cake of Marina burnt", "Lower the oven"]),
+)
 
 
 class Proposing(Peer):
@@ -45,11 +49,7 @@ class Proposing(Peer):
 
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
-    return talk(
-        anna,
-        ("Honey cake for Marina", ["Marina wants a honey cake", "Bake the honey cake at 180", "honey, honey!"]),
-        ("Honey cake again", ["The honey cake of Marina burnt", "Lower the oven"]),
-    )
+    return talk(anna, *TALK)
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ async def test_the_servers_own_loop_asks_the_model(model: Proposing) -> None:
         owner = ChatUser.objects.create(name="anna")
         client = AsyncClient()
         client.force_login(operator("cora", Role.CURATOR, owner).user)
-        return owner, talk(owner, ("Tea", ["Which?", "Green"]), ("Cake", ["Which?", "Honey"])), client
+        return owner, talk(owner, *TALK), client
 
     owner, topics, client = await sync_to_async(prepare)()
     answer = await client.post(address(owner), sent(*topics))

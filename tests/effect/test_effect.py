@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from memoryapp import curation
 from memoryapp.curation import Change, Stale
 from memoryapp.effect import Effect, RunEffect, choices, effect_of
-from memoryapp.effect.verdict import Standing, verdict_of
+from memoryapp.effect.verdict import Position, verdict_of
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished, Selected, to_payload
 from memoryapp.engine.json_values import to_text
@@ -254,7 +254,7 @@ class TestVerdict:
         self, before: dict[str, Any], after: dict[str, Any], verdict: str
     ) -> None:
         usual = {"messages": 1, "rank": 3, "shown": 1, "excerpted": 0, "chars": 5_000}
-        assert verdict_of(Standing(**{**usual, **before}), Standing(**{**usual, **after}), touched=True) == verdict
+        assert verdict_of(Position(**{**usual, **before}), Position(**{**usual, **after}), touched=True) == verdict
 
 
 SUMMARY = "The mailbox at the gate: the landlord repaired the broken mailbox after months"

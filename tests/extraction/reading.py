@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db.models import F
 
 from memoryapp import extraction
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, PartialReply, Reply
 from memoryapp.engine.events import Retried, SteppedDown
-from memoryapp.extraction import Extracted
+from memoryapp.extraction import PEOPLES_ROLES, Extracted
 from memoryapp.llm.clients import offline_embedder
-from memoryapp.models import ChatUser, Topic
-from tests.conftest import talk
+from memoryapp.models import ChatUser, Message, Topic
+from tests.conftest import lawless, talk
 
 _ID = re.compile(r'^\{"id": (\d+)', re.M)
 
@@ -55,6 +57,16 @@ class Archivist:
     def read(self, owner: ChatUser) -> Extracted:
         """Makes one pass over the owner's topics."""
         owner.refresh_from_db()
+        said = getattr(self.answering, "said", [])
+        topics = Topic.objects.of(owner).live().filter(facts_extracted=False).order_by("ended_at", "pk")
+        for topic, words in zip(topics, said, strict=False):
+            message = Message.objects.of(owner).filter(topic=topic, role__in=PEOPLES_ROLES).in_order().first()
+            if message and words not in message.text:
+                text = f"{message.text[:60_000]}. {words}"
+                more = len(text) - len(message.text)
+                with lawless():
+                    Topic.objects.filter(pk=topic.pk).update(size_chars=F("size_chars") + more)
+                Message.objects.filter(pk=message.pk).update(text=text)
         return extraction.extract(owner, extraction.Model(5.0, self.open_chat), offline_embedder())
 
 
@@ -65,7 +77,7 @@ def fact(content: str, relation: str = "likes", category: str = "food", **more: 
 
 def home(content: str) -> dict[str, Any]:
     """A fact of a relation that has only one value at a time."""
-    return fact(content, "lives_in", "home", type="identity", importance=90, only_one=True)
+    return fact(content, "lives_in", "home", importance=80, only_one=True)
 
 
 def person(name: str, *aliases: str, circle: str = "Friends", bio: str = "", username: str = "") -> dict[str, Any]:
@@ -74,13 +86,37 @@ def person(name: str, *aliases: str, circle: str = "Friends", bio: str = "", use
 
 def finds(*findings: dict[str, Any]) -> Answering:
     """Puts each finding into the first message of the question."""
-    return lambda ids: json.dumps({"facts": [{"messages": ids[:1], **each} for each in findings], "people": []})
+    return Saying(
+        lambda ids: json.dumps({"facts": [{"messages": ids[:1], **each} for each in findings], "people": []}),
+        [words_of(findings)],
+    )
 
 
 def in_turn(*answers: Answering) -> Answering:
     """Gives one of the answers to each question."""
     left = list(answers)
-    return lambda ids: left.pop(0)(ids)
+    return Saying(lambda ids: left.pop(0)(ids), [said for each in answers for said in getattr(each, "said", [""])])
+
+
+@dataclass
+class Saying:
+    """An answer, and what must have been said in each topic for its findings to rest on that."""
+
+    answer: Answering
+    said: list[str]
+
+    def __call__(self, ids: list[int]) -> str | Reply | LLMError:
+        return self.answer(ids)
+
+
+def words_of(findings: Iterable[dict[str, Any]]) -> str:
+    """Each finding as somebody would say it: a fact, or a person with what is told of them in one sentence."""
+    told = []
+    for each in findings:
+        bio = each.get("bio", "")
+        parts = (each.get("content"), each.get("name"), *each.get("aliases", ()), each.get("username"))
+        told.append(", ".join(filter(None, (*parts, bio[:1].lower() + bio[1:]))))
+    return ". ".join(text.rstrip(".") for text in told)
 
 
 def conversations(owner: ChatUser, count: int = 1) -> Sequence[Topic]:

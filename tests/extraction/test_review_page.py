@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client
 
 from memoryapp import extraction
 from memoryapp.models import ChatUser, Fact, Finding, Person, UnreadTopic
-from tests.conftest import operator, signed_in
+from tests.conftest import operator, signed_in, talk
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, person
 from tests.support.browsing import cost
 
@@ -153,3 +154,18 @@ def test_pages_of_findings_name_the_model_that_reads_and_lead_to_its_settings(
         assert "acme/archivist at model.example reads topics for facts and people." in shown(curator, noun)
     assert f'href="/memory/{anna.pk}/settings/">change it' in shown(curator, "facts")
     assert "change it" not in shown(as_viewer, "facts")
+
+
+def test_a_finding_says_why_it_waits_and_marks_what_its_messages_lack(eager: ChatUser, as_admin: Client) -> None:
+    talk(eager, ("talk", ["I have a boat. Dora came.", "Good."]))
+    found = [fact("Has the yacht Albatross.", "owns", "finance"), person("Dora", bio="A thief.")]
+    Archivist(lambda ids: json.dumps({"facts": [{"messages": ids[:1], **each} for each in found]})).read(eager)
+    yacht, dora = extraction.waiting(eager)
+    why = "Its messages do not say the marked words"
+    inbox = as_admin.get(f"/memory/{eager.pk}/inbox/").content.decode()
+    for finding, marked in ((yacht, "the <mark>yacht</mark> <mark>Albatross</mark>"), (dora, "<mark>thief</mark>")):
+        page = as_admin.get(f"/memory/{eager.pk}/review/{finding.pk}/").content.decode()
+        assert why in page
+        assert marked in page
+        assert marked in inbox
+    assert inbox.count(why) == 2

@@ -58,7 +58,7 @@ def test_the_model_cuts_and_the_edit_names_the_question(anna: ChatUser, chat: Sp
     assert edit.call is not None
     assert (edit.call.prompt_version, edit.call.cost_usd, edit.call.outcome) == ("split-en-0", 0.01, "")
     assert edit.call.topics == list(Topic.objects.order_by("pk").values_list("pk", flat=True))
-    assert Topic.objects.earliest("pk").summary == f"message 0 from {Message.objects.earliest('pk').pk}"
+    assert Topic.objects.earliest("pk").summary == "message 0"
     assert list(violations()) == []
 
 
@@ -88,11 +88,11 @@ def test_a_summary_that_cannot_be_used_is_an_extract_and_the_history_says_so(
     anna: ChatUser, chat: SplittingChat
 ) -> None:
     sessions(anna, 1, 8, "Honey cake")
-    chat.answer = lambda lines: in_fours(lines).replace("Honey cake 0 from", "关于机器学习的对话")
+    chat.answer = lambda lines: in_fours(lines).replace("Honey cake 0", "关于机器学习的对话")
     assert archived(anna, chat).topics == 2
     first, second = Topic.objects.order_by("pk").values_list("summary", flat=True)
     assert "oney cake" in first
-    assert second.startswith("Honey cake 4 from")
+    assert second.startswith("Honey cake 4")
     assert (chat.asked, TopicEdit.objects.get().reason) == (
         2, "Summaries of the model that could not be used were replaced by extracts.",
     )  # fmt: skip

@@ -29,9 +29,13 @@ class Merger:
     model = "acme/merger"
 
     def __init__(self, says: str | LLMError | Reply | Callable[[str], str] | None = None) -> None:
-        self.says = verdict() if says is None else says
+        self.says = self.another if says is None else says
         self.before: Callable[[], None] = lambda: None
         self.asked: list[str] = []
+
+    def another(self, _asked: str) -> str:
+        """No two topics have the same summary."""
+        return verdict(summary=SUMMARY + " and one" * (len(self.asked) - 1))
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
         self.asked.append(str(request.messages[1]["content"]))

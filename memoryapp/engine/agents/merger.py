@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memoryapp.engine.agents.agent import Agent
@@ -115,31 +115,41 @@ class MergeVerdict:
 
 
 def propose_summary(
-    topics: Sequence[TopicContent], *, chat: Chat, seconds: float, prompts: PromptBook = UNEDITED
+    topics: Sequence[TopicContent],
+    *,
+    chat: Chat,
+    seconds: float,
+    prompts: PromptBook = UNEDITED,
+    others: Collection[str] = (),
 ) -> Ask[str]:
     """Asks for one summary of ``topics`` merged: one line of at most 500 characters; empty if the model twice wrote one
-    that cannot be used."""
+    that cannot be used, such as that of a neighbour: one of the ``others``."""
     text = MERGE.of(prompts, _language(topics))
     return Ask(
         chat,
         text,
         {"topics": _topics(topics)},
-        read=lambda answer: _checked_summary(answer[:MOST_ANSWER_CHARS], topics, text.language),
+        read=lambda answer: _checked_summary(answer[:MOST_ANSWER_CHARS], topics, others, text.language),
         schema=MERGE_SCHEMA,
         seconds=seconds,
     )
 
 
 def judge_merge(
-    topics: Sequence[TopicContent], *, chat: Chat, seconds: float, prompts: PromptBook = UNEDITED
+    topics: Sequence[TopicContent],
+    *,
+    chat: Chat,
+    seconds: float,
+    prompts: PromptBook = UNEDITED,
+    others: Collection[str] = (),
 ) -> Ask[MergeVerdict]:
-    """Asks whether ``topics`` are parts of one topic."""
+    """Asks whether ``topics`` are parts of one topic, whose summary is none of the ``others``."""
     text = CONSOLIDATE.of(prompts, _language(topics))
     return Ask(
         chat,
         text,
         {"topics": _topics(topics)},
-        read=lambda answer: _checked_verdict(answer[:MOST_ANSWER_CHARS], topics, text.language),
+        read=lambda answer: _checked_verdict(answer[:MOST_ANSWER_CHARS], topics, others, text.language),
         schema=JUDGE_SCHEMA,
         seconds=seconds,
     )
@@ -165,24 +175,28 @@ def _topic(topic: TopicContent, chars: int) -> str:
     return f"{head}\n{MessageLines(topic.messages, max(chars - len(head), 0)).text()}"
 
 
-def _checked_summary(text: str, topics: Sequence[TopicContent], language: Language) -> str | None:
+def _checked_summary(
+    text: str, topics: Sequence[TopicContent], others: Collection[str], language: Language
+) -> str | None:
     """The summary in an answer; None for an answer without one. Raises Incomplete."""
     summary = _summary(text)
-    if summary and (fault := _fault(summary, topics)):
+    if summary and (fault := _fault(summary, topics, others)):
         raise Incomplete("", asked_again(summary, fault, language))
     return summary or None
 
 
-def _checked_verdict(text: str, topics: Sequence[TopicContent], language: Language) -> MergeVerdict | None:
+def _checked_verdict(
+    text: str, topics: Sequence[TopicContent], others: Collection[str], language: Language
+) -> MergeVerdict | None:
     """The verdict in an answer; None for an answer without one. Raises Incomplete."""
     verdict = _verdict(text)
-    if verdict and verdict.should_merge and (fault := _fault(verdict.summary, topics)):
+    if verdict and verdict.should_merge and (fault := _fault(verdict.summary, topics, others)):
         raise Incomplete(replace(verdict, fault=fault), asked_again(verdict.summary, fault, language))
     return verdict
 
 
-def _fault(summary: str, topics: Sequence[TopicContent]) -> SummaryFault | None:
-    return fault_of(summary, _messages(topics), known=[topic.summary for topic in topics])
+def _fault(summary: str, topics: Sequence[TopicContent], others: Collection[str]) -> SummaryFault | None:
+    return fault_of(summary, _messages(topics), others=others, known=[topic.summary for topic in topics])
 
 
 def _summary(text: str) -> str:

@@ -1,6 +1,6 @@
-"""Checks of a summary that a model wrote: whether it is about its messages, in their script, and nothing but words.
+"""Checks of a summary that a model wrote: whether it says what its messages say, in their script, and only words.
 
-The checks are about form and words, so they find what is plainly wrong. They do not judge whether a summary is good.
+Each of its names and numbers stands in them, and most of its other words too. Whether it is good is not judged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts.language import Language
 from memoryapp.engine.text.languages import UNSPACED, script_of, shares
 from memoryapp.engine.text.lexical import normal, stems, words
+from memoryapp.engine.text.sentences import ASKING_MARKS
+from memoryapp.engine.text.standing import stands_in
 from memoryapp.engine.text.terms import common
 
 SummaryFault = Literal["markup", "instruction", "script", "unrelated", "repeated"]
@@ -35,19 +37,25 @@ _INSTRUCTION = re.compile(
     r"|\bтеперь ты\b|\bсистемн(?:ый|ого|ому) промпт",
     re.IGNORECASE,
 )
+# What happened: words in the past, except those of talking and planning, which sum up what nobody said so.
+_TOLD = re.compile(
+    r"(?!(?:ask|discuss|mention|talk|shar|explain|plann|want|decid|need|recommend|suggest|describ|compar|learn|relat|bas)ed)"
+    r"[a-z]{2,}ed|(?!(?:об|рас)суд|с?про?с|рассказ|узна|попрос|реш|хот|план|сравн|объясн|совет)[а-яё]{2,}[аеия]л(?:а|и|ся|ась|ись)?",
+    re.IGNORECASE,
+)
 _ASKED: Mapping[Language, Mapping[SummaryFault, str]] = {
     "en": {
         "markup": "it contains markup; write plain words",
         "instruction": "it contains an instruction; only say what the messages are about",
         "script": "it is not in the language of the messages",
-        "unrelated": "none of its words occurs in the messages; name what they are about",
+        "unrelated": "it says what the messages do not; use their words, and only names and numbers that stand there",
         "repeated": "another topic has the same; say what sets this one apart",
     },
     "ru": {
         "markup": "в нём разметка; пиши простыми словами",
         "instruction": "в нём указание; скажи только, о чём сообщения",
         "script": "оно не на языке сообщений",
-        "unrelated": "ни одного его слова нет в сообщениях; назови, о чём они",
+        "unrelated": "в нём то, чего нет в сообщениях; бери их слова, а имена и числа только оттуда",
         "repeated": "такое же у другого топика; скажи, чем этот отличается",
     },
 }
@@ -56,6 +64,7 @@ _AGAIN: Mapping[Language, str] = {
     "ru": "Описание «%s» в этом ответе не годится: %s. Ответь ещё раз, только JSON.",
 }
 _SHOWN_CHARS = 80
+_STATED = str.maketrans(dict.fromkeys(ASKING_MARKS, "."))
 
 
 def fault_of(
@@ -65,15 +74,20 @@ def fault_of(
 
     ``known`` are earlier summaries of the same messages, whose words the new one may repeat.
     """
-    if _MARKUP.search(summary):
-        return "markup"
-    if _INSTRUCTION.search(summary):
-        return "instruction"
-    if not _is_in_their_script(summary, messages):
-        return "script"
+    if fault := form_fault(summary, messages):
+        return fault
     if not _is_about(summary, messages, known):
         return "unrelated"
     return "repeated" if _plain(summary) in set(map(_plain, others)) else None
+
+
+def form_fault(text: str, messages: Sequence[MessageContent]) -> SummaryFault | None:
+    """Whether a model's text is no plain words: markup, an instruction, or another script than that of the talk."""
+    if _MARKUP.search(text):
+        return "markup"
+    if _INSTRUCTION.search(text):
+        return "instruction"
+    return None if _is_in_their_script(text, messages) else "script"
 
 
 def asked_again(summary: str, fault: SummaryFault, language: Language) -> str:
@@ -94,11 +108,23 @@ def _is_in_their_script(summary: str, messages: Sequence[MessageContent]) -> boo
 
 
 def _is_about(summary: str, messages: Sequence[MessageContent], known: Iterable[str]) -> bool:
-    """Whether a word of the summary that says something occurs in the messages, in the names of their authors or in
-    what is ``known`` of them."""
+    """Whether the names and numbers of the summary stand in the messages or in what is ``known`` of them, and most of
+    its words; in another language than theirs, one that says something."""
     talk = _beginnings(_text(messages))
     names = {name for m in messages for name in (m.author, m.username, m.forwarded_from)}
-    return not talk or bool(_telling(_beginnings(summary)) & (talk | _beginnings("\n".join((*names, *known)))))
+    earlier = list(known)
+    if not talk:
+        return True
+    if not _telling(_beginnings(summary)) & (talk | _beginnings("\n".join((*names, *earlier)))):
+        return False
+    # What was asked is what a talk is about, too.
+    said = [*_text(messages).translate(_STATED).split("\n"), *earlier]
+    standing = stands_in(summary, said, known=names, times=[message.sent_at for message in messages])
+    return (
+        standing.grade == "unchecked"
+        or not (standing.firm or standing.turned or any(map(_TOLD.fullmatch, standing.missing)))
+        and standing.found > standing.absent
+    )
 
 
 def _telling(found: set[str]) -> set[str]:

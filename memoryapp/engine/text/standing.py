@@ -203,6 +203,13 @@ _TOKEN = re.compile(
 _OWNED = re.compile(rf"\W*(?:(?P<my>{WORD.pattern})|{WORD.pattern}['’]s)\s+(?P<noun>{WORD.pattern})")
 _GROUPS = re.compile(r"(?<=[1-9])[.,](?=\d{3}(?:\D|$))|(?<=\d\d)[.,](?=\d{3}(?:\D|$))")
 _POINTS = re.compile(r"[.,:]")
+_YOU = re.compile(
+    r"\W*(?:you|your|ты|тебя|тебе|твой|твоя|твое|твои|вы|вас|вам|ваш|ваша)\b|\W*у (?:тебя|вас)\b", re.IGNORECASE
+)
+_THIRD = re.compile(r"\b(?:he|she|they|он|она|они)\b")
+_SPEAKER = re.compile(
+    r"\b(?:i|me|my|mine|we|us|our|я|меня|мне|мной|мы|нас|нам|наш|наша|наши|мой|моя|мои)\b", re.IGNORECASE
+)
 _CITED = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t\b", re.IGNORECASE)
 
@@ -211,13 +218,15 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t
 class Standing:
     """How a text stands in its messages. ``missing`` are its words that they lack, ``turned`` those of which they say
     another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found``
-    counts the words that stand there.
+    counts the words that stand there, ``absent`` those that do not, ``firm`` the names, numbers and dates of these.
     """
 
     grade: Grade
     found: int = 0
     missing: tuple[str, ...] = ()
     turned: tuple[str, ...] = ()
+    absent: int = 0
+    firm: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +245,12 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class _SaidSentence:
     tokens: tuple[_Token, ...]
     plain: str
     asks: bool
     subject: _Token | None = None
+    somebody: _Token | None = None
     signed: frozenset[Signed] = field(default_factory=frozenset)
 
     @property
@@ -249,19 +259,25 @@ class _Sentence:
 
 
 def stands_in(
-    text: str, messages: Iterable[str], *, known: Iterable[str] = (), times: Iterable[datetime] = ()
+    text: str,
+    messages: Iterable[str],
+    *,
+    known: Iterable[str] = (),
+    times: Iterable[datetime] = (),
+    about_speaker: bool = False,
 ) -> Standing:
     """Compares a text with the texts of the messages that it rests on.
 
     ``known`` are names that need not stand in them, such as those of their authors; ``times`` are when they were sent,
-    for dates to which their words of time were resolved.
+    for dates to which their words of time were resolved. A text ``about_speaker`` does not stand in what a message says
+    of somebody else.
     """
     source = [each[:_MOST_CHARS] for each in messages]
     bare = _CITED.sub(" ", text[:_MOST_CHARS])
     if not _is_comparable(bare, source):
         return Standing("unchecked")
     said = [sentence for each in source for sentence in _read(each)]
-    comparison = _Comparison(said, _known(known), _resolved(source, times))
+    comparison = _Comparison(said, _known(known), _resolved(source, times), about_speaker or bool(_YOU.match(bare)))
     missing, turned = dict[str, None](), dict[str, None]()
     has_tokens = False
     for sentence in _read(bare):
@@ -272,7 +288,8 @@ def stands_in(
     for written in turned:
         missing.pop(written, None)
     grade: Grade = "contradicted" if turned else "differs" if missing or comparison.apart else "in_words"
-    return Standing(grade, comparison.found, tuple(missing) or tuple(dict.fromkeys(comparison.apart)), tuple(turned))
+    shown = tuple(missing) or tuple(dict.fromkeys(comparison.apart))
+    return Standing(grade, comparison.found, shown, tuple(turned), comparison.absent, comparison.firm)
 
 
 def is_akin(one: str, other: str) -> bool:
@@ -285,7 +302,10 @@ def is_akin(one: str, other: str) -> bool:
 class _Comparison:
     """The sentences of the messages, with what each sentence of a text is compared with."""
 
-    def __init__(self, said: Sequence[_Sentence], known: Collection[str], resolved: Collection[float]) -> None:
+    def __init__(
+        self, said: Sequence[_SaidSentence], known: Collection[str], resolved: Collection[float], about_speaker: bool
+    ) -> None:
+        self._about_speaker = about_speaker
         self._said = said
         self._known = frozenset(known)
         self._stating = [sentence for sentence in said if not sentence.asks]
@@ -297,10 +317,10 @@ class _Comparison:
             self._beginnings[key[:_LEAST_BEGINNING]].append(key)
         self._names = {normal(token.written) for token in self._tokens if token.is_name}
         # Words that stand in the messages, but only in a question, under "if", or beside other names.
-        self.found = 0
+        self.found = self.absent = self.firm = 0
         self.apart: list[str] = []
 
-    def compare(self, sentence: _Sentence, missing: dict[str, None], turned: dict[str, None]) -> None:
+    def compare(self, sentence: _SaidSentence, missing: dict[str, None], turned: dict[str, None]) -> None:
         tokens = sentence.tokens[:_MOST_WORDS]
         lacking = [token for token in tokens if not self._stands(token)]
         nearest = self._nearest(tokens)
@@ -309,6 +329,10 @@ class _Comparison:
                 turned[token.written] = None
             else:
                 missing[token.written] = None
+        # Where every word has a capital letter, as in a title or in German, it marks no names.
+        are_marked = not all(token.may_be_name or token.values for token in tokens[1:])
+        self.firm += sum(bool(t.values or t.calendar or (t.is_name and are_marked)) for t in lacking)
+        self.absent += len(lacking)
         self.found += sum(token not in lacking and normal(token.written) not in _WEAK for token in tokens)
         if _is_denied(sentence.signed, [near.signed for near in nearest]):
             turned.update(dict.fromkeys(_opposed(tokens, sentence.signed, nearest)))
@@ -319,9 +343,22 @@ class _Comparison:
             self.apart += sorted(frozenset.intersection(*(near.hedges for near in nearest)) - sentence.hedges)
             self.apart += _backwards(tokens, nearest)
             self.apart += self._strangers(tokens)
-            subjects = [near.subject for near in nearest]
+            subjects = [
+                near.subject or (self._somebody(near, own) if self._about_speaker else None) for near in nearest
+            ]
             if all(subject is not None and not subject.keys & own for subject in subjects):
                 self.apart += [subject.written for subject in subjects if subject]
+
+    def _somebody(self, near: _SaidSentence, own: Collection[str]) -> _Token | None:
+        """Whom a sentence names before it says these words, if not its speaker: "I think that Vadim works there"."""
+        if near.somebody:
+            return near.somebody
+        at = next((place for place, token in enumerate(near.tokens) if not token.keys.isdisjoint(own)), 0)
+        before = near.plain.partition(normal(near.tokens[at].written))[0]
+        if found := _THIRD.search(before):
+            return _Token(found[0], frozenset({found[0]}))
+        names = (each for each in near.tokens[:at] if each.is_name and not each.role)
+        return next((name for name in names if not name.keys & self._known), None)
 
     def _stands(self, token: _Token) -> bool:
         if token.values:
@@ -340,13 +377,13 @@ class _Comparison:
             normal(name) in forms(other) or normal(other) in forms(name) or is_same_name(name, other)
         )
 
-    def _nearest(self, tokens: Sequence[_Token]) -> list[_Sentence]:
+    def _nearest(self, tokens: Sequence[_Token]) -> list[_SaidSentence]:
         keys = {key for token in tokens for key in token.keys}
         shared = [len(keys & {key for token in each.tokens for key in token.keys}) for each in self._stating]
         most = max(shared, default=0)
         return [each for each, count in zip(self._stating, shared, strict=True) if count == most > 0][:_MOST_NEAREST]
 
-    def _is_turned(self, token: _Token, tokens: Sequence[_Token], nearest: Sequence[_Sentence]) -> bool:
+    def _is_turned(self, token: _Token, tokens: Sequence[_Token], nearest: Sequence[_SaidSentence]) -> bool:
         """Whether the nearest sentences have another value or the opposite in the place of a word that they lack."""
         there = [other for near in nearest for other in near.tokens]
         if token.calendar:
@@ -399,13 +436,24 @@ def _resolved(source: Sequence[str], times: Iterable[datetime]) -> set[float]:
     return years | {float(value) for day in days for value in (day.day, day.year, -day.month)}
 
 
-def _read(text: str) -> Iterator[_Sentence]:
+def _read(text: str) -> Iterator[_SaidSentence]:
     grammar = _GRAMMAR.get(language(text), frozenset())
     for sentence in sentences(text):
         signed = frozenset[Signed]().union(*signed_sentences(sentence))
         asks = sentence.rstrip("\"'»”’)")[-1:] in ASKING_MARKS
         tokens = tuple(_tokens(sentence, grammar))
-        yield _Sentence(tokens, normal(sentence), asks, _owned_subject(sentence, tokens), signed)
+        subject, somebody = _owned_subject(sentence, tokens), _somebody(sentence, tokens)
+        yield _SaidSentence(tokens, normal(sentence), asks, subject, somebody, signed)
+
+
+def _somebody(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
+    """Whom a sentence without its speaker is about: the name at its beginning; or the one that follows whose it is."""
+    if (found := _OWNED.match(sentence)) and (not found["my"] or normal(found["my"]) in _POSSESSIVES):
+        pairs = pairwise(tokens)
+        return next((name for noun, name in pairs if noun.written == found["noun"] and name.is_name), None)
+    if _SPEAKER.search(sentence) or not tokens:
+        return None
+    return tokens[0] if tokens[0].may_be_name and sentence.lstrip().startswith(tokens[0].written) else None
 
 
 def _owned_subject(sentence: str, tokens: Sequence[_Token]) -> _Token | None:
@@ -515,7 +563,7 @@ def _opposes(sentence: frozenset[Signed], wanted: frozenset[Signed]) -> bool:
     return any((term, not negated) in sentence and (term, negated) not in sentence for term, negated in wanted)
 
 
-def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Sequence[_Sentence]) -> list[str]:
+def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Sequence[_SaidSentence]) -> list[str]:
     turned = {
         term
         for near in nearest
@@ -525,7 +573,7 @@ def _opposed(tokens: Sequence[_Token], wanted: frozenset[Signed], nearest: Seque
     return [token.written for token in tokens if token.keys & turned] or [token.written for token in tokens[:1]]
 
 
-def _backwards(tokens: Sequence[_Token], nearest: Sequence[_Sentence]) -> Iterator[str]:
+def _backwards(tokens: Sequence[_Token], nearest: Sequence[_SaidSentence]) -> Iterator[str]:
     """Names that follow the word that they stand before in every one of the nearest sentences, or the other way."""
     for one, other in pairwise(tokens):
         name = one if one.may_be_name else other

@@ -38,8 +38,11 @@ _SAME = 0.6
 _TERMS_WORTH, _TERMS_COUNTED = 0.9, 5
 _OPENING_WORTH = 0.15
 _ACT_WORTH = 0.3
+_NAMED_WORTH = 0.35
 # Below one, so that a stem of one message weighs less than half of a stem of two.
 _ONCE = 0.5
+# A name or a day says what a talk is about; a capital letter at the beginning of a sentence says nothing.
+_NAMED = re.compile(r"(?<=\w[ ,])[A-ZА-ЯЁ][a-zа-яё]{2}|\d")
 _WORD = re.compile(rf"{WORD.pattern}(?:['’-]{WORD.pattern})*")
 
 _ENGLISH_MONTHS = "January February March April May June July August September October November December"
@@ -158,6 +161,7 @@ def _wording(sentences: Sequence[_Sentence], weights: Mapping[str, float]) -> Fl
     for at, sentence in enumerate(sentences):
         weightiest = sorted((weights.get(stem, 0.0) for stem in sentence.stems), reverse=True)[:_TERMS_COUNTED]
         worth[at] = _TERMS_WORTH * sum(weightiest) / most + _ACT_WORTH * sentence.is_act
+        worth[at] += _NAMED_WORTH * bool(_NAMED.search(sentence.text))
     worth[0] += _OPENING_WORTH
     return worth
 

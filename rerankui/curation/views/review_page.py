@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
 
 from django.db.models import Q
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from memoryapp import extraction
 from memoryapp.knowledge import Row
@@ -17,11 +20,24 @@ from memoryapp.models import ChatUser, Fact, Finding, Message, Person
 from rerankui.curation.decisions import Around, seconds_each
 from rerankui.history.entry_views import Rewording, field_rewordings
 from rerankui.rows import values_of
+from rerankui.text.cited import marked
 
 LISTED_BEFORE = 4
 LISTED_AFTER = 16
 MOST_ALIKE = 5
 _LEAST_NAME = 3
+DOUBTS: Mapping[extraction.Doubt, Promise] = {
+    "form": gettext_lazy("It contains markup or an instruction, or is not in the language of the talk."),
+    "assistant": gettext_lazy("Only the assistant says this; no person wrote it."),
+    "unsaid": gettext_lazy("Its messages do not say the marked words, or not of this person."),
+    "contradicted": gettext_lazy("Its messages say otherwise."),
+    "other": gettext_lazy("Somebody else says this, and of themselves."),
+    "health": gettext_lazy("It is about health."),
+    "identity": gettext_lazy("It says who somebody is."),
+    "important": gettext_lazy("It would stand in every prompt."),
+    "end": gettext_lazy("It says that something ended, or is not so."),
+    "name": gettext_lazy("It is another name of a known person, or no name of a person."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +55,21 @@ class Shown:
     messages: Sequence[Message]
 
     @property
-    def is_of_assistant(self) -> bool:
-        """Whether no person wrote any of the messages, only the assistant."""
-        return bool(self.messages) and all(row.role not in extraction.PEOPLES_ROLES for row in self.messages)
+    def doubt(self) -> tuple[str, SafeString] | None:
+        return doubt_in_words(self.finding, self.messages, self.target)
+
+
+def doubt_in_words(finding: Finding, messages: Sequence[Message], target: Row | None) -> tuple[str, SafeString] | None:
+    """Why the finding waits, in a sentence, and what was found with the words marked that its messages lack; None where
+    they say it."""
+    if not messages:
+        return None
+    doubt, standing = extraction.doubt_of(finding, messages, target)
+    if not doubt:
+        return None
+    found = [finding.values.get(name) for name in ("content", "display_name", "username", "bio")]
+    text = " · ".join(filter(None, (*found[:2], *finding.values.get("aliases", ()), *found[2:])))
+    return str(DOUBTS[doubt]), marked(text, (*standing.missing, *standing.turned))
 
 
 def around(owner: ChatUser, current: Finding, wanted: Q) -> Around[Finding]:

@@ -213,7 +213,7 @@ def test_what_people_wrote_cannot_close_the_tag_or_pose_as_another_message() -> 
 
 
 def read(messages: list[MessageContent]) -> str:
-    chat = ScriptedChat(answers(part(messages[0].id, messages[-1].id, "a short word")))
+    chat = ScriptedChat(answers(part(messages[0].id, messages[-1].id, "short")))
     asyncio.run(propose_topics(messages, chat=chat, seconds=5).complete())
     return str(chat.requests[0].messages[1]["content"])
 

@@ -129,6 +129,13 @@ async def test_a_statement_without_a_number_gets_that_of_a_source_or_is_left_out
     assert [note.code for note in answered.notes][0] == "statements_uncited"
 
 
+async def test_a_question_that_a_model_repeats_is_no_statement() -> None:
+    chat = Writer(says(f"{CAKE} [1]\nDasha baked a poppy seed cake [1]."))
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert answered.text == "Dasha baked a poppy seed cake [1]."
+    assert (answered.dropped_statements, answered.support) == (0, 1.0)
+
+
 async def test_what_the_messages_do_not_bear_out_is_left_out() -> None:
     made_up = Writer(says("Marcello delivered 400 croissants by helicopter [1]."))
     half = says("Dasha baked a poppy seed cake [1]. Marcello delivered 400 croissants by helicopter [1].")

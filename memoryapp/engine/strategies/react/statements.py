@@ -15,7 +15,7 @@ from memoryapp.engine.kinds.react import Citation
 from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
 from memoryapp.engine.strategies.react.pool import Document
-from memoryapp.engine.text.sentences import sentences, spans
+from memoryapp.engine.text.sentences import ASKING_MARKS, sentences, spans
 
 # A statement without a number is credited to a source that contains this share of it.
 _LEAST_CREDITED = 0.6
@@ -91,8 +91,10 @@ class Statements:
 
 
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
-    """A model's text as statements about the ``sources`` that the model was given."""
+    """A model's text as statements about the ``sources`` that the model was given. What it asks, such as the question
+    once more, states nothing."""
     read = [_read(part) for part in map(_unmarked, _parts(_usual(answer))) if _bare(part)]
+    read = [each for each in read if not each.text.endswith(tuple(ASKING_MARKS))]
     unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
     credited = [_credited(each, sources) for each in read]
     kept = [each for each in credited if each.numbers]
