@@ -27,6 +27,7 @@ from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge
 from memoryapp.engine.prompts.language import Language, language_of
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
+from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import stems, words
 from memoryapp.engine.text.lines import CURRENT_TALK, MESSAGE_HEAD, NOT_ANALYSED
 from memoryapp.engine.text.scripts import is_spaced
@@ -182,12 +183,12 @@ def _call(wanted: Sequence[_Candidate], number: int) -> ToolCall:
 def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
     texts = [text_of(message.get("content")) for message in messages]
     opening = next((text for text in texts if "<topic_candidates>\n" in text), "")
-    query = _between(opening, "user_query")
-    enriched = _between(opening, "contextualized_query")
+    asked = _between(opening, "user_query")
+    query, enriched = bare(asked), bare(_between(opening, "contextualized_query"))
     return _Talk(
         # One line each: an expression for a reference to a file must not match across two of them.
         query=query if enriched in ("", query) else f"{query}\n{enriched}",
-        language=language_of(query),
+        language=language_of(asked),
         candidates=_candidates(_between(opening, "topic_candidates")),
         read={
             id: loaded
