@@ -56,11 +56,13 @@ def chosen(
     return replace(_finished(request, topics, trail, "", notes), people=tuple(people), artifacts=tuple(artifacts))
 
 
-def nearest(found: CandidatesFound) -> tuple[Selected, ...]:
+def nearest(found: CandidatesFound, *, newest_first: bool = False) -> tuple[Selected, ...]:
     """The topics that the search shows first, of equal scores the newest, in place of a choice of which the embedded
-    scorer is not sure."""
+    scorer is not sure; for a question about the present ``newest_first``."""
     shown = sorted((each for each in found.shown if each.passage_id), key=lambda each: each.date, reverse=True)
     best = sorted(shown, key=lambda each: -round(each.score, 2))[:_UNSURE]
+    if newest_first:
+        best.sort(key=lambda each: each.date, reverse=True)
     return tuple(_selected([each.id for each in best], best, ()))
 
 

@@ -19,6 +19,7 @@ from memoryapp.engine.events import Event, ModelProgress, RunFinished, RunStarte
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.notes import Note
+from memoryapp.engine.offline.question_kinds import wants_present
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline, summarise
 from memoryapp.engine.prompts.language import language_of
@@ -152,7 +153,7 @@ async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory
     is_scored = outline.started is not None and outline.started.model == EMBEDDED_MODEL and not finished.fallback
     is_empty = not (finished.selected or finished.people or finished.artifacts)
     if found and is_scored and is_empty and memory.request.parameters.when_unsure == "passages":
-        finished = replace(finished, unsure=nearest(found))
+        finished = replace(finished, unsure=nearest(found, newest_first=wants_present(memory.request.typed.text)))
     finished = await _with_pinned(finished, memory)
     if found or finished.selected:
         context = await context_of(
