@@ -70,8 +70,9 @@ def matter_of(question: str, authors: Collection[str]) -> QueryMatter:
     matter = _WRITTEN.sub(nameless, question)
     telling = [word for word in _WRITTEN.findall(matter) if not is_question_word(_POSSESSIVE.sub("", word))]
     # A question typed in haste, in small letters and without its mark, has the same vector.
-    matter = matter.strip(" ?？؟!.…")
-    parts = (f"{matter[:1].upper()}{matter[1:]}?", " ".join(telling))
+    matter = matter.strip()
+    large = matter[:1].upper() + matter[1:] if matter.split(" ")[0].islower() else matter
+    parts = (large if large.endswith(("?", "？", "؟")) else f"{large.rstrip('.!… ')}?", " ".join(telling))
     texts = [" ".join(part.split()) for part in parts if _WRITTEN.search(part)]
     return QueryMatter(tuple(texts or [question]), tuple(dict.fromkeys(names)))
 
