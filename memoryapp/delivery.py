@@ -69,11 +69,14 @@ class Delivered:
         return tuple(use.id for use in self.uses)
 
 
-def recall_outcome(finished: RunFinished) -> Literal["found", "nothing", "failed"]:
-    """Whether the recall found something, found nothing, or failed, whatever was used in its place."""
+def recall_outcome(finished: RunFinished) -> Literal["found", "unsure", "nothing", "failed"]:
+    """Whether the recall found something, only what may be related, or nothing, or failed, whatever was used in its
+    place."""
     if finished.fallback not in _MEANT:
         return "failed"
-    return "found" if finished.selected or finished.people or finished.artifacts else "nothing"
+    if finished.selected or finished.people or finished.artifacts:
+        return "found"
+    return "unsure" if finished.unsure else "nothing"
 
 
 def deliver(run: Run, text: str) -> Delivered:

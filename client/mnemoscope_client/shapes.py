@@ -118,6 +118,7 @@ class Recalled(Shape):
     """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
     ``cut``: the model's answer ran into its limit of tokens.
     """
 
@@ -129,6 +130,7 @@ class Recalled(Shape):
     context: str
     handed_over: str
     fallback: str | None
+    unsure: bool
     cut: bool
     usage: Spent
 
@@ -242,6 +244,7 @@ class StoredRun(Shape):
     context: str | None = None
     handed_over: str | None = None
     fallback: str | None = None
+    unsure: bool | None = None
     cut: bool | None = None
     usage: Spent | None = None
 

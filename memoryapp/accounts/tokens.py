@@ -71,6 +71,7 @@ def make(
     *,
     number: int | None = None,
     by: User | None = None,
+    when_unsure: str = "",
 ) -> tuple[ApiToken, str]:
     """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
 
@@ -79,7 +80,16 @@ def make(
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
-    token = _insert(ApiToken(pk=number, name=name, prefix=text[:SHOWN], digest=digest(text), scopes=stored))
+    token = _insert(
+        ApiToken(
+            pk=number,
+            name=name,
+            prefix=text[:SHOWN],
+            digest=digest(text),
+            scopes=stored,
+            when_unsure=when_unsure,
+        )
+    )
     token.owners.set(owners)
     if by:
         _log(by, [token], ADDITION, _MADE)

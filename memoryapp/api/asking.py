@@ -42,7 +42,9 @@ def caller_span(headers: Mapping[str, str]) -> str:
 def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
     owner = owner_or_404(grant, body.user)
-    validate(_numbers(body.parameters), strategy_for_new_run(body.strategy))
+    usual = {"when_unsure": grant.token.when_unsure} if grant.token.when_unsure else {}
+    parameters = {**usual, **body.parameters}
+    validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
     sent, moment = _sent(body.media), _moment(body.as_of)
     try:
@@ -51,7 +53,7 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
             owner,
             body.query,
             strategy=body.strategy,
-            parameters=body.parameters,
+            parameters=parameters,
             messages=messages,
             media=sent,
             traceparent=traceparent,

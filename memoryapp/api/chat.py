@@ -57,11 +57,12 @@ _SERVES = timedelta(minutes=15)
 _PASSING = (202, 429, 503)
 RUN_HEADER = "X-Mnemoscope-Run"
 RECALL_HEADER = "X-Mnemoscope-Recall"
+UNSURE_HEADER = "X-Mnemoscope-When-Unsure"
 _HEADERS = {
     RUN_HEADER: {"description": "the address of the run's page", "schema": {"type": "string"}},
     RECALL_HEADER: {
         "description": "what became of the recall",
-        "schema": {"enum": ["found", "nothing", "stand_ins", "failed", "off"]},
+        "schema": {"enum": ["found", "unsure", "nothing", "stand_ins", "failed", "off"]},
     },
     "Content-Location": {"description": "the run's address under /v1/", "schema": {"type": "string"}},
 }
@@ -90,6 +91,7 @@ class Call:
     asked: Asked
     at: datetime
     strategy: str
+    parameters: Mapping[str, str]
     recalls: bool
     wishes: keeping.Wishes
     account: Payer
@@ -98,8 +100,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What became of a recall (``found``, ``nothing``, ``stand_ins``, ``failed``, ``off``), its run, and the context
-    that it gave. Stand-ins are the topics that a run hands over where its model failed."""
+    """What became of a recall (one of ``RECALL_HEADER``), its run, and the context that it gave. Stand-ins are the
+    topics that a run hands over where its model failed."""
 
     outcome: str
     run: Run | None = None
@@ -174,6 +176,7 @@ def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
         asked=asked(body.messages),
         at=datetime.now(UTC),
         strategy=headers.get("X-Mnemoscope-Strategy") or DEFAULT.name,
+        parameters={"when_unsure": headers[UNSURE_HEADER]} if headers.get(UNSURE_HEADER) else {},
         recalls=_switch(headers, RECALL_HEADER, True),
         wishes=keeping.Wishes(
             stores=stores,
@@ -251,7 +254,13 @@ def _run(call: Call, owner: ChatUser) -> Run:
     query = call.asked.text[:LONGEST_QUERY]
     if call.asked.is_continued and (known := _known_run(call, owner, query)):
         return known
-    body = RecallBody(user=owner.name, query=query, messages=list(call.asked.before), strategy=call.strategy)
+    body = RecallBody(
+        user=owner.name,
+        query=query,
+        messages=list(call.asked.before),
+        strategy=call.strategy,
+        parameters=dict(call.parameters),
+    )
     return start_run(call.grant, body, call.traceparent)
 
 

@@ -77,7 +77,8 @@ def capsule_of(run: Run) -> Capsule:
 def _talks(run: Run, events: Sequence[StoredEvent]) -> dict[str, list[CapsuleMessage]]:
     outline = Outline.of([item.event for item in events])
     ids = [read.id for item in events if isinstance(item.event, TopicsRead) for read in item.event.read]
-    ids += [selected.id for selected in outline.finished.selected] if outline.finished else []
+    if last := outline.finished:
+        ids += [selected.id for selected in (*last.selected, *last.unsure)]
     found: dict[str, list[CapsuleMessage]] = {id: [] for id in dict.fromkeys(ids) if parse_topic_id(id)}
     numbers = [number for id in found if (number := parse_topic_id(id)) and number > 0]
     rows = TopicMessage.objects.filter(owner=run.owner_id, topic__in=numbers).select_related("message")

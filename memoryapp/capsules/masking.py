@@ -45,7 +45,7 @@ _ENDING = re.compile(r"[аяоеийьыу]$")
 # After these a sentence or a line begins, whose first word has a capital whatever it is.
 _ENDS = ".!?:;•-–—\n"
 # The parts of a context that are no talk: what is known of the user and of others.
-_TALK = ("topics", "recent_topics", "artifacts")
+_TALK = ("topics", "unsure", "recent_topics", "artifacts")
 _KNOWN = ("profile", "inner_circle")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, int64s
@@ -189,7 +190,7 @@ def halves(sent: bytes | memoryview, count: int) -> Floats:
 
 def terms_of(queries: Sequence[str]) -> list[list[str]]:
     """The stems of each text, as passages hold them."""
-    return _stems([fold_query(query[:QUERY_CHARS]) for query in queries])
+    return _stems([fold_query(bare(query)[:QUERY_CHARS]) for query in queries])
 
 
 def stems_of(queries: Sequence[Query]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,7 +34,12 @@ WHOLE_TOPIC_CHARS = DEFAULTS.excerpt_over_chars
 PASSAGES_CHARS = 1_500
 NEIGHBOURS = 1
 SMALL_TOPIC_CHARS = 3_000
-_SUMMARY_CHARS = 1_000
+# Of passages that are only possibly related.
+UNSURE_CHARS = 2_000
+POSSIBLY_RELATED = (
+    "Nothing in the memory surely answers; these passages are nearest to the question and only possibly related."
+)
+_SUMMARY_CHARS, _TITLE_CHARS = 1_000, 120
 # Reserved for the line that counts what was left out, and for the line breaks around a topic.
 _MARGIN_CHARS = 80
 
@@ -43,9 +48,12 @@ TAGS: Mapping[str, str] = {
     "inner_circle": "inner_circle",
     "recent_topics": "recent_topics",
     "topics": "relevant_topics",
+    "unsure": "possibly_related",
     "people": "relevant_people",
     "artifacts": "relevant_artifacts",
 }
+# Parts whose text is not stored, because the messages make the same one whenever it is requested.
+ASSEMBLED = ("topics", "unsure")
 
 # Tokens per character, by script. Measured on the talk of the demo memory with the vocabulary o200k_base: off by 4 %
 # over twenty messages. Llama 3 needs 10 % more tokens for Russian, the older cl100k_base half as many again.
@@ -102,18 +110,20 @@ def assembled(
     recent_topics: Sequence[str],
     topics: str,
     chosen: int,
+    unsure: str,
+    near: int,
     people: Sequence[ContextItem],
     artifacts: Sequence[ContextItem],
 ) -> tuple[ContextPart, ...]:
-    """The parts that are not empty. ``topics`` is the text of ``topics_text`` over the ``chosen`` topics.
-
-    The part with the topics is stored without its text.
+    """The parts that are not empty. ``topics`` is the text of ``topics_text`` over the ``chosen`` topics, ``unsure``
+    that of ``unsure_text`` over the ``near`` ones; both parts are stored without their text.
     """
     parts = (
         _part("profile", quoted(profile.strip()), len(profile.strip().splitlines())),
         _part("inner_circle", _listed(inner_circle), len(inner_circle)),
         _part("recent_topics", _listed(recent_topics), len(recent_topics)),
         _part("topics", topics, chosen),
+        _part("unsure", unsure, near),
         _part("people", _items_text(people), len(people)),
         _part("artifacts", _items_text(artifacts), len(artifacts)),
     )
@@ -122,7 +132,7 @@ def assembled(
 
 def _part(name: str, text: str, items: int) -> ContextPart:
     whole = enclosed(name, text)
-    stored = "" if name == "topics" else whole
+    stored = "" if name in ASSEMBLED else whole
     return ContextPart(name=name, chars=len(whole), tokens=estimated_tokens(whole), items=items, text=stored)
 
 
@@ -131,9 +141,9 @@ def enclosed(name: str, text: str) -> str:
     return f"<{TAGS[name]}>\n{text}\n</{TAGS[name]}>"
 
 
-def joined(parts: Sequence[ContextPart], topics: str) -> str:
-    """The whole context; ``topics`` is the text of that part, assembled again."""
-    return "\n\n".join(enclosed(part.name, topics) if part.name == "topics" else part.text for part in parts)
+def joined(parts: Sequence[ContextPart], again: Callable[[str], str]) -> str:
+    """The whole context; ``again`` assembles the text of a part of that name."""
+    return "\n\n".join(enclosed(part.name, again(part.name)) if part.name in ASSEMBLED else part.text for part in parts)
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -156,6 +166,29 @@ def topics_text(chosen: SelectedTopics) -> str:
 def passages_text(chosen: SelectedTopics) -> str:
     """The passages of the selected topics, see ``passages_of``; otherwise like ``topics_text``."""
     return _under_heads(chosen, _around)
+
+
+def unsure_text(chosen: SelectedTopics) -> str:
+    """The passage by which each topic was found, with its neighbours where they fit: 2,000 characters of messages, of
+    each topic as many. The first line says that they are only possibly related."""
+    room = UNSURE_CHARS // max(len(chosen.selected), 1)
+    return "\n\n".join([POSSIBLY_RELATED, *(_near(chosen, topic.id, room) for topic in chosen.selected)])
+
+
+def _near(chosen: SelectedTopics, id: str, room: int) -> str:
+    """What of a topic is nearest, in ``room`` characters; long messages are shortened."""
+    messages = _cut(chosen.query, chosen.messages.get(id, ()), ())
+    found = set(chosen.passages.get(id, ())) - set(chosen.known)
+    beside = [message for message in _beside(found, messages) if message.id not in chosen.known]
+    fits = sum(len(message.text) for message in beside) <= room
+    near = beside if fits else [message for message in messages if message.id in found]
+    candidate, lines = chosen.candidates.get(id), []
+    for left, message in zip(range(len(near), 0, -1), near, strict=True):
+        text = shortened(message.text, max(room // left, 1))
+        room -= len(text)
+        lines.append(message_text(replace(message, text=text)))
+    head = f"[{id}] {candidate.date} {shortened(one_line(candidate.summary), _TITLE_CHARS)}" if candidate else f"[{id}]"
+    return "\n".join([head, *lines])
 
 
 def passages_by_topic(chosen: SelectedTopics) -> dict[str, list[MessageContent]]:

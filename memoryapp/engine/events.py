@@ -280,7 +280,8 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     a fallback. ``rerank_seconds`` is the wall time of the reranker alone; it is 0 without a reranker and in runs of
     earlier versions. ``requested`` lists the candidates that the model asked to read, ``dropped`` those it read but did
     not select, ``hallucinated`` the ids that were no candidates, ``baseline`` the plain vector order. ``stopped_by``
-    names the person who stopped the run. ``cut``: the model's answer ran into its limit.
+    names the person who stopped the run. ``cut``: the model's answer ran into its limit. ``unsure`` are topics whose
+    best passages are handed over as possibly related, because the embedded scorer chose nothing.
     """
 
     kind: ClassVar[str] = "run_finished"
@@ -299,6 +300,7 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     rerank_seconds: float = 0.0
     notes: Notes = ()
     cut: bool = False
+    unsure: tuple[Selected, ...] = ()
 
     def marks(self) -> Mapping[str, str]:
         """After a fallback what a model read and what nobody uses stays as it was: no model judged anything."""

@@ -18,6 +18,8 @@ LONGEST = 600
 LONGEST_NAME = 200
 # How the selected topics enter the context: as passages around what answers, or whole.
 CONTEXTS = ("passages", "topics")
+# What is handed over where the embedded scorer chooses nothing: the nearest passages as possibly related, or nothing.
+WHEN_UNSURE = ("passages", "nothing")
 # The options of a switch; true and false mean the same.
 SWITCH = ("yes", "no")
 
@@ -116,8 +118,8 @@ class Parameters:
 
     ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model. ``context`` says how the selected topics
     are handed over: as passages around what answers, or whole. ``fresh`` says whether the active sessions are
-    searched. ``since``, ``until``, ``channel`` and
-    ``author`` restrict the messages that may be found, see ``Where``.
+    searched, ``when_unsure`` what is handed over where the embedded scorer chooses nothing. ``since``, ``until``,
+    ``channel`` and ``author`` restrict the messages that may be found, see ``Where``.
     """
 
     candidates: int = number(50, 1, RANKED, "RERANKER_CANDIDATES")
@@ -127,6 +129,7 @@ class Parameters:
     turn_seconds: float = number(DEFAULTS.turn_seconds, 0.05, LONGEST, "RERANKER_TURN_TIMEOUT")
     context: str = choice(CONTEXTS[0], CONTEXTS, "RERANKER_CONTEXT")
     fresh: str = choice(SWITCH[0], SWITCH)
+    when_unsure: str = choice(WHEN_UNSURE[0], WHEN_UNSURE)
     since: str = day()
     until: str = day()
     channel: str = text(LONGEST_NAME)

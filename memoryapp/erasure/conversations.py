@@ -22,7 +22,7 @@ from memoryapp.erasure.redaction import ERASED, Redaction
 from memoryapp.models import AgentCall, QueryVector, RawReply, Run, RunEvent, RunProgress
 
 _SEEN_BY_MODELS = frozenset(("query_enriched", "turn_started", "model_replied"))
-_READ = (("topics_read", ("read", "omitted")), ("run_finished", ("selected", "dropped", "requested")))
+_READ = (("topics_read", ("read", "omitted")), ("run_finished", ("selected", "unsure", "dropped", "requested")))
 
 
 @dataclass(slots=True)

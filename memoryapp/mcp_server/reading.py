@@ -66,7 +66,8 @@ async def search(memory: Memory, asked: SearchArguments) -> ToolAnswer:
     for topic in found["topics"]:
         topic["messages"] = [message["id"] for message in topic["messages"]]
     found["url"] = memory.absolute(found["url"])
-    nothing = "Nothing in the memory answers this." if not found["topics"] else ""
+    unsure = "Not sure whether the memory answers this." if found["unsure"] else ""
+    nothing = "Nothing in the memory answers this." if not (found["topics"] or unsure) else unsure
     names = "\n".join(f"{topic['id']}: messages {', '.join(topic['messages'])}" for topic in found["topics"])
     parts = [nothing, found["context"], names, f"Watch or replay this search: {found['url']}"]
     return ToolAnswer("\n\n".join(filter(None, parts)), found)

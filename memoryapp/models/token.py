@@ -13,6 +13,8 @@ class ApiToken(models.Model):
     """``scopes`` lists words of ``Scope``. The token opens the memories of ``owners``, or all of them with
     ``everyone``.
 
+    ``when_unsure`` is the default of that parameter for what it asks; empty for the usual one.
+
     ``counted`` requests were sent since ``counted_from``, in seconds since 1970, see ``accounts.rates``.
 
     An empty list does not mean every memory: erasing the only chat user of a token must not open all others to it.
@@ -33,6 +35,7 @@ class ApiToken(models.Model):
     owners = models.ManyToManyField(ChatUser, blank=True, verbose_name=_("chat users"))
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+    when_unsure = models.CharField(_("when unsure"), max_length=10, blank=True, default="", db_default="")
     counted = models.BigIntegerField(_("requests counted"), default=0, db_default=0, editable=False)
     counted_from = models.BigIntegerField(_("counted from"), default=0, db_default=0, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.urls import reverse
 from memoryapp.content.reading import content, in_sessions, in_topics
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.context import (
+    ASSEMBLED,
     MessagesByTopic,
     PassageMessages,
     SelectedTopics,
@@ -24,6 +26,7 @@ from memoryapp.engine.context import (
     passages_by_topic,
     passages_text,
     topics_text,
+    unsure_text,
 )
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected
 from memoryapp.engine.memory import MessageContent, is_session, parse_document_id, parse_topic_id, topic_id
@@ -65,9 +68,10 @@ def document(
         "topics": topics,
         "people": _items(finished.people, found.people if found else ()),
         "artifacts": _items(finished.artifacts, found.artifacts if found else ()),
-        "context": _context(finished, _topics_text(run, finished, found, messages)),
+        "context": _context(run, finished, found, messages),
         "handed_over": handed_over(run),
         "fallback": finished.fallback or None,
+        "unsure": bool(finished.unsure),
         "cut": finished.cut,
         "usage": usage(run),
     }
@@ -85,11 +89,21 @@ def usage(run: Run) -> dict[str, Any]:
     }
 
 
-def _context(finished: RunFinished, topics: str) -> str:
+def _context(run: Run, finished: RunFinished, found: CandidatesFound | None, messages: MessagesByTopic) -> str:
+    def again(part: str) -> str:
+        if part == "topics":
+            return _topics_text(run, finished, found, messages)
+        return _unsure_text(run, finished, found)
+
     if finished.context or not finished.selected:
-        return joined(finished.context, topics)
+        return joined(finished.context, again)
     # Earlier versions did not store contexts.
-    return enclosed("topics", topics)
+    return enclosed("topics", again("topics"))
+
+
+def _unsure_text(run: Run, finished: RunFinished, found: CandidatesFound | None) -> str:
+    near = replace(finished, selected=finished.unsure)
+    return unsure_text(_selected(run, near, found, _contents(messages_of(run, near, found))))
 
 
 def part_text(run: Run, name: str) -> str:
@@ -102,9 +116,11 @@ def part_text(run: Run, name: str) -> str:
     part = next((part for part in finished.context if part.name == name), None)
     if part is None:
         raise LookupError(f"The context of run {run.pk} has no part {name}.")
-    if name != "topics":
+    if name not in ASSEMBLED:
         return part.text
     found = _found(events)
+    if name == "unsure":
+        return enclosed(name, _unsure_text(run, finished, found))
     return enclosed(name, _topics_text(run, finished, found, _contents(messages_of(run, finished, found))))
 
 
@@ -270,7 +286,8 @@ def text(document: dict[str, Any]) -> str:
         for item in (*document["people"], *document["artifacts"])
     ]
     answer = document.get("answer", "") or _passages(document)
-    first = [answer] if answer else [] if lines else ["Nothing relevant."]
+    nothing = document["context"] if document["unsure"] else "Nothing relevant."
+    first = [answer] if answer else [] if lines else [nothing]
     if document["fallback"]:
         lines.insert(0, f"The model did not choose ({document['fallback']}).")
     usage = document["usage"]

@@ -22,6 +22,7 @@ from pgvector import HalfVector
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.fusion import Fusion, Sum, TopicPassages, fuse
 from memoryapp.engine.memory import ANYWHERE, AtHand, Where
+from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import Floats, is_wide
 from memoryapp.models.embedding import COVERED_DIMENSIONS
 from memoryapp.operations.database import RoundTrip, SqlRead
@@ -147,9 +148,9 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
     It takes one round trip; a second one when the memory is not in the ``cache``, when an edit came since, and for a
     large memory.
     """
-    owner, texts = asked.owner_id, [wording.text for wording in asked.wordings]
+    owner, texts = asked.owner_id, [bare(wording.text) for wording in asked.wordings]
     index = cache.of(owner) or await current(connection, owner, cache)
-    queries = {"query": folded(asked.text), "rewrite": folded(asked.rewrite.text if asked.rewrite else "")}
+    queries = {"query": folded(texts[0]), "rewrite": folded(texts[1] if asked.rewrite else "")}
     common = await common_words.of_query(connection, owner, queries, index.passages.ids)
     trip = RoundTrip()
     state = trip.ask(state_read(owner))

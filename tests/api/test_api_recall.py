@@ -139,6 +139,20 @@ async def test_a_question_is_bounded_by_author_and_days(runner: Runner, client: 
     assert {name: value for name, value in where.items() if value} == {"since": "2020-01-01", "authors": ["nobody"]}
 
 
+async def test_a_token_says_what_its_program_gets_where_the_scorer_is_unsure(
+    runner: Runner, client: AsyncClient, memory: ChatUser
+) -> None:
+    asked = {"query": "Who stood beside me at the altar?"}
+    document = (await post(client, "/v1/recall", **asked)).json()
+    assert (document["unsure"], document["topics"], document["fallback"]) == (True, [], None)
+    assert "<possibly_related>" in document["context"]
+    sparing = await sync_to_async(tokens.make)("a", [ApiToken.Scope.RECALL], [memory], when_unsure="nothing")
+    other = AsyncClient(AUTHORIZATION=f"Bearer {sparing[1]}")
+    spared = (await post(other, "/v1/recall", **asked)).json()
+    assert (spared["unsure"], "<possibly_related>" in spared["context"]) == (False, False)
+    assert (await post(other, "/v1/recall", **asked, parameters={"when_unsure": "passages"})).json()["unsure"]
+
+
 async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall", parameters={"max_topics": 2})
     document = answer.json()

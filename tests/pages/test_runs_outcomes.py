@@ -201,6 +201,28 @@ async def test_the_embedded_scorer_says_that_it_is_unsure_and_shows_what_is_near
     assert "Nothing of the memory was chosen" not in page
     answer = await sync_to_async(lambda: flat(signed_in(admin).get(f"/runs/{run.pk}/answer/").content.decode()))()
     assert "Not sure; nearest:" in answer
+    assert "They are handed over as possibly related." in page
+    document = await sync_to_async(recall_document.document)(await Run.objects.aget(pk=run.pk))
+    assert (document["unsure"], document["topics"]) == (True, [])
+    related = document["context"].partition("<possibly_related>\n")[2]
+    assert [related.count(f"[{each.id}]") for each in found.candidates if each.shown] == [1, 1]
+    part = await sync_to_async(recall_document.part_text)(await Run.objects.aget(pk=run.pk), "unsure")
+    assert part.startswith("<possibly_related>")
+    assert part in document["context"]
+
+
+async def test_who_wants_nothing_when_unsure_gets_nothing_and_the_page_still_shows_what_is_near(
+    admin: Operator,
+) -> None:
+    run = await start(
+        await memory_of_three(), "Who stood beside me at the altar?", parameters={"when_unsure": "nothing"}
+    )
+    await executed(run)
+    document = await sync_to_async(recall_document.document)(await Run.objects.aget(pk=run.pk))
+    assert (document["unsure"], "possibly_related" in document["context"]) == (False, False)
+    page = await page_of(run, admin)
+    assert "Not sure; nearest:" in page
+    assert "They are handed over as possibly related." not in page
 
 
 async def test_the_endpoints_message_and_its_cost_are_kept(admin: Operator) -> None:

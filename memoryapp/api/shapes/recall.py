@@ -117,6 +117,7 @@ class RecallAnswer(Answer):
     """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
+    ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
     ``cut``: the model's answer ran into its limit of tokens.
     """
 
@@ -143,6 +144,7 @@ class RecallAnswer(Answer):
                 "context": "[Topic:42] 2026-07-25 Which GPU to buy | 3 of 14 messages\n…",
                 "handed_over": "passages",
                 "fallback": None,
+                "unsure": False,
                 "cut": False,
                 "usage": {
                     "input_tokens": 5120,
@@ -164,5 +166,6 @@ class RecallAnswer(Answer):
     context: str
     handed_over: HandedOver
     fallback: str | None
+    unsure: bool
     cut: bool
     usage: Usage

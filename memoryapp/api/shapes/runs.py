@@ -91,6 +91,7 @@ class RunAnswer(ListedRun):
     context: str | None = None
     handed_over: HandedOver | None = None
     fallback: str | None = None
+    unsure: bool | None = None
     cut: bool | None = None
     usage: Usage | None = None
 
@@ -119,7 +120,7 @@ class DeliveredAnswer(Answer):
     used: list[str]
     unused: list[str]
     uses: list[UseOfChosen]
-    recall: Literal["found", "nothing", "failed"]
+    recall: Literal["found", "unsure", "nothing", "failed"]
 
 
 class CounterfactualAnswer(Answer):

@@ -14,9 +14,9 @@ PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 class ContextPart:
     """One part of the context that a run assembles for the chat model, with its length and estimated tokens.
 
-    ``name`` is profile, inner_circle, recent_topics, topics, people or artifacts. ``text`` is what was handed over; for
-    ``topics`` it is empty, because that text is assembled from the messages whenever it is requested. ``items`` counts
-    the entries of the part.
+    ``name`` is profile, inner_circle, recent_topics, topics, unsure, people or artifacts. ``text`` is what was handed
+    over; for ``topics`` and ``unsure`` it is empty, because that text is assembled from the messages whenever it is
+    requested. ``items`` counts the entries of the part.
     """
 
     name: Code

@@ -66,13 +66,14 @@ memory of a few topics.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.offline.judging import Judged
-from memoryapp.engine.text.lexical import Floats
+from memoryapp.engine.text.lexical import Floats, stems
 
 _MOST_CHOSEN = 5
 
@@ -97,6 +98,9 @@ _FAR_IN_MEANING, _LEAST_MEANT = 3.4, 4.0
 # What is a memory of a few messages.
 _FEW_TOPICS, _FEW_MESSAGES = 5, 20
 
+# How many stems two topics on one subject share, and in how many topics read each of these is at most.
+_SAME_SUBJECT, _FEW_HOLD = 2, 3
+
 
 def choose(judged: Sequence[Judged]) -> list[Judged]:
     """Returns as many of the best as promise the highest F1; none when nothing is relevant, or only others than the
@@ -118,6 +122,23 @@ def _with_other_language(judged: Sequence[Judged], chosen: list[Judged]) -> list
     if near is None or not near.foreign:
         return chosen
     return [near, *(found for found in chosen if found is not near)][:_MOST_CHOSEN]
+
+
+def latest_beside(judged: Sequence[Judged], chosen: Sequence[Judged]) -> tuple[Judged, tuple[str, ...]] | None:
+    """The newest topic read that is later than the best one chosen and on the same subject, with the stems they share:
+    two or more, each in few of the topics read. None where there is none."""
+    best = chosen[0].topic if chosen else None
+    if best is None or not best.date:
+        return None
+    stems_of = {found.topic.id: {*stems(" ".join(found.topic.texts))} for found in judged}
+    held = Counter(stem for each in stems_of.values() for stem in each)
+    own = {stem for stem in stems_of[best.id] if held[stem] <= _FEW_HOLD}
+    later = [
+        (found, tuple(sorted(own & stems_of[found.topic.id])))
+        for found in judged
+        if found.topic.date > best.date and len(own & stems_of[found.topic.id]) >= _SAME_SUBJECT
+    ]
+    return max(later, key=lambda each: each[0].topic.date, default=None)
 
 
 def is_by_others(judged: Judged) -> bool:

@@ -44,12 +44,14 @@ _UNKNOWN_SCORE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class JudgedTopic:
-    """A topic with its shown score; it has no messages when it was not read."""
+    """A topic with its shown score; it has no messages when it was not read. ``date`` is the day of its last message
+    with one, as 2026-07-06, or empty."""
 
     id: str
     score: float
     authors: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)

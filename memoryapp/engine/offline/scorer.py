@@ -21,12 +21,14 @@ from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.memory import is_session, item_id, parse_topic_id
-from memoryapp.engine.offline.choosing import choose, is_by_others
+from memoryapp.engine.offline.choosing import choose, is_by_others, latest_beside
 from memoryapp.engine.offline.items import ItemChoice, KnownItem, choose_files, choose_people, files_in, people_in
 from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge
+from memoryapp.engine.offline.question_kinds import wants_present
 from memoryapp.engine.prompts.language import Language, language_of
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
+from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import stems, words
 from memoryapp.engine.text.lines import CURRENT_TALK, MESSAGE_HEAD, NOT_ANALYSED
 from memoryapp.engine.text.scripts import is_spaced
@@ -79,6 +81,10 @@ _SENTENCES: Mapping[str, Mapping[Language, str]] = {
     "unread": {
         "en": "Chosen unread, by score {score:.2f}.",
         "ru": "Выбран непрочитанным, по оценке {score:.2f}.",
+    },
+    "later": {
+        "en": "later: {day}, on the same subject as {id} ({words}).",
+        "ru": "позже: {day}, о том же, что {id} ({words}).",
     },
     "items": {
         "en": "Judged by their lines: people {people}, files {files}. Keeping {kept}.",
@@ -182,12 +188,12 @@ def _call(wanted: Sequence[_Candidate], number: int) -> ToolCall:
 def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
     texts = [text_of(message.get("content")) for message in messages]
     opening = next((text for text in texts if "<topic_candidates>\n" in text), "")
-    query = _between(opening, "user_query")
-    enriched = _between(opening, "contextualized_query")
+    asked = _between(opening, "user_query")
+    query, enriched = bare(asked), bare(_between(opening, "contextualized_query"))
     return _Talk(
         # One line each: an expression for a reference to a file must not match across two of them.
         query=query if enriched in ("", query) else f"{query}\n{enriched}",
-        language=language_of(query),
+        language=language_of(asked),
         candidates=_candidates(_between(opening, "topic_candidates")),
         read={
             id: loaded
@@ -296,8 +302,16 @@ def _answer(talk: _Talk) -> tuple[str, str]:
     """The reasoning, and the JSON of the selection."""
     judged = judge(talk.query, _topics(talk), len(talk.candidates))
     chosen = choose(judged)
+    reasons = {found.topic.id: _reason(talk, found) for found in chosen}
+    if wants_present(talk.query) and (latest := latest_beside(judged, chosen)):
+        newest, shared = latest
+        later = _say(
+            "later", talk, day=newest.topic.date, id=chosen[0].topic.id, words=_quote(talk, shared[:_REASON_WORDS])
+        )
+        reasons[newest.topic.id] = f"{later} {reasons.get(newest.topic.id, '')}".strip()
+        chosen = [newest, *(found for found in chosen if found is not newest)]
     picks = [
-        {"id": found.topic.id, "reason": _reason(talk, found), "excerpt": _excerpt(talk, found)} for found in chosen
+        {"id": found.topic.id, "reason": reasons[found.topic.id], "excerpt": _excerpt(talk, found)} for found in chosen
     ]
     people, files = choose_people(talk.query, talk.people), choose_files(talk.query, talk.files)
     answer = {"topics": picks, "people": _items(people, talk), "artifacts": _items(files, talk)}
@@ -342,6 +356,7 @@ def _topics(talk: _Talk) -> list[JudgedTopic]:
             candidate.score,
             tuple(message.author for message in talk.read.get(candidate.id, ())),
             tuple(message.text for message in talk.read.get(candidate.id, ())),
+            max((message.date for message in talk.read.get(candidate.id, ())), default=""),
         )
         for candidate in known or talk.candidates
     ]

@@ -29,6 +29,8 @@ Fallback = Literal[
     "disabled",
     "no_candidates",
 ]
+# How many topics are handed over as possibly related.
+_UNSURE = 3
 _EMPTY: frozenset[Fallback] = frozenset({"all_hallucinated", "no_candidates"})
 
 
@@ -52,6 +54,16 @@ def chosen(
     """The model's own selection; an empty one is respected."""
     notes = () if topics or people or artifacts else (Note("nothing_relevant"),)
     return replace(_finished(request, topics, trail, "", notes), people=tuple(people), artifacts=tuple(artifacts))
+
+
+def nearest(found: CandidatesFound, *, newest_first: bool = False) -> tuple[Selected, ...]:
+    """The topics that the search shows first, of equal scores the newest, in place of a choice of which the embedded
+    scorer is not sure; for a question about the present ``newest_first``."""
+    shown = sorted((each for each in found.shown if each.passage_id), key=lambda each: each.date, reverse=True)
+    best = sorted(shown, key=lambda each: -round(each.score, 2))[:_UNSURE]
+    if newest_first:
+        best.sort(key=lambda each: each.date, reverse=True)
+    return tuple(_selected([each.id for each in best], best, ()))
 
 
 def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trail | None = None) -> RunFinished:

@@ -22,6 +22,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import is_question_word, normal
 from memoryapp.engine.text.names import plain, spellings
 
@@ -54,7 +55,8 @@ class QueryMatter:
 
 
 def matter_of(question: str, authors: Collection[str]) -> QueryMatter:
-    """What a question is about, in a memory in which ``authors`` speak."""
+    """What a question is about, without what frames it, in a memory in which ``authors`` speak."""
+    question = bare(question)
     called = {spelling for author in authors for each in spellings(author) for spelling in each}
     names: list[str] = []
 
@@ -67,7 +69,11 @@ def matter_of(question: str, authors: Collection[str]) -> QueryMatter:
 
     matter = _WRITTEN.sub(nameless, question)
     telling = [word for word in _WRITTEN.findall(matter) if not is_question_word(_POSSESSIVE.sub("", word))]
-    texts = [" ".join(part.split()) for part in (matter, " ".join(telling)) if _WRITTEN.search(part)]
+    # A question typed in haste, in small letters and without its mark, has the same vector.
+    matter = matter.strip()
+    large = matter[:1].upper() + matter[1:] if matter.split(" ")[0].islower() else matter
+    parts = (large if large.endswith(("?", "？", "؟")) else f"{large.rstrip('.!… ')}?", " ".join(telling))
+    texts = [" ".join(part.split()) for part in parts if _WRITTEN.search(part)]
     return QueryMatter(tuple(texts or [question]), tuple(dict.fromkeys(names)))
 
 

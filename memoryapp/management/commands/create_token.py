@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from memoryapp.accounts import tokens
+from memoryapp.engine.parameters import WHEN_UNSURE
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ApiToken
 
@@ -31,13 +32,19 @@ class Command(BaseCommand):
             metavar="NAME",
             help="only these chat users' memories",
         )
+        parser.add_argument(
+            "--when-unsure",
+            choices=WHEN_UNSURE,
+            default="",
+            help="what is handed over where the embedded scorer chooses nothing",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, name: str, scope: str, user: list[str], **options: Any) -> None:
         scopes = _scopes(scope)
         with transaction.atomic():
             owners = [named_user(each) for each in dict.fromkeys(user)]
-            token, text = tokens.make(_named(name), scopes, owners)
+            token, text = tokens.make(_named(name), scopes, owners, when_unsure=options["when_unsure"])
         document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
         self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text)
         if not options["json"]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.content import reading
 from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.context import ContextItem, PassageMessages, SelectedTopics, assembled
+from memoryapp.engine.context import ContextItem, PassageMessages, SelectedTopics, assembled, unsure_text
 from memoryapp.engine.events import CandidatesFound, RunFinished, Selected
 from memoryapp.engine.kinds.values import ContextPart
 from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id, topic_number
@@ -27,10 +28,10 @@ async def context_of(
     pool: AsyncConnectionPool,
 ) -> tuple[ContextPart, ...]:
     """The parts of the context that are not empty."""
-    topics = await read_topics([topic_number(topic.id) for topic in choice.selected])
+    topics = await read_topics([topic_number(topic.id) for topic in (*choice.selected, *choice.unsure)])
     people, artifacts = await _items(choice, request.owner_id, pool)
-    candidates = found.named(choice.selected) if found else {}
-    by_passages = request.parameters.context == "passages"
+    candidates = found.named((*choice.selected, *choice.unsure)) if found else {}
+    by_passages = request.parameters.context == "passages" or choice.unsure
     chosen = SelectedTopics(
         query=request.typed.text,
         selected=choice.selected,
@@ -47,6 +48,8 @@ async def context_of(
         recent_topics=request.background.recent_topics,
         topics=text,
         chosen=len(choice.selected),
+        unsure=unsure_text(replace(chosen, selected=choice.unsure)) if choice.unsure else "",
+        near=len(choice.unsure),
         people=people,
         artifacts=artifacts,
     )

@@ -19,9 +19,12 @@ from memoryapp.engine.events import Event, ModelProgress, RunFinished, RunStarte
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.notes import Note
+from memoryapp.engine.offline.question_kinds import wants_present
+from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline, summarise
 from memoryapp.engine.prompts.language import language_of
 from memoryapp.engine.strategies import STRATEGIES, vector
+from memoryapp.engine.strategies.outcomes import nearest
 from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.strategy import AnyStrategy
 from memoryapp.runs.recall.clients import RecallClients
@@ -145,7 +148,12 @@ async def _with_pinned(finished: RunFinished, memory: RunMemory) -> RunFinished:
 
 async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory, began: float) -> RunFinished:
     """The last event with what is pinned, the context of the selection and the cost of the run."""
-    found = Outline.of(seen).found
+    outline = Outline.of(seen)
+    found = outline.found
+    is_scored = outline.started is not None and outline.started.model == EMBEDDED_MODEL and not finished.fallback
+    is_empty = not (finished.selected or finished.people or finished.artifacts)
+    if found and is_scored and is_empty and memory.request.parameters.when_unsure == "passages":
+        finished = replace(finished, unsure=nearest(found, newest_first=wants_present(memory.request.typed.text)))
     finished = await _with_pinned(finished, memory)
     if found or finished.selected:
         context = await context_of(

@@ -17,6 +17,7 @@ _NAMES: dict[str, Promise] = {
     "inner_circle": _("Inner circle"),
     "recent_topics": _("Recent topics"),
     "topics": _("Chosen topics, whole"),
+    "unsure": _("Possibly related passages"),
     "people": _("Chosen people"),
     "artifacts": _("Chosen artifacts"),
 }

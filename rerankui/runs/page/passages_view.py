@@ -57,16 +57,19 @@ class ShownPassage:
 
 
 def unsure(run: Run, outline: Outline) -> list[ShownPassage]:
-    """The best passages of the candidates where the embedded scorer chose nothing, in four queries; else none.
+    """The best passages of the candidates where the embedded scorer chose nothing, in four queries; else none. They are
+    those that the run handed over, if it handed over any.
 
     It compares words and meaning only, so what it leaves out may well be the answer.
     """
     started, finished, found = outline.started, outline.finished, outline.found
     if not (started and finished and found) or started.model != EMBEDDED_MODEL or finished.fallback:
         return []
-    if finished.selected or finished.people or finished.artifacts:
+    handed = found.named(finished.unsure)
+    if not handed and (finished.selected or finished.people or finished.artifacts):
         return []
-    best = [each.passage_id for each in found.candidates if each.shown and each.passage_id][:OPEN]
+    near = [handed[each.id] for each in finished.unsure if each.id in handed] or found.shown
+    best = [each.passage_id for each in near if each.passage_id][:OPEN]
     messages: dict[int, list[int]] = defaultdict(list)
     rows = PassageMessage.objects.filter(owner=run.owner_id, passage__in=best).order_by("message")
     for passage, message in rows.values_list("passage", "message"):

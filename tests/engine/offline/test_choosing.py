@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.offline.choosing import choose, expected_f1
+from memoryapp.engine.offline.choosing import choose, expected_f1, latest_beside
 from memoryapp.engine.offline.judging import JudgedTopic, judge
-from memoryapp.engine.offline.question_kinds import wants_judgement, wants_several
+from memoryapp.engine.offline.question_kinds import wants_judgement, wants_present, wants_several
 from memoryapp.engine.text.names import is_same_name, names_in
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)
@@ -169,3 +169,35 @@ def test_a_name_is_the_same_in_both_scripts(name: str, word: str, *, is_same: bo
 
 def test_names_begin_with_a_capital_letter_within_a_sentence() -> None:
     assert names_in("Which cake did Dasha bake? Where was Misha?") == {"Dasha", "Misha"}
+
+
+@pytest.mark.parametrize(
+    ("question", "present"),
+    [
+        ("how much is Tom's rent now?", True),
+        ("What is Anna's address?", True),
+        ("where does Tom work these days", True),
+        ("Где сейчас живёт Костя?", True),
+        ("Какая у Тимура зарплата?", True),
+        ("How much was the rent?", False),
+        ("What did Tom pay in 2024?", False),
+        ("Где Костя раньше работал?", False),
+        ("Which cake did Dasha bake?", False),
+    ],
+)
+def test_what_is_true_now_is_told_from_what_was(question: str, present: bool) -> None:
+    assert wants_present(question) == present
+
+
+def test_the_newest_topic_on_the_same_subject_is_beside_the_best_and_no_other() -> None:
+    old = JudgedTopic("Topic:1", 0.9, ("Tom",), ("I signed the lease in Porto, the rent is 780",), "2026-06-04")
+    new = JudgedTopic("Topic:2", 0.1, ("Tom",), ("The lease in Porto fell through, Braga for 690",), "2026-07-06")
+    before = JudgedTopic("Topic:3", 0.3, ("Tom",), ("I may sign a lease in Porto",), "2026-05-01")
+    other = JudgedTopic("Topic:4", 0.3, ("Tom",), ("Emil lost his violin on the tram",), "2026-07-15")
+    judged = judge("how much is the rent now?", [old, new, before, other])
+    best = [found for found in judged if found.topic is old]
+    latest = latest_beside(judged, best)
+    assert latest is not None
+    assert (latest[0].topic, set(latest[1])) == (new, {"leas", "porto"})
+    assert latest_beside([found for found in judged if found.topic is not new], best) is None
+    assert latest_beside(judged, []) is None
