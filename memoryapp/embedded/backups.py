@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -46,6 +47,9 @@ _LONGEST_END = 60.0
 _ANOTHER = """
     SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'pg_restore')
 """
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+# A line of the table of contents: number, two ids, kind, schema, table, owner.
+_DATA = re.compile(r"^\d+; \d+ \d+ TABLE DATA \S+ (\S+) ", re.MULTILINE)
 # A dump has no indexes and is compressed; vectors hardly are.
 _PACKED = 2
 
@@ -56,11 +60,13 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup holds: when it was made, the ``migrations`` of its tables, and how many files."""
+    """What a backup holds: when it was made, the ``migrations`` of its tables, how many files, and the major version of
+    ``postgres`` that wrote it; 0 in backups of earlier versions."""
 
     at: str
     migrations: tuple[str, ...]
     files: int
+    postgres: int = 0
 
     @property
     def last_migration(self) -> str:
@@ -75,7 +81,8 @@ def folders() -> Mapping[str, Path]:
 
 
 def back_up(target: Path) -> Manifest:
-    """Writes a backup, which appears when it is complete and only its owner may read. Raises BackupError."""
+    """Writes a backup, which appears when it is complete, was read to its end, and only its owner may read it. Raises
+    BackupError."""
     applied = _applied()
     _remove_stale_drafts(target)
     try:
@@ -89,14 +96,31 @@ def back_up(target: Path) -> Manifest:
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
             _dump(archive)
-            manifest = Manifest(datetime.now(UTC).isoformat(timespec="seconds"), applied, _add_files(archive))
+            at = datetime.now(UTC).isoformat(timespec="seconds")
+            manifest = Manifest(at, applied, _add_files(archive), _major())
             archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **_fields(manifest)}, indent=1))
+        _check_readable(draft)
         draft.replace(target)
     except OSError as error:
         raise BackupError(f"{target} cannot be written: {error.strerror or error}.") from error
     finally:
         draft.unlink(missing_ok=True)
     return manifest
+
+
+def _check_readable(draft: Path) -> None:
+    """Reads all of a backup as a restore would. Raises BackupError unless every table of the database is in it."""
+    with zipfile.ZipFile(draft) as archive:
+        if archive.testzip():
+            raise BackupError("The backup cannot be read back, so it was thrown away; is the disk in order?")
+        found = set(_DATA.findall(_read(archive, "read back", "--list").decode("utf-8", "replace")))
+        # Without a database it is written as text.
+        _read(archive, "read back", f"--file={os.devnull}")
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLES)
+        lacking = sorted({name for (name,) in cursor.fetchall()} - found)
+    if lacking:
+        raise BackupError(f"The backup lacks the table {lacking[0]}, so it was thrown away.")
 
 
 def restore(source: Path) -> Manifest:
@@ -108,6 +132,11 @@ def restore(source: Path) -> Manifest:
     with _opened(source) as archive:
         manifest = _manifest(archive, source)
         _check_known(manifest)
+        if manifest.postgres > _major():
+            raise BackupError(
+                f"The backup was made from PostgreSQL {manifest.postgres}, and this is PostgreSQL {_major()}, which "
+                f"cannot read it: restore it into {manifest.postgres} or newer."
+            )
         _await_others()
         _check_empty()
         broken = archive.testzip()
@@ -177,7 +206,15 @@ def _size() -> int:
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:
-    return {"at": manifest.at, "migrations": manifest.migrations, "files": manifest.files}
+    fields = {"at": manifest.at, "migrations": manifest.migrations, "files": manifest.files}
+    return {**fields, "postgres": manifest.postgres}
+
+
+def _major() -> int:
+    """The major version of the server."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version_num")
+        return int(cursor.fetchone()[0]) // 10_000
 
 
 def _tool(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
@@ -192,14 +229,24 @@ def _tool(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _program(name: str) -> str:
-    """Returns the tool of the embedded server, or that of the machine."""
-    try:
-        return str(paths.binaries(Account(os.geteuid(), os.getegid())) / name)
-    except ServerError:
-        found = shutil.which(name)
-    if not found:
-        raise BackupError(f"{name} is not installed; it comes with PostgreSQL.")
-    return found
+    """Returns the tool of the server's own major version: an older one reads no newer server, and what a newer one
+    writes or restores has settings that an older server refuses, except that 17 knows those of the embedded one."""
+    major = _major()
+    folders = [Path(f"/usr/lib/postgresql/{major}/bin"), Path(f"/usr/pgsql-{major}/bin")]
+    found = shutil.which(name)
+    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout if found else ""
+    if found and f" {major}." in version:
+        folders.append(Path(found).parent)
+    if major in (17, paths.MAJOR):
+        with suppress(ServerError):
+            folders.append(paths.binaries(Account(os.geteuid(), os.getegid())))
+    for folder in folders:
+        if (folder / name).exists():
+            return str(folder / name)
+    raise BackupError(
+        f"The server is PostgreSQL {major}, and {name} of that version is not installed: on Debian or Ubuntu install "
+        f"postgresql-client-{major}, elsewhere the client of PostgreSQL {major}."
+    )
 
 
 def _dump(archive: zipfile.ZipFile) -> None:
@@ -217,9 +264,28 @@ def _fill(archive: zipfile.ZipFile) -> None:
     """Restores the database in one transaction, so that a fault leaves it empty."""
     command, environment = _tool("pg_restore", "--no-owner", "--no-privileges", "--single-transaction")
     connection.close()
+    _feed(archive, command, environment, "restored")
+
+
+def _read(archive: zipfile.ZipFile, done: str, *arguments: str) -> bytes:
+    """What the tool prints that reads the dump without a database."""
+    with tempfile.TemporaryFile() as output:
+        _feed(archive, [_program("pg_restore"), *arguments], dict(os.environ), done, output)
+        output.seek(0)
+        return output.read()
+
+
+def _feed(
+    archive: zipfile.ZipFile,
+    command: list[str],
+    environment: dict[str, str],
+    done: str,
+    output: IO[bytes] | None = None,
+) -> None:
+    """Runs a tool with the dump as its input. Raises BackupError with what it says if it fails."""
     with tempfile.TemporaryFile() as faults:
         with (
-            subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=faults) as process,
+            subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=output, stderr=faults) as process,
             archive.open(_DATABASE) as packed,
         ):
             # If the tool ends early, it has said why.
@@ -227,7 +293,7 @@ def _fill(archive: zipfile.ZipFile) -> None:
                 shutil.copyfileobj(packed, cast("IO[bytes]", process.stdin), _PIECE)
             with suppress(BrokenPipeError):
                 cast("IO[bytes]", process.stdin).close()
-        _check_ended(process.returncode, faults, "restored")
+        _check_ended(process.returncode, faults, done)
 
 
 def _check_ended(status: int, faults: IO[bytes], done: str) -> None:
@@ -268,7 +334,8 @@ def _manifest(archive: zipfile.ZipFile, source: Path) -> Manifest:
         stored = json.loads(archive.read(_MANIFEST))
         archive.getinfo(_DATABASE)
         known = stored["format"] == FORMAT
-        read = Manifest(str(stored["at"]), tuple(map(str, stored["migrations"])), int(stored["files"]))
+        migrations = tuple(map(str, stored["migrations"]))
+        read = Manifest(str(stored["at"]), migrations, int(stored["files"]), int(stored.get("postgres", 0)))
     except (KeyError, TypeError, ValueError, zipfile.BadZipFile):
         raise BackupError(f"{source} is no backup of this program.") from None
     if not known:

@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from django.db import connection, transaction
@@ -145,12 +146,13 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
         erasure.touched = reach.ids
         erasure.save(update_fields=["touched"])
         spoken = Collected.of(_texts(Message.objects.filter(pk__in=reach.messages)))
-        stays = Message.objects.exclude(owner=owner, pk__in=reach.messages)
+        stays = Message.objects.of(owner).exclude(pk__in=reach.messages)
         # Topics that keep messages get new summaries and are read for facts again; the new words may equal the old
         # ones.
         beside = stays.filter(topicmessage__topic__in=reach.touched)
-        made = Collected.of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(_texts(beside))
-        _store_marks(erasure, (spoken | made).without(_texts(stays)))
+        made = Collected.of(_texts_made(reach)).without(_texts_made_otherwise(owner, reach)).beyond(_texts(beside))
+        own = (spoken | made).without(_texts(stays))
+        _store_marks(erasure, replace(own, runs=written.unshared(owner, own.runs)))
         try:
             cut(erasure, owner)
         except Moved:
@@ -186,15 +188,18 @@ def _texts_made(reach: Reach) -> Iterator[str]:
             yield from strings(row)
 
 
-def _texts_made_otherwise(reach: Reach) -> Iterator[str]:
+def _texts_made_otherwise(owner: ChatUser, reach: Reach) -> Iterator[str]:
     """Texts that were made of remaining messages: words that they share with erased text reveal nothing."""
+    if reach.people:
+        people = Person.objects.exclude(owner=owner).order_by().values_list("display_name", "bio")
+        yield from (text for row in people.iterator(_AT_ONCE) for text in row)
     for model, name, numbers in (
         (Topic, "summary", reach.touched),
         (Fact, "content", reach.facts),
         (Person, "display_name", reach.people),
         (Person, "bio", reach.people),
     ):
-        rows = model._base_manager.exclude(pk__in=numbers).order_by()
+        rows = model._base_manager.filter(owner=owner).exclude(pk__in=numbers).order_by()
         yield from rows.values_list(name, flat=True).iterator(_AT_ONCE)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.base_session import AbstractBaseSession
-from django.db import models
+from django.db import connection, models
 
 from memoryapp.embedded import paths
 from memoryapp.engine.prompt_registry import built_in
+from memoryapp.engine.text.lexical import fold
+from memoryapp.engine.text.scripts import is_spaced
 from memoryapp.erasure.leftovers import texts_of
-from memoryapp.erasure.marks import words
+from memoryapp.erasure.marks import without_shared, words
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -60,6 +62,20 @@ _LABELS = ("name", "keywords", "entities")
 # An erasure redacts these, so what they contain is not held rightly.
 _REDACTED = (Erasure, Evaluation, LogEntry)
 _AT_ONCE = 1_000
+_RUNS_AT_ONCE = 50
+_NEAR = tuple(
+    f"""
+    SELECT {column} FROM {table} WHERE owner_id <> %(owner)s AND {words} @@ (
+        SELECT string_agg('(' || each || ')', ' | ')::tsquery
+        FROM unnest(%(texts)s::text[]) given, CAST(plainto_tsquery('russian', given) AS text) each WHERE each <> ''
+    )
+    """
+    for table, column, words in (
+        ("memoryapp_passage", "text", "terms"),
+        ("memoryapp_topic", "summary", "terms"),
+        ("memoryapp_fact", "content", "to_tsvector('russian'::regconfig, coalesce(content, ''))"),
+    )
+)
 _LOWER = re.compile(r"\b[a-z]+\b")
 
 
@@ -88,6 +104,28 @@ def texts_elsewhere(owner: ChatUser) -> Iterator[str]:
         columns = (*_TEXTS[model], *_NAMES.get(model, ()), *(_LABELS if model is Artifact else ()))
         yield from _values(model._base_manager.exclude(owner=owner), columns)
     yield from _values(ChatUser.objects.exclude(pk=owner.pk), ("name", "display_name", "profile"))
+
+
+def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
+    """Returns the runs of words that no message, summary or fact of another memory contains.
+
+    The index of words names the few rows that have all words of a run, so that no other row of others is read.
+    """
+    left: set[str] = set()
+    ordered = sorted(runs)
+    for first in range(0, len(ordered), _RUNS_AT_ONCE):
+        batch = ordered[first : first + _RUNS_AT_ONCE]
+        left |= without_shared(set(batch), _near(owner, batch))
+    return left
+
+
+def _near(owner: ChatUser, runs: Sequence[str]) -> Iterator[str]:
+    """The texts of other memories that have all words of one of the runs, in any order and form."""
+    texts = [run if all(map(is_spaced, run.split(" "))) else run.replace(" ", "") for run in runs]
+    for query in _NEAR:
+        with connection.cursor() as cursor:
+            cursor.execute(query, {"texts": [fold(text) for text in texts], "owner": owner.pk})
+            yield from (text for (text,) in cursor)
 
 
 def everything_elsewhere(owner: ChatUser) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector
 from django.core.validators import MaxLengthValidator
 from django.db import models
 from django.db.models.functions import MD5
@@ -130,6 +132,8 @@ class Fact(Owned):
     objects = FactQuerySet.as_manager()
 
     class Meta:
+        # By which an erasure asks whether others say the same words.
+        indexes = (GinIndex(SearchVector("content", config="russian"), name="fact_words"),)
         constraints = (
             # By the hash of its words, because an index takes no long text.
             models.UniqueConstraint(

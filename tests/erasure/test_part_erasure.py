@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -256,6 +258,33 @@ def test_words_that_somebody_else_says_too_are_not_looked_for(filled: Filled, bo
     receipt = erased(filled)
     assert not any(place.startswith("memoryapp_message") for place in places(receipt) or [])
     assert Message.objects.filter(owner=boris).count() == 1
+
+
+def test_the_rows_of_others_are_not_read(filled: Filled, boris: ChatUser) -> None:
+    """Statements, and rows that come from them, are as many whatever the others have; only an index finds theirs."""
+
+    def read_by(target: Target) -> list[tuple[str, int]]:
+        seen: list[tuple[str, int]] = []
+
+        def noting(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            done = execute(sql, params, many, context)
+            if "SELECT" in sql and re.search(r"memoryapp_(message|topic|fact|passage)\b", sql):
+                seen.append((sql, context["cursor"].rowcount))
+            return done
+
+        with connection.execute_wrapper(noting):
+            receipt = erasure.finish(erasure.begin(target, "ada"))
+        assert receipt.ended_at
+        return seen
+
+    remaining = list(Message.objects.of(filled.owner).exclude(pk=filled.message.pk)[:2])
+    alone = read_by(Target(filled.owner.pk, (remaining[0].pk,)))
+    talk(boris, *((f"Tea number {n}", [f"green or black, {n}?", f"green, {n}"]) for n in range(100)))
+    seen = read_by(Target(filled.owner.pk, (filled.message.pk,)))
+    owned = re.compile(r"owner_id\"? (=|IN)|@@|\bid\"? (=|IN)|_id\"? (=|IN|= ANY)|= ANY")
+    assert [sql for sql, _rows in seen if not owned.search(sql.partition("NOT (")[0])] == []
+    assert max(rows for sql, rows in seen) < 100
+    assert len(seen) < 2 * len(alone)
 
 
 @pytest.mark.slow

@@ -29,4 +29,6 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(made))
         else:
-            self.stdout.write(f"{target}: {made['bytes']:,} bytes, with {made['files']:,} files.")
+            self.stdout.write(
+                f"{target}: {made['bytes']:,} bytes, with {made['files']:,} files; it was read back whole."
+            )
