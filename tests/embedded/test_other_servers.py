@@ -43,7 +43,9 @@ def serving(binaries: Path) -> Iterator[str]:
         account = Account(65_534, 65_534) if os.geteuid() == 0 else Account(os.geteuid(), os.getegid())
         options = {**account.process_options(), "check": True, "capture_output": True, "cwd": "/"}
         data = folder / "data"
-        subprocess.run([binaries / "initdb", "-D", data, "-U", "app", "-A", "trust", "-E", "UTF8", "--no-sync"], **options)
+        subprocess.run(
+            [binaries / "initdb", "-D", data, "-U", "app", "-A", "trust", "-E", "UTF8", "--no-sync"], **options
+        )
         served = f"-c listen_addresses= -c unix_socket_directories='{folder}' -c fsync=off"
         control = [binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log"]
         subprocess.run([*control, "-o", served, "start"], **{**options, "capture_output": False})

@@ -6,7 +6,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = (("memoryapp", "0004_words_again"),)
+    dependencies = (("memoryapp", "0007_when_unsure"),)
 
     operations = (
         migrations.AddIndex(
