@@ -75,9 +75,13 @@ def test_a_backup_is_restored_into_its_own_version_and_a_newer_one(version: str,
     binaries, backup = SERVERS[version], tmp_path / "memory.backup"
     if not (binaries / "postgres").exists():
         pytest.skip(f"PostgreSQL {version} is not installed")
-    if not list(binaries.parent.glob("share/**/vector.control")) and "debian" in version:
-        if not Path("/usr/share/postgresql/15/extension/vector.control").exists():
-            pytest.skip("pgvector is not installed for Debian's PostgreSQL 15")
+    has_vector = any(binaries.parent.glob("share/**/vector.control"))
+    if (
+        "debian" in version
+        and not has_vector
+        and not Path("/usr/share/postgresql/15/extension/vector.control").exists()
+    ):
+        pytest.skip("pgvector is not installed for Debian's PostgreSQL 15")
     first, second, third = (tmp_path / each for each in ("first", "second", "third"))
     with serving(binaries) as address:
         printed(first, binaries, address, "migrate")
