@@ -11,10 +11,10 @@ if sys.version_info < (3, 11):  # noqa: UP036 - an older Python is exactly who r
 if os.name != "posix":
     sys.exit("Mnemoscope runs on Linux and macOS; on Windows, use it inside WSL.")
 
-from memoryapp.embedded import bootstrap
+from memoryapp.platform.embedded import bootstrap
 
 if __name__ == "__main__":
     bootstrap.enter(sys.argv)
-    from memoryapp.embedded.command_line import main
+    from memoryapp.platform.embedded.command_line import main
 
     main(sys.argv)

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.embedded import paths
+from memoryapp.platform.embedded import paths
 
 
 class MemoryConfig(AppConfig):

@@ -21,15 +21,15 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from memoryapp.embedded import watchdog
-from memoryapp.operations import heartbeats, startup
-from memoryapp.operations.outages import database_outage, is_gone, is_outage
-from memoryapp.operations.pauses import StagePaused
+from memoryapp.platform import database, heartbeats
+from memoryapp.platform.database import database_outage, is_gone, is_outage
+from memoryapp.platform.embedded import children
+from memoryapp.platform.pauses import StagePaused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 # Django's checks examine the code and import every page, of which a worker shows none.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "yes")
-TRANSPORT_ALIASES["filesystem"] = "memoryapp.operations.broker:Transport"
+TRANSPORT_ALIASES["filesystem"] = "memoryapp.platform.broker:Transport"
 
 
 def _transport() -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Sweeps(Scheduler):  # type: ignore[misc]
 
     def setup_schedule(self) -> None:
         super().setup_schedule()
-        watchdog.ping_from_thread()
+        children.ping_from_thread()
 
     def tick(self, *args: Any, **options: Any) -> float:
         delay = super().tick(*args, **options)
@@ -160,7 +160,7 @@ class Heartbeats(bootsteps.StartStopStep):  # type: ignore[misc]
         self._due: Any = None
 
     def start(self, worker: Any) -> None:
-        watchdog.ping_from_thread()
+        children.ping_from_thread()
         _record_heartbeat("worker")
         self._due = worker.timer.call_repeatedly(heartbeats.INTERVAL, _record_heartbeat, ("worker",))
 
@@ -183,16 +183,16 @@ app.conf.update(
     beat_scheduler="memoryapp.celery:Sweeps",
     beat_schedule=SCHEDULE,
 )
-app.autodiscover_tasks(["memoryapp"])
+app.autodiscover_tasks(["memoryapp.upkeep"])
 
 
 def _refuse_unusable_database(**_: Any) -> None:
-    if refusal := startup.refusal():
+    if refusal := database.refusal():
         sys.exit(refusal)
 
 
 def _begin_telemetry(**_: Any) -> None:
-    from memoryapp.outgoing.telemetry import ended  # noqa: PLC0415 it has models, which are loaded after this module
+    from memoryapp.platform.telemetry import ended  # noqa: PLC0415 it has models, which are loaded after this module
 
     ended.begin()
 

@@ -12,11 +12,11 @@ from django.utils.translation import gettext_lazy as _
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from memoryapp import environment as env
-from memoryapp.embedded import paths
 from memoryapp.engine.parameters import Declaration, RerankParameters, declarations
-from memoryapp.engine.strategies.react.parameters import ReactParameters
-from memoryapp.outgoing.settings import *  # noqa: F403 settings too
+from memoryapp.engine.strategies.react.toolbox import ReactParameters
+from memoryapp.platform import environment as env
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.outgoing_settings import *  # noqa: F403 settings too
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = paths.data_dir()
@@ -37,7 +37,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
-    "memoryapp.accounts.apps.LoginAttempts",
+    "memoryapp.platform.accounts.apps.LoginAttempts",
     "django.contrib.messages",
     "django.contrib.postgres",
     "whitenoise.runserver_nostatic",
@@ -51,13 +51,13 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "rerankui.web.compression.CompressedPages",
+    "rerankui.web.pages.CompressedPages",
     "csp.middleware.CSPMiddleware",
-    "rerankui.web.private.private_pages",
+    "rerankui.web.pages.private_pages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
-    "rerankui.web.local_time.local_time",
-    "memoryapp.api.refusals.english_json",
+    "rerankui.web.pages.local_time",
+    "memoryapp.doors.api.refusals.english_json",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -65,9 +65,9 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "rerankui.web.past_pages.past_pages",
+    "rerankui.web.moment.past_pages",
     "axes.middleware.AxesMiddleware",
-    "rerankui.web.malformed.MalformedMiddleware",
+    "rerankui.web.refusals.MalformedMiddleware",
 ]
 ROOT_URLCONF = "rerankui.urls"
 # Makes the HTML of a run in one file; the interface for programs answers it too.
@@ -83,7 +83,7 @@ TEMPLATES: list[dict[str, Any]] = [
             "context_processors": [
                 *(f"django.template.context_processors.{name}" for name in ("request", "i18n")),
                 *("django.contrib.auth.context_processors.auth", "django.contrib.messages.context_processors.messages"),
-                "rerankui.frame.frame",
+                "rerankui.frame.frame.frame",
             ],
             "libraries": {room: f"rerankui.{room}.tags" for room in ROOMS_WITH_TAGS},
         },
@@ -142,7 +142,7 @@ if REDIS_URL:
 else:
     CHANNEL_LAYERS = {
         "default": {
-            "BACKEND": "memoryapp.operations.channel_layer.PersistentChannelLayer",
+            "BACKEND": "memoryapp.platform.channel_layer.PersistentChannelLayer",
             "CONFIG": {
                 **DATABASES["default"],
                 "TIME_ZONE": "UTC",
@@ -164,18 +164,18 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = [
-    "memoryapp.accounts.signing_in.Throttle",
-    "memoryapp.accounts.signing_in.Passwords",
-    "memoryapp.accounts.signing_in.RoleAdmin",
+    "memoryapp.platform.accounts.signing_in.Throttle",
+    "memoryapp.platform.accounts.signing_in.Passwords",
+    "memoryapp.platform.accounts.signing_in.RoleAdmin",
 ]
 # Wrong passwords allowed for an account at an address, and for all accounts together at an address.
 AXES_FAILURE_LIMIT = env.whole("LOGIN_ATTEMPTS", 5, least=1, most=1_000)
 LOGIN_ATTEMPTS_OF_ADDRESS = env.whole("LOGIN_ATTEMPTS_OF_ADDRESS", 50, least=1, most=100_000)
 AXES_COOLOFF_TIME = timedelta(seconds=env.seconds("LOGIN_WAIT", "5m", least=1, most=86_400))
-AXES_HANDLER = "memoryapp.accounts.signing_in.Attempts"
+AXES_HANDLER = "memoryapp.platform.accounts.signing_in.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
-AXES_LOCKOUT_CALLABLE = "rerankui.account.session.locked_out"
-AXES_CLIENT_IP_CALLABLE = "memoryapp.accounts.client_address.address_of"
+AXES_LOCKOUT_CALLABLE = "rerankui.account.account.locked_out"
+AXES_CLIENT_IP_CALLABLE = "memoryapp.platform.accounts.signing_in.address_of"
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
@@ -210,11 +210,11 @@ UPGRADE_BACKUP = env.switch("UPGRADE_BACKUP", True)
 # How long a file waits for a person's decision before it is removed.
 IMPORT_KEEP = timedelta(seconds=env.seconds("IMPORT_KEEP", "7d", least=60, most=31_536_000))
 STORAGES = {
-    "default": {"BACKEND": "memoryapp.operations.storage.WholeFiles"},
+    "default": {"BACKEND": "memoryapp.platform.storage.WholeFiles"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-SESSION_ENGINE = "memoryapp.accounts.login_sessions"
+SESSION_ENGINE = "memoryapp.platform.accounts.login_sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
@@ -250,13 +250,13 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {
-        "run": {"()": "memoryapp.operations.logs.RunLogFilter"},
-        "discarded": {"()": "memoryapp.operations.logs.DiscardedConnectionFilter"},
-        "outage": {"()": "memoryapp.operations.logs.OutageFilter"},
+        "run": {"()": "memoryapp.platform.logs.RunLogFilter"},
+        "discarded": {"()": "memoryapp.platform.logs.DiscardedConnectionFilter"},
+        "outage": {"()": "memoryapp.platform.logs.OutageFilter"},
     },
     "formatters": {
-        "line": {"()": "memoryapp.operations.logs.LineFormatter"},
-        "json": {"()": "memoryapp.operations.logs.JsonFormatter"},
+        "line": {"()": "memoryapp.platform.logs.LineFormatter"},
+        "json": {"()": "memoryapp.platform.logs.JsonFormatter"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["run"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},

@@ -15,17 +15,17 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 http = get_asgi_application()
 
-from memoryapp.embedded import watchdog  # noqa: E402
-from memoryapp.operations import startup  # noqa: E402
-from memoryapp.operations.database import in_thread  # noqa: E402
-from memoryapp.outgoing.telemetry import ended  # noqa: E402
+from memoryapp.platform import database  # noqa: E402
+from memoryapp.platform.database import in_thread  # noqa: E402
+from memoryapp.platform.embedded import children  # noqa: E402
+from memoryapp.platform.telemetry import ended  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
-from rerankui.routing import sockets  # noqa: E402
-from rerankui.web import server_limits, socket_closes, uploads  # noqa: E402
-from rerankui.web.draining import draining  # noqa: E402
-from rerankui.web.origins import OwnOrigin  # noqa: E402
-from rerankui.web.socket_limits import SocketLimit  # noqa: E402
-from rerankui.web.unreachable import RefusedWithoutDatabase  # noqa: E402
+from rerankui.runs.consumers import sockets  # noqa: E402
+from rerankui.web import server_limits, uploads  # noqa: E402
+from rerankui.web import sockets as socket_closes  # noqa: E402
+from rerankui.web.refusals import RefusedWithoutDatabase  # noqa: E402
+from rerankui.web.server_limits import draining  # noqa: E402
+from rerankui.web.sockets import OwnOrigin, SocketLimit  # noqa: E402
 
 # The loop itself keeps no task alive.
 _beginning: list[asyncio.Task[None]] = []
@@ -47,14 +47,14 @@ def _warm_up() -> None:
 def _begin(reactor: Any) -> None:
     runner.bind()
     draining.listen(runner, reactor.stop, reactor.callFromThread)
-    watchdog.ping_from_loop()
+    children.ping_from_loop()
     ended.begin()
     _beginning.append(asyncio.get_running_loop().create_task(_refuse_unusable_database()))
 
 
 async def _refuse_unusable_database() -> None:
     """Ends the process: what it would store there might be lost."""
-    if refusal := await in_thread(startup.refusal):
+    if refusal := await in_thread(database.refusal):
         sys.exit(refusal)
 
 

@@ -4,42 +4,40 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.account import account, operators, session, tokens
-from rerankui.ask import ask, recall
-from rerankui.compare.views import causes, compare, lab, several
+from rerankui.account import account, operators, tokens, webhooks
+from rerankui.compare import compare, lab
 from rerankui.curation.views import change, clusters, merge, queue, resplit, review
-from rerankui.evaluations.views import evaluations, filter_lab, golden, nights, start
-from rerankui.history import history, undo
-from rerankui.imports import import_file, imports, memory_make
-from rerankui.knowledge import artifacts, extraction, facts, people, people_merge, row
-from rerankui.lists import quality, saved_views
+from rerankui.evaluations import evaluations, filter_lab, golden, nights
+from rerankui.history import history
+from rerankui.imports import import_file, imports
+from rerankui.knowledge import artifacts, facts, people, row
+from rerankui.lists import quality, saved
 from rerankui.pipeline import pipeline, work
-from rerankui.prompts import prompt_try, prompts
-from rerankui.runs.views import (
-    run,
-    run_capsule,
-    run_charts,
-    run_delivered,
-    run_fork,
-    run_grades,
-    run_parts,
-    run_times,
-    run_why_not,
-    runs,
+from rerankui.runs.views import run, run_fork, run_grades, runs
+from rerankui.topics import bulk, topic, topics
+from rerankui.views import (
+    agents,
+    ask,
+    embedding,
+    erasure,
+    find,
+    health,
+    inbox,
+    memory_settings,
+    messages,
+    overview,
+    prompts,
 )
-from rerankui.topics import bulk, topic, topic_blame, topic_map, topic_pick, topics
-from rerankui.views import agents, embedding, erasure, find, health, inbox, memory_settings, messages, overview
-from rerankui.webhooks import making, webhooks
 
-handler400 = "rerankui.web.malformed.bad_request"
-handler500 = "rerankui.web.unreachable.server_error"
+handler400 = "rerankui.web.refusals.bad_request"
+handler500 = "rerankui.web.refusals.server_error"
 LISTS = [page.path for page in (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS)]
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),
     path("find/", find.find, name="find"),
     path("memory/<int:owner_id>/", overview.memory, name="memory"),
-    path("memory/new/", memory_make.memory_make, name="memory_make"),
+    path("memory/new/", imports.memory_make, name="memory_make"),
     path("work/", work.all_work, name="work"),
     path("memory/<int:owner_id>/work/", work.memory_work, name="memory_work"),
     path("pipeline/", pipeline.pipeline, name="pipeline"),
@@ -49,10 +47,10 @@ urlpatterns = [
     path("sessions/<int:message>/", messages.session, name="session"),
     path("topics/<int:pk>/", topic.topic, name="topic"),
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
-    path("topics/<int:pk>/blame/", topic_blame.topic_blame, name="topic_blame"),
-    path("topics/<int:pk>/pick/", topic_pick.topic_pick, name="topic_pick"),
+    path("topics/<int:pk>/blame/", topic.topic_blame, name="topic_blame"),
+    path("topics/<int:pk>/pick/", topics.topic_pick, name="topic_pick"),
     path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
-    path("memory/<int:owner_id>/map/", topic_map.topic_map, name="topic_map"),
+    path("memory/<int:owner_id>/map/", topics.drawn_topic_map, name="topic_map"),
     # what is missing, doubtful or never used
     path("quality/", quality.quality_of_all, name="quality_all"),
     path("memory/<int:owner_id>/quality/", quality.quality, name="quality"),
@@ -60,8 +58,8 @@ urlpatterns = [
     path("memory/<int:owner_id>/bulk/", bulk.bulk, name="bulk"),
     path("memory/<int:owner_id>/bulk/<int:bulkwork>/", bulk.bulk_work, name="bulk_work"),
     # views of lists that people keep
-    path("memory/<int:owner_id>/views/", saved_views.view_save, name="view_save"),
-    path("memory/<int:owner_id>/views/<int:savedview>/", saved_views.saved_view, name="saved_view"),
+    path("memory/<int:owner_id>/views/", saved.view_save, name="view_save"),
+    path("memory/<int:owner_id>/views/<int:savedview>/", saved.saved_view, name="saved_view"),
     # what waits for a person
     path("memory/<int:owner_id>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner_id>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
@@ -79,11 +77,11 @@ urlpatterns = [
     path("memory/<int:owner_id>/change/", change.change, name="change"),
     path("memory/<int:owner_id>/change/summary/", change.change_summary, name="change_summary"),
     path("memory/<int:owner_id>/change/effect/", change.change_effect, name="change_effect"),
-    path("edits/<int:pk>/undo/", undo.undo, name="undo"),
+    path("edits/<int:pk>/undo/", history.undo, name="undo"),
     # people, facts and artifacts changed by hand
     path("memory/<int:owner_id>/how/<str:noun>/<int:pk>/", row.recall, name="row_recall"),
     path("memory/<int:owner_id>/people/add/", row.add, {"noun": "person"}, name="person_add"),
-    path("memory/<int:owner_id>/people/merge/", people_merge.people_merge, name="people_merge"),
+    path("memory/<int:owner_id>/people/merge/", people.people_merge, name="people_merge"),
     path("memory/<int:owner_id>/people/<int:person>/", row.page, {"noun": "person"}, name="person"),
     path("memory/<int:owner_id>/people/<int:person>/edit/", row.edit, {"noun": "person"}, name="person_edit"),
     path("memory/<int:owner_id>/people/<int:person>/delete/", row.delete, {"noun": "person"}, name="person_delete"),
@@ -105,12 +103,12 @@ urlpatterns = [
     path("memory/<int:owner_id>/review/", review.review, name="review"),
     path("memory/<int:owner_id>/review/<int:finding>/", review.finding, name="finding"),
     path("memory/<int:owner_id>/review/<int:finding>/undo/", review.finding_undo, name="finding_undo"),
-    path("memory/<int:owner_id>/extraction/", extraction.extraction_panel, name="extraction"),
+    path("memory/<int:owner_id>/extraction/", facts.extraction_panel, name="extraction"),
     # what was changed, and every way back
     path("memory/<int:owner_id>/history/", history.history_page, name="history"),
-    path("memory/<int:owner_id>/history/range/", undo.undo_range, name="undo_range"),
-    path("memory/<int:owner_id>/history/edits/<int:edit>/", undo.undo_edit, name="undo_preview"),
-    path("memory/<int:owner_id>/history/changes/<int:change>/", undo.undo_change, name="undo_change"),
+    path("memory/<int:owner_id>/history/range/", history.undo_range, name="undo_range"),
+    path("memory/<int:owner_id>/history/edits/<int:edit>/", history.undo_edit, name="undo_preview"),
+    path("memory/<int:owner_id>/history/changes/<int:change>/", history.undo_change, name="undo_change"),
     path("memory/<int:owner_id>/imports/", imports.imports, name="imports"),
     path("memory/<int:owner_id>/imports/upload/<str:ticket>/", import_file.upload, name="import_upload"),
     path("memory/<int:owner_id>/imports/files/<int:file>/", import_file.import_file, name="import_file"),
@@ -129,7 +127,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/answer/sources/<int:n>/", ask.source, name="source"),
     path("runs/<uuid:pk>/answer/judge/", ask.judge, name="judge"),
     # recalls and their runs
-    path("memory/<int:owner_id>/recall/", recall.recall, name="recall"),
+    path("memory/<int:owner_id>/recall/", ask.recall, name="recall"),
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", run.run, name="run"),
     path("runs/<uuid:pk>/compare/", compare.run_compare, name="run_compare"),
@@ -137,33 +135,33 @@ urlpatterns = [
     path("runs/<uuid:pk>/golden/", run_grades.run_golden, name="run_golden"),
     path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
     path("runs/<uuid:pk>/lab/paraphrases/", lab.run_paraphrases, name="run_paraphrases"),
-    path("runs/<uuid:pk>/charts/", run_charts.run_charts, name="run_charts"),
-    path("runs/times/", run_times.run_times, name="run_times"),
-    path("runs/<uuid:pk>/causes/", causes.run_causes, name="run_causes"),
+    path("runs/<uuid:pk>/charts/", runs.run_charts, name="run_charts"),
+    path("runs/times/", runs.run_times, name="run_times"),
+    path("runs/<uuid:pk>/causes/", lab.run_causes, name="run_causes"),
     path("compare/", compare.compared, name="compare"),
-    path("memory/<int:owner_id>/several/", several.several, name="several"),
+    path("memory/<int:owner_id>/several/", lab.several, name="several"),
     path("runs/<uuid:pk>/frame/", run.run_frame, name="run_frame"),
-    path("runs/<uuid:pk>/below/", run_parts.run_below, name="run_below"),
+    path("runs/<uuid:pk>/below/", run.run_below, name="run_below"),
     path("runs/<uuid:pk>/filter/", filter_lab.filter_lab, name="filter_lab"),
     path("runs/<uuid:pk>/filter/effect/", filter_lab.filter_effect, name="filter_effect"),
     path("runs/<uuid:pk>/filter/preset/", filter_lab.filter_preset, name="filter_preset"),
     path("runs/<uuid:pk>/json/", run.run_json, name="run_json"),
-    path("runs/<uuid:pk>/capsule/", run_capsule.run_capsule, name="run_capsule"),
-    path("runs/open/", run_capsule.run_open, name="run_open"),
+    path("runs/<uuid:pk>/capsule/", run.run_capsule, name="run_capsule"),
+    path("runs/open/", run.run_open, name="run_open"),
     path("runs/<uuid:pk>/stop/", run.run_stop, name="run_stop"),
-    path("runs/<uuid:pk>/topics/<int:topic>/", run_parts.run_topic, name="run_topic"),
-    path("runs/<uuid:pk>/sessions/<int:session>/", run_parts.run_session, name="run_session"),
-    path("runs/<uuid:pk>/documents/<str:document>/", run_parts.run_document, name="run_document"),
-    path("runs/<uuid:pk>/items/<str:item>/", run_parts.run_item, name="run_item"),
-    path("runs/<uuid:pk>/context/<str:part>/", run_parts.run_part, name="run_part"),
-    path("runs/<uuid:pk>/media/<str:sha256>/", run_parts.run_media, name="run_media"),
+    path("runs/<uuid:pk>/topics/<int:topic>/", run.run_topic, name="run_topic"),
+    path("runs/<uuid:pk>/sessions/<int:session>/", run.run_session, name="run_session"),
+    path("runs/<uuid:pk>/documents/<str:document>/", run.run_document, name="run_document"),
+    path("runs/<uuid:pk>/items/<str:item>/", run.run_item, name="run_item"),
+    path("runs/<uuid:pk>/context/<str:part>/", run.run_part, name="run_part"),
+    path("runs/<uuid:pk>/media/<str:sha256>/", run.run_media, name="run_media"),
     # labelled questions through strategies
     path("evaluations/", evaluations.evaluations, name="evaluations"),
-    path("evaluations/new/", start.evaluation_new, name="evaluation_new"),
+    path("evaluations/new/", evaluations.evaluation_new, name="evaluation_new"),
     path("golden/", golden.golden_sets, name="golden_sets"),
     path("golden/<str:collection>/", golden.golden_set, name="golden_set"),
     path("golden/questions/<int:pk>/", golden.golden_question, name="golden_question"),
-    path("evaluations/<int:pk>/stop/", start.evaluation_stop, name="evaluation_stop"),
+    path("evaluations/<int:pk>/stop/", evaluations.evaluation_stop, name="evaluation_stop"),
     path("evaluations/<int:pk>/", evaluations.evaluation, name="evaluation"),
     path("nights/", nights.nightly_list, name="nights"),
     path("nights/new/", nights.nightly_make, name="nightly_make"),
@@ -181,9 +179,9 @@ urlpatterns = [
     path("prompts/<str:name>/<str:language>/diff/", prompts.prompt_diff, name="prompt_diff"),
     path("prompts/<str:name>/<str:language>/<int:version>/", prompts.prompt_version, name="prompt_version"),
     path("runs/<uuid:pk>/fork/", run_fork.run_fork, name="run_fork"),
-    path("runs/<uuid:pk>/delivered/", run_delivered.run_delivered, name="run_delivered"),
-    path("runs/<uuid:pk>/why-not/", run_why_not.run_why_not, name="run_why_not"),
-    path("runs/<uuid:pk>/prompt/", prompt_try.prompt_try, name="prompt_try"),
+    path("runs/<uuid:pk>/delivered/", run.run_delivered, name="run_delivered"),
+    path("runs/<uuid:pk>/why-not/", run.run_why_not, name="run_why_not"),
+    path("runs/<uuid:pk>/prompt/", prompts.prompt_try, name="prompt_try"),
     # what memories are compared by
     path("embedding/", embedding.embedding, name="embedding"),
     path("embedding/<int:embeddingprofile>/", embedding.embedding_change, name="embedding_change"),
@@ -198,29 +196,29 @@ urlpatterns = [
     path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
     # who is told of what happens
     path("webhooks/", webhooks.webhook_list, name="webhooks"),
-    path("webhooks/new/", making.webhook_make, name="webhook_make"),
+    path("webhooks/new/", webhooks.webhook_make, name="webhook_make"),
     path("webhooks/<int:pk>/", webhooks.webhook, name="webhook"),
-    path("webhooks/<int:pk>/edit/", making.webhook_edit, name="webhook_edit"),
+    path("webhooks/<int:pk>/edit/", webhooks.webhook_edit, name="webhook_edit"),
     path("webhooks/<int:pk>/act/", webhooks.webhook_act, name="webhook_act"),
-    path("webhooks/<int:pk>/secret/", making.webhook_secret, name="webhook_secret"),
-    path("webhooks/<int:pk>/delete/", making.webhook_delete, name="webhook_delete"),
+    path("webhooks/<int:pk>/secret/", webhooks.webhook_secret, name="webhook_secret"),
+    path("webhooks/<int:pk>/delete/", webhooks.webhook_delete, name="webhook_delete"),
     # who may look
     path("operators/", operators.operator_list, name="operators"),
     path("operators/new/", operators.operator_make, name="operator_make"),
     path("operators/<int:pk>/", operators.operator, name="operator"),
     # who looks, and how
-    path("login/", session.login, name="login"),
-    path("logout/", session.logout, name="logout"),
+    path("login/", account.login, name="login"),
+    path("logout/", account.sign_out, name="logout"),
     path("account/", account.account, name="account"),
     path("account/password/", account.password, name="password"),
-    path("i18n/", session.language, name="language"),
-    path("theme/", session.theme, name="theme"),
+    path("i18n/", account.language, name="language"),
+    path("theme/", account.theme, name="theme"),
     # Its own page would let a password be guessed without a limit.
     path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
     # for programs
-    path("v1/", include("memoryapp.api.urls")),
-    path("", include("memoryapp.mcp_server.endpoint")),
+    path("v1/", include("memoryapp.doors.api.urls")),
+    path("", include("memoryapp.doors.mcp_server.endpoint")),
     # whether it works
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

@@ -25,15 +25,15 @@ from django.test import Client, TransactionTestCase, override_settings
 from django.utils import translation
 from execnet import XSpec
 
-from memoryapp.embedded.command_line import throwaway_environment
-from memoryapp.embedded.lease import throwaway
-from memoryapp.embedded.statics import collect
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
+from memoryapp.platform.embedded.command_line import throwaway_environment
+from memoryapp.platform.embedded.lease import throwaway
+from memoryapp.platform.embedded.statics import collect
 from tests import database, gate
 from tests.support.chromium import CHROMIUM
 from tests.support.clock import PATIENCE

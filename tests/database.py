@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 from django.db import DatabaseError, connections
 
-from memoryapp.embedded import paths
-from memoryapp.embedded.paths import CHECKOUT, DATABASE
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.embedded.paths import CHECKOUT, DATABASE
 
 # Making a new file for each of two hundred tables and indexes takes ten times as long as deleting the rows of a test.
 # Like TRUNCATE, this waits for other writers. Deleted rows take space, so tables are truncated once that is much.

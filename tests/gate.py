@@ -12,26 +12,26 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.platform.embedded.paths import CHECKOUT
 
 OPTION = "--gate"
-_PROGRAM = ("manage.py", "pyproject.toml", "requirements", "memoryapp/environment.py", "memoryapp/settings.py")
-_SWEPT = ("memoryapp/celery.py", "memoryapp/pipeline", "memoryapp/tasks.py", "memoryapp/work.py")
-_STARTED = (*_PROGRAM, "memoryapp/embedded", "memoryapp/management", "memoryapp/operations", *_SWEPT)
+_PROGRAM = ("manage.py", "pyproject.toml", "requirements", "memoryapp/platform/environment.py", "memoryapp/settings.py")
+_SWEPT = ("memoryapp/celery.py", "memoryapp/upkeep/pipeline", "memoryapp/upkeep/tasks.py", "memoryapp/platform/work.py")
+_STARTED = (*_PROGRAM, "memoryapp/platform/embedded", "memoryapp/management", "memoryapp/platform", *_SWEPT)
 _SHARED = ("tests/conftest.py", "tests/database.py", "tests/examples.py", "tests/support")
 # What the tests of a folder cover, as beginnings of paths.
 SUBJECTS = {
     "embedded": (*_STARTED, "memoryapp/migrations", "memoryapp/models", "deploy", "Dockerfile", "compose.yaml"),
     "processes": (
-        *(*_STARTED, "memoryapp/runs", "memoryapp/sessions", "memoryapp/ingestion", "memoryapp/curation"),
+        *(*_STARTED, "memoryapp/runs", "memoryapp/memory/sessions.py", "memoryapp/intake", "memoryapp/curation"),
         *(
-            "memoryapp/artifacts",
+            "memoryapp/intake/artifacts.py",
             "memoryapp/erasure",
-            "memoryapp/extraction",
-            "memoryapp/suggestions",
-            "memoryapp/transfer",
-            "memoryapp/outgoing/webhooks",
-            "memoryapp/api",
+            "memoryapp/curation/extraction",
+            "memoryapp/curation/suggestions",
+            "memoryapp/intake/transfer",
+            "memoryapp/platform/webhooks",
+            "memoryapp/doors/api",
         ),
         *("memoryapp/migrations", "memoryapp/models", "memoryapp/engine/chat", "rerankui/web", "rerankui/asgi.py"),
         "tests/life",
@@ -40,12 +40,12 @@ SUBJECTS = {
         *(
             *_PROGRAM,
             "memoryapp/engine",
-            "memoryapp/llm",
-            "memoryapp/api",
-            "memoryapp/mcp_server",
-            "memoryapp/items",
+            "memoryapp/platform/llm",
+            "memoryapp/doors/api",
+            "memoryapp/doors/mcp_server",
+            "memoryapp/intake/items.py",
         ),
-        *("memoryapp/assistant", "memoryapp/runs", "client"),
+        *("memoryapp/doors/assistant.py", "memoryapp/runs", "client"),
     ),
 }
 

@@ -57,8 +57,8 @@ def written() -> str:
 
 
 def _shapes() -> Iterator[type[Any]]:
-    from memoryapp.api import urls  # noqa: F401, PLC0415 Django is set up first
-    from memoryapp.api.shapes.fields import Answer  # noqa: PLC0415
+    from memoryapp.doors.api import urls  # noqa: F401, PLC0415 Django is set up first
+    from memoryapp.doors.api.shapes.fields import Answer  # noqa: PLC0415
 
     waiting = [Answer]
     while waiting:

@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from memoryapp import models
-from memoryapp.accounts import login_sessions
+from memoryapp.platform.accounts import login_sessions
 
 if TYPE_CHECKING:  # Django's own classes take no parameters at run time
     ModelAdmin = admin.ModelAdmin[Any]

@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, pgettext_lazy
 
 from memoryapp import models
-from memoryapp.accounts import tokens
 from memoryapp.admin.base import BaseUserAdmin, ModelAdmin, StackedInline, TabularInline
+from memoryapp.platform.accounts import tokens
 
 
 @admin.register(models.ChatUser)

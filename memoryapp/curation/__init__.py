@@ -7,10 +7,13 @@ messages. Retired topics stay in the database, so an undo needs no model and a f
 saw. It imports the models, locks, metrics and the engine; it builds no client.
 """
 
-from memoryapp.curation.blame import Blame, SummaryVersion, TopicStep, blame
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
 from memoryapp.curation.lineage import (
+    Blame,
     Lineage,
+    SummaryVersion,
+    TopicStep,
+    blame,
     come_from,
     former,
     former_of_each,
@@ -29,19 +32,28 @@ from memoryapp.curation.operations.operation import ChangeRequest, Operation
 from memoryapp.curation.operations.resplit import plan_resplit, propose_split
 from memoryapp.curation.operations.split import plan_split
 from memoryapp.curation.rewording import reword, wordings
-from memoryapp.curation.summarising import extracted, extractive, opening
-from memoryapp.curation.swapping import first_taken_out, put_in, settled_by_hand, swap, taken_out
+from memoryapp.curation.topic_writer import (
+    extracted,
+    extractive,
+    first_taken_out,
+    opening,
+    put_in,
+    settled_by_hand,
+    swap,
+    taken_out,
+)
 from memoryapp.curation.undoing import (
     dependents,
     in_effect,
     is_again,
     plan_undo,
+    plan_withdraw,
     standing_between,
     undo,
     undo_between,
     undo_with_dependents,
+    withdraw,
 )
-from memoryapp.curation.withdrawing import plan_withdraw, withdraw
 
 __all__ = [
     "EDIT",

@@ -6,10 +6,13 @@ error: the topics that replaced those they saw, or the edits to undo first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from django.db import connection
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memoryapp.engine.memory import TopicDraft, topic_id
 from memoryapp.models import KnowledgeEdit, TopicEdit
@@ -21,6 +24,8 @@ MOST_SUMMARY_CHARS = 2_000
 MOST_REASON_CHARS = 500
 # The actor of merges that no person made. It contains a blank, so no operator can have this name.
 MERGER = "merger agent"
+# The actor of edits that the program makes by itself.
+PROGRAM = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +69,105 @@ def named(ids: Sequence[int]) -> str:
     """The names of the first five topics, for a sentence."""
     shown = ", ".join(topic_id(number) for number in ids[:5])
     return shown if len(ids) <= 5 else _("%(topics)s and %(more)d more") % {"topics": shown, "more": len(ids) - 5}
+
+
+# Errors for changes that are too large. Each names the bound, with the plural form of the reader's language.
+#
+# Every function returns the ``CurationError`` to raise; ``most`` is the bound that was exceeded.
+
+
+def too_many_messages(most: int) -> CurationError:
+    sentence = ngettext(
+        "At most %(most)d message can be changed at once.", "At most %(most)d messages can be changed at once.", most
+    )
+    return CurationError(sentence % {"most": most})
+
+
+def too_many_topics(most: int) -> CurationError:
+    sentence = ngettext(
+        "At most %(most)d topic can be changed at once.", "At most %(most)d topics can be changed at once.", most
+    )
+    return CurationError(sentence % {"most": most})
+
+
+def too_many_people(most: int) -> CurationError:
+    sentence = ngettext(
+        "At most %(most)d person can be merged at once.", "At most %(most)d people can be merged at once.", most
+    )
+    return CurationError(sentence % {"most": most})
+
+
+def too_long_a_summary(chars: int, most: int) -> CurationError:
+    """``chars`` is the length of the summary in characters."""
+    sentence = ngettext(
+        "A summary has at most %(most)d character; this one has %(chars)d.",
+        "A summary has at most %(most)d characters; this one has %(chars)d.",
+        most,
+    )
+    return CurationError(sentence % {"most": most, "chars": chars})
+
+
+def too_long_a_list(most: int, chars: int) -> CurationError:
+    """For a list of more than ``most`` entries, or with an entry of more than ``chars`` characters."""
+    sentence = ngettext(
+        "A list has at most %(most)d entry of %(chars)d characters.",
+        "A list has at most %(most)d entries of %(chars)d characters.",
+        most,
+    )
+    return CurationError(sentence % {"most": most, "chars": chars})
+
+
+# Chains of undo: an edit, the undo of it, the undo of that undo, and so on.
+#
+# Every second edit of a chain takes back what the edit before it did. So an edit is in effect when an even number of
+# edits follow it in its chain. An edit is undone at most once, so a chain never forks. Edits of topics and edits of
+# people, facts and artifacts both form such chains.
+
+CHAINS = """
+WITH RECURSIVE up AS (
+    SELECT id, undoes_id FROM {table} WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
+    UNION
+    SELECT e.id, e.undoes_id FROM up JOIN {table} e ON e.id = up.undoes_id
+), down AS (
+    SELECT id AS root, id FROM up WHERE undoes_id IS NULL
+    UNION ALL
+    SELECT down.root, e.id FROM down JOIN {table} e ON e.undoes_id = down.id
+)
+SELECT root, array_agg(id ORDER BY id) FROM down GROUP BY root
+"""
+
+
+class ChainLink(NamedTuple):
+    """``stands`` says whether what an edit did is in effect today, ``is_again`` whether it repeated what was undone."""
+
+    stands: bool
+    is_again: bool
+
+
+def chains(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> list[tuple[int, ...]]:
+    """The chains that the owner's edits ``ids`` belong to, each from its first edit to its last."""
+    with connection.cursor() as cursor:
+        cursor.execute(CHAINS.format(table=model._meta.db_table), {"owner": owner_id, "ids": list(ids)})
+        return [tuple(chain) for _root, chain in cursor.fetchall()]
+
+
+def links(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, ChainLink]:
+    """The owner's edits in ``ids`` as links of their chains."""
+    wanted = set(ids)
+    return {
+        number: ChainLink(stands=(len(chain) - place) % 2 == 1, is_again=place > 0 and place % 2 == 0)
+        for chain in chains(model, owner_id, wanted)
+        for place, number in enumerate(chain)
+        if number in wanted
+    }
+
+
+def in_effect(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
+    """For each of the owner's edits in ``ids``: whether it is in effect, or was taken back."""
+    return {number: link.stands for number, link in links(model, owner_id, ids).items()}
+
+
+def flipped_by(chain: tuple[int, ...], ids: set[int]) -> bool:
+    """Whether the outcome of the chain differs now from what it was before the first of the edits ``ids``."""
+    first = next(place for place, number in enumerate(chain) if number in ids)
+    return (len(chain) - first) % 2 == 1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from django.db import connection, transaction
 
 from memoryapp.curation.change import Change
-from memoryapp.curation.swapping import lock_owner, settled_by_hand, swap
+from memoryapp.curation.topic_writer import lock_owner, settled_by_hand, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 

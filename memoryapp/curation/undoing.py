@@ -14,14 +14,64 @@ from datetime import datetime
 from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext as _
 
-from memoryapp.curation import chains
+from memoryapp.curation import change
 from memoryapp.curation.change import Change, CurationError, Depends
 from memoryapp.curation.rewording import turn
 from memoryapp.curation.settling import settle
-from memoryapp.curation.swapping import exchange, lock_owner
-from memoryapp.curation.withdrawing import give_back_active, withdraw_active
+from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.memory import TopicDraft
+from memoryapp.memory.sessions import note_change
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
+
+# Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
+#
+# The messages stay in the database, marked as withdrawn, in no topic and no session. So the withdrawal can be undone
+# like any other edit.
+
+
+def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False) -> Change:
+    """The change that withdrawing the import would make; it only reads. Raises CurationError, also when the import has
+    no message left to withdraw, unless ``has_rows`` says that other rows would be withdrawn.
+    """
+    if batch.owner_id != owner.pk:
+        raise CurationError(_("There is no such import in this memory."))
+    if TopicEdit.objects.filter(owner=owner, batch=batch, kind=TopicEdit.Kind.REWORD).exists():
+        raise CurationError(_("These are changed texts that were taken over: undo that in the history."))
+    mine = Message.objects.of(owner).filter(batch=batch, is_withdrawn=False)
+    if not (has_rows or mine.exists()):
+        raise CurationError(_("This import has no messages that could be withdrawn."))
+    touched = Topic.objects.of(owner).live().filter(pk__in=mine.filter(topic__isnull=False).values("topic"))
+    summaries = dict(touched.order_by("started_at", "pk").values_list("pk", "summary"))
+    rest: dict[int, list[int]] = defaultdict(list)
+    kept = Message.objects.of(owner).filter(topic__in=list(summaries)).exclude(batch=batch)
+    for topic, number in kept.in_order().values_list("topic", "pk"):
+        rest[topic].append(number)
+    drafts = (TopicDraft(summary, tuple(rest[pk])) for pk, summary in summaries.items() if pk in rest)
+    return Change(tuple(summaries), tuple(drafts))
+
+
+@transaction.atomic
+def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "", has_rows: bool = False) -> TopicEdit:
+    """Withdraws the messages that the import brought, archived or not. ``has_rows`` says that other rows are withdrawn
+    with them. Raises CurationError.
+    """
+    lock_owner(owner)
+    change = plan_withdraw(owner, batch, has_rows=has_rows)
+    edit = swap(owner, change, kind=TopicEdit.Kind.WITHDRAW, actor=actor, reason=reason, batch=batch)
+    withdraw_active(owner, batch)
+    return edit
+
+
+def withdraw_active(owner: ChatUser, batch: ImportBatch) -> None:
+    """Withdraws the messages of the import that are in no topic."""
+    Message.objects.of(owner).active().filter(batch=batch).update(is_withdrawn=True)
+    note_change(owner)
+
+
+def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
+    Message.objects.of(owner).filter(batch=batch, topic__isnull=True, is_withdrawn=True).update(is_withdrawn=False)
+    note_change(owner)
+
 
 MOST_EDITS = 500
 
@@ -116,12 +166,12 @@ def dependents(edit: TopicEdit) -> list[TopicEdit]:
 
 def in_effect(owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
     """For each of the owner's edits in ``ids``: whether it is in effect, or was taken back."""
-    return chains.in_effect(TopicEdit, owner_id, ids)
+    return change.in_effect(TopicEdit, owner_id, ids)
 
 
 def is_again(edit: TopicEdit) -> bool:
     """Whether the edit took back an undo, and so did again what that had taken back."""
-    return chains.links(TopicEdit, edit.owner_id, [edit.pk])[edit.pk].is_again
+    return change.links(TopicEdit, edit.owner_id, [edit.pk])[edit.pk].is_again
 
 
 def _chain(owner: ChatUser, edit: TopicEdit) -> list[TopicEdit]:
@@ -136,7 +186,7 @@ def _chain(owner: ChatUser, edit: TopicEdit) -> list[TopicEdit]:
 
 
 def _chains(owner_id: int, ids: Sequence[int]) -> list[tuple[int, ...]]:
-    return chains.chains(TopicEdit, owner_id, ids)
+    return change.chains(TopicEdit, owner_id, ids)
 
 
 def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: str) -> TopicEdit:
@@ -239,4 +289,4 @@ def _to_flip(owner: ChatUser, by: str, since: datetime, until: datetime) -> list
     edits = TopicEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
     ids = set(edits.exclude(kind=TopicEdit.Kind.ARCHIVE).order_by("-pk").values_list("pk", flat=True)[: MOST_EDITS + 1])
     _check_count(len(ids))
-    return [chain for chain in _chains(owner.pk, list(ids)) if chains.flipped_by(chain, ids)]
+    return [chain for chain in _chains(owner.pk, list(ids)) if change.flipped_by(chain, ids)]

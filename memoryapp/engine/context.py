@@ -15,7 +15,7 @@ import numpy as np
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import Selected
-from memoryapp.engine.kinds.values import ContextPart, Piece
+from memoryapp.engine.kinds.kind import ContextPart, Piece
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.parameters import DEFAULTS
 from memoryapp.engine.text.excerpts import best_exchanges, entering
@@ -110,8 +110,8 @@ def assembled(
     recent_topics: Sequence[str],
     topics: str,
     chosen: int,
-    unsure: str,
-    near: int,
+    unsure: str = "",
+    near: int = 0,
     people: Sequence[ContextItem],
     artifacts: Sequence[ContextItem],
 ) -> tuple[ContextPart, ...]:

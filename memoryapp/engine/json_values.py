@@ -17,7 +17,18 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 
-from memoryapp.engine.storable import storable
+# Text that PostgreSQL and UTF-8 can store, whatever its origin.
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """``text`` with U+FFFD in place of each NUL and each lone surrogate; same length."""
+    # Most chats in English are ASCII; Python knows that without reading the text.
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSTORABLE.sub("\ufffd", text)
+
 
 # The type of a field whose texts are codes of programs and nobody's words; a field of a Literal is one too. Whatever is
 # not declared so counts as text that somebody may have written: ``rewritten`` reaches it.

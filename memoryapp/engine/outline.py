@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import (
+    KINDS,
     CandidatesFound,
     Event,
     ModelReplied,
@@ -18,9 +20,12 @@ from memoryapp.engine.events import (
     Selected,
     TopicsRead,
     TurnStarted,
+    upgraded,
 )
+from memoryapp.engine.json_values import to_text
+from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.kinds.react import Answered, ToolUsed
-from memoryapp.engine.kinds.values import Totals
+from memoryapp.engine.notes import Note, english
 
 _Kind = TypeVar("_Kind", RunStarted, QueryEnriched, CandidatesFound, TurnStarted)
 
@@ -107,3 +112,24 @@ def summarise(events: Iterable[Event]) -> Totals:
         if isinstance(event, QueryEnriched | ModelReplied | CandidatesFound):
             seconds += event.seconds
     return Totals(spent.input_tokens, spent.output_tokens, spent.cost_usd, seconds, turns, tool_calls)
+
+
+# Stored events as programs receive them: in today's form, with remarks as English sentences.
+
+
+def to_wire(kind: str, payload: str) -> str:
+    """The JSON text of a stored payload, converted to the format for programs."""
+    if kind == CandidatesFound.kind:
+        return _in_words(upgraded(json.loads(payload)))
+    return _in_words(json.loads(payload)) if '"notes"' in payload and _has_words(kind) else payload
+
+
+def _has_words(kind: str) -> bool:
+    """Whether programs get the remarks of these events as sentences too, in a field beside their codes."""
+    return kind in KINDS and {"note", "notes"} <= {each.name for each in fields(KINDS[kind])}
+
+
+def _in_words(stored: Mapping[str, Any]) -> str:
+    """Replaces the codes of notes by sentences; remarks that were stored as words stay as they are."""
+    sentences = english([Note(**note) for note in stored.get("notes", ())])
+    return to_text({**stored, "note": sentences or stored.get("note", "")})

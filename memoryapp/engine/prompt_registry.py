@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from memoryapp.engine.agents import AGENTS
-from memoryapp.engine.prompts.language import LANGUAGES
-from memoryapp.engine.prompts.prompt import BuiltInPrompt, PromptBook
+from memoryapp.engine.prompts.prompt import INSTRUCTION_LANGUAGES, BuiltInPrompt, PromptBook
 from memoryapp.engine.strategies import STRATEGIES
 
 
@@ -22,5 +21,7 @@ def prompts_of_runs() -> dict[str, BuiltInPrompt]:
 def built_in() -> PromptBook:
     """The texts of all prompts as they come with the program."""
     return {
-        (prompt.name, language): prompt.built_in(language) for prompt in prompts().values() for language in LANGUAGES
+        (prompt.name, language): prompt.built_in(language)
+        for prompt in prompts().values()
+        for language in INSTRUCTION_LANGUAGES
     }

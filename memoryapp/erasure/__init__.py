@@ -11,24 +11,23 @@ a valid state. The scanner imports nothing of this room: it must find what a mis
 to a memory do not import this one; they ask ``chat_users`` whether the chat user is being erased.
 """
 
-from memoryapp.erasure.chat_user import begin_user, holding
-from memoryapp.erasure.course import (
+from memoryapp.erasure.chat_user import begin_user, discardable, holding
+from memoryapp.erasure.cutting import Reach, Target, reach_of
+from memoryapp.erasure.lifecycle import (
     LOOK_AGAIN,
     MOST_MESSAGES,
-    Nothing,
+    NothingToErase,
     begin,
     due,
     dumped,
     finish,
     look_again,
 )
-from memoryapp.erasure.files import discardable
-from memoryapp.erasure.reach import Reach, Target, reach_of
 
 __all__ = [
     "LOOK_AGAIN",
     "MOST_MESSAGES",
-    "Nothing",
+    "NothingToErase",
     "Reach",
     "Target",
     "begin",

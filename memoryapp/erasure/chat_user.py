@@ -8,22 +8,30 @@ chat user is deleted last; while any row refers to it the database refuses, and 
 
 from __future__ import annotations
 
+import gzip
 import logging
+import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Model, QuerySet
 from django.utils import timezone
 
-from memoryapp.content.chat_users import erased
-from memoryapp.erasure.deleting import FILES, by_table, delete_log_entries, delete_media
+from memoryapp.erasure.marks import Marks
 from memoryapp.erasure.redaction import ERASED
+from memoryapp.intake.transfer import files
+from memoryapp.memory.content import erased
 from memoryapp.models import (
     Access,
     ApiToken,
@@ -50,8 +58,55 @@ from memoryapp.models import (
     WebhookDelivery,
 )
 from memoryapp.models.user import Owned
-from memoryapp.operations import advisory_locks
-from memoryapp.outgoing.webhooks.announcing import ERASURE_FINISHED, announce
+from memoryapp.platform import database
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.webhooks.announcing import ERASURE_FINISHED, announce
+
+# Deletes rows with their files and with the log entries that quote them, and counts them by table.
+
+# The key under which a receipt counts files, beside the names of tables.
+FILES = "files"
+
+
+def deleted(rows: QuerySet[Any]) -> Counter[str]:
+    """Deletes the rows, the rows that refer to them, and entries of the administration's log that quote them; counts by
+    table."""
+    numbers = list(rows.values_list("pk", flat=True))
+    if not numbers:
+        return Counter()
+    gone: Counter[str] = Counter()
+    if rows.model in (Person, Artifact):
+        # Django would delete them after their rows, with which the database deletes them uncounted.
+        gone += by_table(Card.objects.filter(**{f"{rows.model._meta.model_name}__in": numbers}).delete()[1])
+    gone += by_table(rows.model._base_manager.filter(pk__in=numbers).delete()[1])
+    return gone + delete_log_entries(rows.model, numbers)
+
+
+def delete_media(batch: QuerySet[Any]) -> Counter[str]:
+    """Deletes the rows, and the files that no other row refers to; returns counts by table."""
+    media = list(batch)
+    for path in sorted(row.path for row in media):
+        database.acquire_until_commit(path, 0)
+    gone = by_table(batch.delete()[1])
+    shared = set(Media.objects.filter(sha256__in=[row.sha256 for row in media]).values_list("sha256", flat=True))
+    for row in media:
+        if row.sha256 not in shared:
+            default_storage.delete(row.path)
+            gone[FILES] += 1
+    return gone
+
+
+def delete_log_entries(model: type[Model], numbers: Sequence[Any]) -> Counter[str]:
+    """Deletes the entries of the administration's log about these rows, because they quote them; returns counts."""
+    kind = ContentType.objects.get_for_model(model)
+    rows = LogEntry.objects.filter(content_type=kind, object_id__in=[str(number) for number in numbers])
+    return by_table(rows.delete()[1])
+
+
+def by_table(gone: Mapping[str, int]) -> Counter[str]:
+    """Returns the counts that Django names by model, by table instead."""
+    return Counter({apps.get_model(label)._meta.db_table: count for label, count in gone.items() if count})
+
 
 ERASER = "erase"
 # Tables in the order of deletion, each with the tables that refer to it, and the number of rows in a transaction: a run
@@ -135,7 +190,7 @@ def finish_user(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Er
 
     The receipt has no ``ended_at`` when ``wait`` was too short.
     """
-    with advisory_locks.exclusive(ERASER, erasure.owner_number, wait=wait) as is_alone:
+    with database.exclusive(ERASER, erasure.owner_number, wait=wait) as is_alone:
         if is_alone:
             _go_through(erasure)
     erasure.refresh_from_db()
@@ -240,3 +295,85 @@ def _raw(rows: QuerySet[Any]) -> Counter[str]:
 def _count(erasure: Erasure, gone: Counter[str]) -> None:
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.save(update_fields=["counts"])
+
+
+# Files of the data folder that quote erased words: lines of logs are blanked, files waiting for import are removed.
+#
+# Processes may be writing to a log meanwhile, so a line keeps its length and the file its position; a packed log is
+# written again. The database's own files are not text and are not touched.
+
+_BLANK = b"*"
+
+
+def blank_logs(marks: Marks) -> int:
+    """Blanks every line of a log that quotes erased words; returns how many files were changed."""
+    return sum(_blanked(path, marks) for path in logs())
+
+
+def discardable(owner: int) -> QuerySet[ImportFile]:
+    """The owner's uploaded chat files, imported or waiting for it, without those that are just being read."""
+    states = ImportFile.State
+    return ImportFile.objects.filter(owner=owner).exclude(state__in=(states.REHEARSING, states.IMPORTING))
+
+
+def discard_imports(owner: int) -> int:
+    """Removes the owner's chat files; one that is just being read is left to a later check.
+
+    They are in formats of other programs and may be packed, so they are not searched for words.
+    """
+    rows = list(discardable(owner))
+    for row in rows:
+        files.discard(row)
+    return len(rows)
+
+
+def logs() -> Iterator[Path]:
+    """Yields the logs in the data folder, and those beside an embedded database in another folder, packed ones too."""
+    cluster = paths.cluster(settings.DATA_DIR)
+    for top in dict.fromkeys((settings.DATA_DIR, cluster.base)):
+        for folder, inner, names in os.walk(top):
+            inner[:] = [name for name in inner if Path(folder, name) != cluster.data]
+            yield from (Path(folder, name) for name in sorted(names) if _is_log(name))
+
+
+def _is_log(name: str) -> bool:
+    return name.removesuffix(".gz").rstrip("0123456789.").endswith(".log") or ".log." in name
+
+
+def _blanked(path: Path, marks: Marks) -> bool:
+    try:
+        return _packed(path, marks) if path.suffix == ".gz" else _plain(path, marks)
+    except FileNotFoundError:
+        # A log that is rotated meanwhile is found under its other name by the next check.
+        return False
+
+
+def _plain(path: Path, marks: Marks) -> bool:
+    changed = False
+    with path.open("r+b") as file:
+        at = 0
+        while line := file.readline():
+            if marks.quoted(line.decode("utf-8", "replace")):
+                file.seek(at)
+                file.write(_blank(line))
+                changed = True
+            at += len(line)
+            file.seek(at)
+    return changed
+
+
+def _packed(path: Path, marks: Marks) -> bool:
+    with gzip.open(path, "rb") as file:
+        lines = list(file)
+    new = [_blank(line) if marks.quoted(line.decode("utf-8", "replace")) else line for line in lines]
+    if new == lines:
+        return False
+    draft = path.with_name(f".{path.name}.new")
+    with gzip.open(draft, "wb") as file:
+        file.writelines(new)
+    draft.replace(path)
+    return True
+
+
+def _blank(line: bytes) -> bytes:
+    return _BLANK * len(line.rstrip(b"\r\n")) + line[len(line.rstrip(b"\r\n")) :]

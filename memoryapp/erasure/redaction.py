@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memoryapp.engine.earlier import upgraded
-from memoryapp.engine.events import KINDS
+from memoryapp.engine.events import KINDS, upgraded
 from memoryapp.engine.json_values import KEY, code_names, rewritten
 from memoryapp.erasure.marks import Marks
 

@@ -26,9 +26,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp.embedded import paths
 from memoryapp.engine.text.scripts import JOINERS, MARK_RANGES, UNSPACED_RANGES
 from memoryapp.models import Erasure
+from memoryapp.platform.embedded import paths
 
 MOST_FOUND = 1_000
 _SIZE = 8

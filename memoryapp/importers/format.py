@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from memoryapp.importers.document import JsonDocument
-from memoryapp.importers.record import Clock, Distilled, MessageRecord, Rejected
+from memoryapp.importers.record import Clock, Distilled, MessageRecord, Rejected, UnknownSpeaker
 from memoryapp.importers.source import SourceFile
 
 # Says that none of the speakers is the user.
@@ -134,3 +137,34 @@ class Format:
     layouts: tuple[Layout, ...]
     asks_who: bool = False
     asks_zone: bool = False
+
+
+# Who among the speakers of a chat is the user.
+
+# The names and ids of one speaker; the first is shown to people.
+Speaker = tuple[str, ...]
+
+
+def found_speaker(speakers: Counter[Speaker], hints: Hints, title: str = "") -> Speaker:
+    """Returns the speaker who is the user, empty for none. ``title`` is the name of a chat of two, if it has one.
+
+    It is the one whom a person named, or whose name is that of the chat user; in a chat that is called after one of
+    two speakers, the other one. Raises UnknownSpeaker.
+    """
+    if hints.me == NOBODY or not speakers:
+        return ()
+    wanted = (hints.me or hints.owner).casefold()
+    named = _matching(speakers, wanted)
+    if named:
+        return named
+    others = [each for each in speakers if each != _matching(speakers, title.casefold())]
+    if not hints.me and len(speakers) == 2 and len(others) == 1:
+        return others[0]
+    sentence = _("The chat does not tell who the user is.")
+    if hints.me:
+        sentence = _("Nobody in this file is “%(name)s”.") % {"name": hints.me}
+    raise UnknownSpeaker(sentence, [each[0] or each[-1] for each, _count in speakers.most_common()])
+
+
+def _matching(speakers: Sequence[Speaker] | Counter[Speaker], wanted: str) -> Speaker:
+    return next((each for each in speakers if wanted and wanted in [name.casefold() for name in each]), ())

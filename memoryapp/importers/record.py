@@ -16,8 +16,9 @@ from hashlib import sha256
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from memoryapp.engine.storable import storable
+from memoryapp.engine.json_values import storable
 
 ROLES = ("user", "assistant", "peer", "system")
 MOST_TEXT = 1_000_000
@@ -325,3 +326,39 @@ def quote(value: object) -> str:
     """Returns a value of the file for a sentence: quoted, at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+# Why a message of a file is left out: sentences that begin with "it", in the language of the person who asks.
+
+BRANCH = gettext_lazy("it stands on a branch that was edited or generated anew")
+EMPTY = gettext_lazy("it is empty")
+EVENT = gettext_lazy("it is an event of the log, no message")
+HIDDEN = gettext_lazy("it is of a tool, reasoning or hidden")
+OTHER_CHAT = gettext_lazy("its chat was not chosen")
+OTHER_USER = gettext_lazy("it is of another user of the file")
+OTHER_TIME = gettext_lazy("it is outside of the chosen period")
+PROGRAM = gettext_lazy("it is of a tool, reasoning or written by the program")
+REWOUND = gettext_lazy("somebody went back from it")
+SIDE_CHAIN = gettext_lazy("it is of a side chain, in which agents speak with each other")
+TOOL = gettext_lazy("it is a call of a tool or its result")
+TWICE = gettext_lazy("it stands twice in the log")
+
+
+# Values of a file as the kind that a reader expects, or as nothing, because a file may have any value anywhere.
+
+Fields = Mapping[str, Any]
+
+
+def fields(value: object) -> Fields:
+    """Returns an object as it is, and anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> list[Any]:
+    """Returns a list as it is, and anything else as an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: object) -> str:
+    """Returns a text as it is, and anything else as an empty one."""
+    return value if isinstance(value, str) else ""

@@ -9,20 +9,95 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import threading
+import time
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import foreign
-from memoryapp.importers.patience import Patience
+from memoryapp.importers import external
 from memoryapp.importers.record import UnreadableFile
+
+# How long a file may be read, and whether anybody still waits for it.
+#
+# A file comes from strangers and may be made to be read without an end. Whatever reads one calls ``check`` at every
+# piece, so that reading ends after a time that its size allows, and soon after a person discards the file.
+
+# Seconds of processor time in which a reader has to yield something, and one more for each of these bytes that it read.
+# It is not time on the clock, because a busy machine is no fault of the file.
+FIRST_SECONDS = 60.0
+BYTES_A_SECOND = 200_000
+# Seconds between the questions whether the file is still wanted.
+ASK_SECONDS = 0.5
+
+Item = TypeVar("Item")
+
+
+class Unwanted(Exception):
+    """Nobody waits for the file any longer."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """``ask`` raises an exception when the file is no longer wanted. It is called in the thread that made this, which
+    may wait for a reader in another thread; that one then ends with Unwanted.
+
+    ``too_long`` returns the error of a file on which all time was spent.
+    """
+
+    ask: Callable[[], None] = lambda: None
+    too_long: Callable[[], UnreadableFile] = UnreadableFile
+    _owner: int = field(default_factory=threading.get_ident)
+    _asked: float = 0.0
+    _is_stopped: bool = False
+    _reader: int = 0
+    _began: float = 0.0
+    _bytes: int = 0
+
+    def begin(self) -> None:
+        """Begins to read; nobody has stopped it yet."""
+        self._is_stopped = False
+        self.renew()
+
+    def renew(self) -> None:
+        """Gives the reader, which is the calling thread, its whole time again."""
+        self._reader, self._began, self._bytes = threading.get_ident(), time.thread_time(), 0
+
+    def stop(self) -> None:
+        """Lets a reader in another thread end at its next piece."""
+        self._is_stopped = True
+
+    def check(self, read: int = 0) -> None:
+        """Counts ``read`` more bytes. Raises Unwanted, UnreadableFile, and what ``ask`` raises."""
+        if self._is_stopped:
+            raise Unwanted
+        self.still_wanted()
+        if threading.get_ident() != self._reader:
+            self.renew()
+        self._bytes += read
+        if time.thread_time() - self._began > FIRST_SECONDS + self._bytes / BYTES_A_SECOND:
+            raise self.too_long()
+
+    def still_wanted(self) -> None:
+        """Asks, but not too often and only in the thread that made this. Raises what ``ask`` raises."""
+        if threading.get_ident() == self._owner and time.monotonic() - self._asked >= ASK_SECONDS:
+            self._asked = time.monotonic()
+            self.ask()
+
+    def for_each(self, items: Iterable[Item]) -> Generator[Item, None, None]:
+        """Yields the items; the reader has its whole time for each of them."""
+        self.renew()
+        for item in items:
+            yield item
+            self.renew()
+
 
 MOST_BYTES = 1_000_000_000
 # Chats are packed to a tenth or a twentieth of their size, a file of zeros to a thousandth.
@@ -174,7 +249,7 @@ def _in_folder(path: Path, members: Callable[[Sequence[str]], list[str]], ask: C
     names = [str(each.relative_to(path)) for each in islice(path.rglob("*"), MOST_FILES) if each.is_file()]
     chosen = members(names)
     if not chosen:
-        foreign.refuse(str(path), foreign.archive(names))
+        external.refuse(str(path), external.archive(names))
         raise UnreadableFile(_("%(path)s is a folder without a chat: name the file of the chat.") % {"path": path})
     size = sum((path / name).stat().st_size for name in chosen)
     if size > MOST_BYTES:
@@ -232,7 +307,7 @@ def _members(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[
         raise UnreadableFile(_("%(path)s cannot be unpacked: %(error)s.") % {"path": path, "error": error}) from None
     if chosen := members(names):
         return chosen
-    foreign.refuse(str(path), foreign.archive(names))
+    external.refuse(str(path), external.archive(names))
     raise UnreadableFile(
         _("%(path)s holds no chat: no JSON of a chat, no text of WhatsApp or KakaoTalk, no agent file, no JSON Lines.")
         % {"path": path}

@@ -9,7 +9,7 @@ import django.db.models.functions.datetime
 import django.db.models.functions.text
 import django.db.models.lookups
 import memoryapp.models.embedding
-import memoryapp.models.passage
+import memoryapp.models.message
 import pgvector.django.halfvec
 import uuid
 from django.conf import settings
@@ -740,7 +740,7 @@ class Migration(migrations.Migration):
                 ('text', models.TextField(verbose_name='text')),
                 ('terms', django.contrib.postgres.search.SearchVectorField(verbose_name='terms')),
                 ('term_count', models.PositiveIntegerField(verbose_name='words')),
-                ('is_wide', models.GeneratedField(db_persist=True, expression=django.db.models.lookups.GreaterThan(memoryapp.models.passage.OctetLength('text'), django.db.models.expressions.CombinedExpression(models.Value(1.3), '*', django.db.models.functions.text.Length('text'))), output_field=models.BooleanField(), verbose_name='beyond Latin')),
+                ('is_wide', models.GeneratedField(db_persist=True, expression=django.db.models.lookups.GreaterThan(memoryapp.models.message.OctetLength('text'), django.db.models.expressions.CombinedExpression(models.Value(1.3), '*', django.db.models.functions.text.Length('text'))), output_field=models.BooleanField(), verbose_name='beyond Latin')),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='memoryapp.chatuser', verbose_name='chat user')),
             ],
             options={
@@ -844,7 +844,7 @@ class Migration(migrations.Migration):
                 ('text', models.TextField(verbose_name='text')),
                 ('terms', django.contrib.postgres.search.SearchVectorField(verbose_name='terms')),
                 ('term_count', models.PositiveIntegerField(verbose_name='words')),
-                ('is_wide', models.GeneratedField(db_persist=True, expression=django.db.models.lookups.GreaterThan(memoryapp.models.passage.OctetLength('text'), django.db.models.expressions.CombinedExpression(models.Value(1.3), '*', django.db.models.functions.text.Length('text'))), output_field=models.BooleanField(), verbose_name='beyond Latin')),
+                ('is_wide', models.GeneratedField(db_persist=True, expression=django.db.models.lookups.GreaterThan(memoryapp.models.message.OctetLength('text'), django.db.models.expressions.CombinedExpression(models.Value(1.3), '*', django.db.models.functions.text.Length('text'))), output_field=models.BooleanField(), verbose_name='beyond Latin')),
                 ('made_from', models.DateTimeField(verbose_name='made from')),
                 ('artifact', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='memoryapp.artifact', verbose_name='artifact')),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='memoryapp.chatuser', verbose_name='chat user')),

@@ -12,7 +12,7 @@ import django.db.models.functions.datetime
 import django.db.models.functions.text
 import memoryapp.models.topic
 import memoryapp.models.agent
-import memoryapp.models.prompt
+import memoryapp.models.agent
 import memoryapp.models.work
 import pgvector.django.halfvec
 from django.conf import settings
@@ -281,7 +281,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='prompt',
             name='name',
-            field=models.CharField(choices=memoryapp.models.prompt.named_prompts, max_length=16, verbose_name='prompt'),
+            field=models.CharField(choices=memoryapp.models.agent.named_prompts, max_length=16, verbose_name='prompt'),
         ),
         migrations.RemoveIndex(
             model_name='topic',

@@ -5,9 +5,18 @@ tables that belong to no memory are listed in ``docs/schema.md``. Models define 
 querysets; the rooms work with the rows, and none of them is imported here.
 """
 
-from memoryapp.models.agent import AgentCall
-from memoryapp.models.card import Card, CardVector, ItemVector, StoredItem
-from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
+from memoryapp.models.agent import AgentCall, Prompt
+from memoryapp.models.embedding import (
+    Card,
+    CardVector,
+    EmbeddingProfile,
+    FilterPreset,
+    ItemVector,
+    PassageVector,
+    RefusedText,
+    StoredItem,
+    TopicVector,
+)
 from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import (
     Evaluation,
@@ -18,29 +27,14 @@ from memoryapp.models.evaluation import (
     Judgement,
     NightlyRun,
 )
-from memoryapp.models.heartbeat import Heartbeat
-from memoryapp.models.knowledge import (
-    Artifact,
-    Fact,
-    Finding,
-    FindingMessage,
-    KnowledgeEdit,
-    Person,
-    UnreadTopic,
-)
-from memoryapp.models.media import Media
-from memoryapp.models.message import ImportBatch, ImportFile, Message
-from memoryapp.models.operator import Access, Operator, Role, SavedView
-from memoryapp.models.passage import Passage, PassageMessage
-from memoryapp.models.prompt import Prompt
+from memoryapp.models.knowledge import Artifact, Fact, Finding, FindingMessage, KnowledgeEdit, Person, UnreadTopic
+from memoryapp.models.message import ImportBatch, ImportFile, Media, Message, Passage, PassageMessage
+from memoryapp.models.operator import Access, ApiToken, LoginSession, Operator, Role, SavedView
 from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
-from memoryapp.models.session import LoginSession
-from memoryapp.models.suggestion import ForgetRequest, Suggestion
-from memoryapp.models.token import ApiToken
-from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
+from memoryapp.models.topic import EditedTopic, ForgetRequest, Suggestion, Topic, TopicEdit, TopicMessage
 from memoryapp.models.user import ChatUser, RecallMode
 from memoryapp.models.webhook import Webhook, WebhookDelivery
-from memoryapp.models.work import BulkTopic, BulkWork, Pause, StagePause, Work
+from memoryapp.models.work import BulkTopic, BulkWork, Heartbeat, Pause, StagePause, Work
 
 __all__ = [
     "Access",

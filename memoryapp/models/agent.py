@@ -7,6 +7,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.agents import AGENTS
+from memoryapp.engine.prompt_registry import prompts
 from memoryapp.models.user import Owned
 
 
@@ -47,3 +48,51 @@ class AgentCall(Owned):
 
     def __str__(self) -> str:
         return f"{self.agent} {self.pk}"
+
+
+# Prompt texts as people edited them. A text never changes: an edit is a new version.
+#
+# Without a row in force the engine's built-in text applies, which is version 0.
+
+
+def named_prompts() -> list[tuple[str, str]]:
+    """The prompts of the program as choices, in the reader's language."""
+    return [(prompt.name, gettext(prompt.title)) for prompt in prompts().values()]
+
+
+class Prompt(models.Model):
+    """One version of one text. ``system`` and ``user`` contain ``$variables`` for ``string.Template``.
+
+    ``forced_at`` and ``forced_by`` record when and by whom it was last put in force, ``replaced_at`` and
+    ``replaced_by`` the end of that. The built-in text has no row: it is in force whenever no row is, since the last one
+    was replaced.
+    """
+
+    name = models.CharField(_("prompt"), max_length=16, choices=named_prompts)
+    language = models.CharField(_("language"), max_length=2, choices=[("en", _("English")), ("ru", _("Russian"))])
+    version = models.PositiveIntegerField(_("version"))
+    system = models.TextField(_("system message"))
+    user = models.TextField(_("user message"))
+    note = models.CharField(_("what changed"), max_length=500, blank=True)
+    made_by = models.CharField(_("by"), max_length=200)
+    made_at = models.DateTimeField(_("at"), auto_now_add=True)
+    in_force = models.BooleanField(_("in force"), default=False)
+    forced_at = models.DateTimeField(_("in force since"), null=True, blank=True)
+    forced_by = models.CharField(_("put in force by"), max_length=200, blank=True, db_default="")
+    replaced_at = models.DateTimeField(_("in force until"), null=True, blank=True)
+    replaced_by = models.CharField(_("replaced by"), max_length=200, blank=True, db_default="")
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("name", "language", "version"), name="prompt_once"),
+            models.UniqueConstraint(
+                fields=("name", "language"), condition=models.Q(in_force=True), name="prompt_one_in_force"
+            ),
+            models.CheckConstraint(condition=models.Q(version__gte=1), name="prompt_version_from_one"),
+        )
+        ordering = ("name", "language", "-version")
+        verbose_name = _("prompt")
+        verbose_name_plural = _("prompts")
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.language}-{self.version}"

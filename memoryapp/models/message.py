@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Self
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
+from django.db.models.functions import Length
+from django.db.models.lookups import GreaterThan
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.engine.text.lexical import WIDE
 from memoryapp.models.user import ChatUser, Owned
 
 # The key that an import adds to the metadata of a message without a time in its file (``importers.record.Clock.mark``).
@@ -195,3 +200,93 @@ class Message(Owned):
         otherwise empty."""
         source = self.metadata.get("time_source") if isinstance(self.metadata, dict) else None
         return source if source in TIME_SOURCES else ""
+
+
+# Passages: the texts with which search compares a query.
+#
+# A passage is one exchange, or a piece of one, of about 600 characters. It belongs to messages, not to topics, so
+# edits of topics need no new vectors; the passages of a topic are those that contain one of its messages.
+
+
+class OctetLength(models.Func):
+    function = "OCTET_LENGTH"
+    output_field = models.IntegerField()
+
+
+def is_wide_field() -> models.GeneratedField:
+    """Whether most of ``text`` is written in non-Latin letters, as ``lexical.is_wide`` computes for a query."""
+    return models.GeneratedField(
+        expression=GreaterThan(OctetLength("text"), models.Value(WIDE) * Length("text")),
+        output_field=models.BooleanField(),
+        db_persist=True,
+        verbose_name=_("beyond Latin"),
+    )
+
+
+class Passage(Owned):
+    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its number of words.
+
+    The index ``passage_owner`` contains what every search reads of every passage, so that no text is read.
+    """
+
+    text = models.TextField(_("text"))
+    terms = SearchVectorField(_("terms"))
+    term_count = models.PositiveIntegerField(_("words"))
+    is_wide = is_wide_field()
+    messages = models.ManyToManyField(Message, through="PassageMessage", verbose_name=_("messages"))
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("owner", "id"), include=("term_count", "is_wide"), name="passage_owner"),
+        )
+        indexes = (GinIndex(fields=("terms",), name="passage_terms"),)
+        verbose_name = _("passage")
+        verbose_name_plural = _("passages")
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+
+class PassageMessage(Owned):
+    passage = models.ForeignKey(Passage, models.CASCADE, db_index=False)
+    message = models.ForeignKey(Message, models.CASCADE)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("passage", "message"), name="passagemessage_once"),)
+        indexes = (models.Index(fields=("owner",), include=("message", "passage"), name="passagemessage_owner"),)
+        verbose_name = _("message of a passage")
+        verbose_name_plural = _("messages of passages")
+
+    def __str__(self) -> str:
+        return f"{self.passage_id} ∋ {self.message_id}"
+
+
+# Images, sounds and files that came with a query: the bytes are stored under their hash, one row for each owner.
+
+
+class Media(Owned):
+    """The bytes are in the default storage under ``path``; the same bytes are stored once."""
+
+    class Type(models.TextChoices):
+        IMAGE = "image", _("image")
+        AUDIO = "audio", _("audio")
+        FILE = "file", _("file")
+
+    sha256 = models.CharField("SHA-256", max_length=64)
+    type = models.CharField(_("type"), max_length=8, choices=Type)
+    mime_type = models.CharField(_("MIME type"), max_length=100, blank=True)
+    name = models.CharField(_("file name"), max_length=300, blank=True)
+    size_bytes = models.PositiveBigIntegerField(_("bytes"))
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "sha256"), name="media_once"),)
+        verbose_name = _("media")
+        verbose_name_plural = _("media")
+
+    def __str__(self) -> str:
+        return self.name or self.sha256[:12]
+
+    @property
+    def path(self) -> str:
+        return f"media/{self.sha256[:2]}/{self.sha256}"

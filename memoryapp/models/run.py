@@ -17,10 +17,10 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
+from memoryapp.models.agent import Prompt
 from memoryapp.models.embedding import EmbeddingProfile
 from memoryapp.models.evaluation import Evaluation
-from memoryapp.models.prompt import Prompt
-from memoryapp.models.token import ApiToken
+from memoryapp.models.operator import ApiToken
 from memoryapp.models.user import ChatUser, Owned
 
 # What an ``answered`` event says of a question that nothing in the memory answers, or that no model answered.

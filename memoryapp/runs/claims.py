@@ -7,9 +7,12 @@ refers to is missing, the run ends with a last event, as after any other fault.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,17 +20,17 @@ import psycopg
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp import past
-from memoryapp.content import media, reading
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import Background, MessageContent, parse_topic_id, topic_id
 from memoryapp.engine.prompt_registry import prompts_of_runs
 from memoryapp.engine.prompts.prompt import PromptBook
-from memoryapp.llm import prompt_versions
+from memoryapp.memory import content, past
 from memoryapp.models import Prompt
-from memoryapp.operations.database import in_thread
+from memoryapp.platform import database
+from memoryapp.platform.database import array, in_thread
+from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs.parameters import of_run, strategy_named
 from memoryapp.runs.recall.request import RecallRequest, Replayed
 from memoryapp.runs.replays import labels as labels_of
@@ -42,7 +45,7 @@ WITH asked AS (
     RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
               run.parent_id, run.turn, run.changes, run.prompt_id, run.attempt, u.profile, u.talk
 )
-SELECT asked.*, {reading.BACKGROUND} AS background, {prompt_versions.IN_FORCE} AS texts,
+SELECT asked.*, {content.BACKGROUND} AS background, {prompt_versions.IN_FORCE} AS texts,
        last_edit.id AS last_edit, last_edit.at AS edited_at
 FROM asked LEFT JOIN LATERAL (
     SELECT id, at FROM memoryapp_topicedit WHERE owner_id = asked.owner_id ORDER BY id DESC LIMIT 1
@@ -101,7 +104,7 @@ async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
     async with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
         return await (
-            await cursor.execute(CLAIM, {"run": run_id, "prompts": list(prompts_of_runs()), **reading.HOW_MUCH})
+            await cursor.execute(CLAIM, {"run": run_id, "prompts": list(prompts_of_runs()), **content.HOW_MUCH})
         ).fetchone()
 
 
@@ -116,7 +119,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
     found = claimed.background
     if moment := sources.replayed.as_of:
         found = {**found, **await in_thread(past.background_at, claimed.owner_id, datetime.fromisoformat(moment))}
-    background = reading.background(found, profile=claimed.profile, messages=sources.messages)
+    background = content.background(found, profile=claimed.profile, messages=sources.messages)
     replayed = sources.replayed
     if not {*background.never} <= {*sources.never}:
         replayed = await in_thread(_recallable, claimed.owner_id, replayed, background)
@@ -130,7 +133,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
         run_id=claimed.run_id,
         version=claimed.version,
         messages=sources.messages,
-        media=tuple([await media.load(claimed.owner_id, item) for item in items]),
+        media=tuple([await content.load(claimed.owner_id, item) for item in items]),
         prompts=sources.prompts,
         parent=str(claimed.parent_id or ""),
         replayed=replayed,
@@ -215,3 +218,87 @@ def _content(message: Mapping[str, Any], number: int) -> MessageContent:
         text=str(message.get("text") or ""),
         forwarded_from=str(message.get("forwarded_from") or ""),
     )
+
+
+# Leases: the process that executes a run regularly renews the run's lease, a time in its row. A sweep closes runs
+# whose lease has lapsed.
+#
+# One statement renews the leases of all runs of an event loop. With a statement for each run, hundreds of slow runs
+# would keep the database busy with little else. The rows it returns also name the person who asked for the end of a
+# run.
+
+# How long a lease lasts without being renewed, and how often it is renewed.
+LEASE = timedelta(seconds=15)
+RENEWED_EVERY = 3.0
+# Rows are locked in one order, so that two processes never wait for each other.
+RENEW = """
+WITH mine AS (
+    SELECT id FROM memoryapp_run WHERE id = ANY(%s::uuid[]) AND state = 'running'
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE memoryapp_run SET heartbeat_at = now() FROM mine WHERE memoryapp_run.id = mine.id
+RETURNING memoryapp_run.id, stopped_by
+"""
+
+logger = logging.getLogger(__name__)
+
+
+class Leases:
+    """The leases of the runs of one event loop."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self._pool = pool
+        self._runs: dict[UUID, Callable[[str], None]] = {}
+        self._renewing: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def renewal(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
+        """Renews the run's lease, which its claim began, while the body lasts.
+
+        ``stop`` is called with the name of the person who asked for the end of the run, or with an empty name.
+        """
+        self._runs[run_id] = stop
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            del self._runs[run_id]
+
+    async def _renew(self) -> None:
+        """Runs until there is no run left to renew; the next run starts it again."""
+        while self._runs:
+            await asyncio.sleep(RENEWED_EVERY)
+            if self._runs:
+                await self._renew_all()
+
+    async def _renew_all(self) -> None:
+        try:
+            async with self._pool.connection() as connection:
+                rows = await (await connection.execute(RENEW, [array(self._runs)])).fetchall()
+        except psycopg.Error as error:
+            logger.warning("the leases of %s runs are not renewed: %s", len(self._runs), error)
+            return
+        for run_id, stopped_by in rows:
+            if run_id in self._runs:
+                self._runs[run_id](stopped_by)
+
+    async def close(self) -> None:
+        """Stops renewing, because the event loop ends."""
+        if self._renewing:
+            self._renewing.cancel()
+            await asyncio.wait((self._renewing,))
+
+
+@asynccontextmanager
+async def open_leases() -> AsyncIterator[Leases]:
+    """Leases that end with the body.
+
+    They have a connection of their own: queued behind hundreds of runs, a renewal would come too late for all of them.
+    """
+    async with database.pool(is_single=True) as pool:
+        leases = Leases(pool)
+        try:
+            yield leases
+        finally:
+            await leases.close()

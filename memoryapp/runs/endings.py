@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TurnStarted, from_payload, to_json
@@ -19,14 +20,13 @@ from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.outline import Outline, read_in, summarise
 from memoryapp.engine.parameters import DEFAULTS
-from memoryapp.engine.strategies.outcomes import interrupted
-from memoryapp.models import Run, RunEvent, RunProgress
-from memoryapp.operations import metrics
-from memoryapp.operations.outages import is_outage, rests
-from memoryapp.outgoing.telemetry import ended
-from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry
-from memoryapp.runs.leases import LEASE
-from memoryapp.runs.records import finished_columns
+from memoryapp.engine.strategies.strategy import interrupted
+from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
+from memoryapp.platform import metrics
+from memoryapp.platform.database import is_outage, rests
+from memoryapp.platform.telemetry import ended
+from memoryapp.runs.claims import LEASE
+from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry, finished_columns
 
 ABANDONED = Note("abandoned")
 CRASHED = Note("crashed")
@@ -177,3 +177,123 @@ def _cut_off(run: Run, rows: Sequence[RunEvent], events: Sequence[Event]) -> lis
         error=english((note,)), notes=(note,),
     )  # fmt: skip
     return [(said.at, reply)]
+
+
+# Repairs finished runs that lost events in a crash of the database.
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The repair of one run: the number of its last event before the gap, and how many events after the gap were
+    removed."""
+
+    run: UUID
+    last: int
+    removed: int
+
+
+def repair(owner: ChatUser | None = None) -> Iterator[Repair]:
+    """Ends finished runs that lost events after their last event before the gap. One transaction for each run; nothing
+    else changes."""
+    finished = Run.objects.filter(state=Run.State.FINISHED)
+    mine = finished if owner is None else finished.filter(owner=owner)
+    kinds = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values("kind")
+    counted = mine.annotate(
+        count=Count("events"), last=Coalesce(Max("events__seq"), 0), kind=Coalesce(Subquery(kinds[:1]), Value(""))
+    )
+    for run_id in counted.exclude(last=F("count"), kind=RunFinished.kind).values_list("pk", flat=True):
+        with transaction.atomic():
+            run = Run.objects.select_for_update(of=("self",)).get(pk=run_id)
+            events, removed = end(run, events_lost())
+        yield Repair(run_id, len(events) - 1, removed)
+
+
+# Stops a run that is being executed.
+#
+# The name of the person who asks is written into the run's row. If this process executes the run, it stops at once;
+# any other process sees the name when it renews the run's lease.
+
+
+class Stopped(Exception):
+    """A person asked for the end of the run; ``by`` is their name."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(f"The run was stopped by {by}.")
+        self.by = by
+
+
+class Stop:
+    """A request to stop some work, which can be made while the work goes on. For the event loop that creates it."""
+
+    def __init__(self) -> None:
+        self.by = ""
+        self._loop = asyncio.get_running_loop()
+        self._limit: asyncio.Timeout | None = None
+
+    async def complete(self, work: Awaitable[None]) -> None:
+        """Does the work to its end. Raises Stopped when a person asked for the end before or meanwhile."""
+        limit = self._limit = asyncio.timeout(0 if self.by else None)
+        try:
+            async with limit:
+                await work
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise Stopped(self.by) from None
+        finally:
+            self._limit = None
+
+    def ask(self, by: str) -> None:
+        """Ends the work in the name of the first person who asked. Call it only in the work's event loop."""
+        if by and not self.by:
+            self.by = by
+            if self._limit is not None:
+                self._limit.reschedule(self._loop.time())
+
+    def ask_from_elsewhere(self, by: str) -> None:
+        """``ask`` from any thread."""
+        self._loop.call_soon_threadsafe(self.ask, by)
+
+
+# The runs that this process executes.
+_stops: dict[UUID, Stop] = {}
+
+
+@contextmanager
+def stoppable(run_id: UUID) -> Iterator[Stop]:
+    """While the body lasts, ``stop_here`` can stop the run."""
+    stop = _stops[run_id] = Stop()
+    try:
+        yield stop
+    finally:
+        # The run may have been handed over and claimed again in this process, with a stop of its own.
+        if _stops.get(run_id) is stop:
+            del _stops[run_id]
+
+
+def stop(run_id: UUID, by: str) -> bool:
+    """Asks for the end of the run in the name of ``by``; False when it has ended, a person already asked, or another
+    program executes it.
+
+    A run that no process has begun ends at once; one whose process is dead ends with the next sweep.
+    """
+    with transaction.atomic():
+        asked = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, stopped_by="", origin="")
+        run = asked.exclude(state=Run.State.FINISHED).first()
+        if run is None:
+            return False
+        run.stopped_by = by
+        run.save(update_fields=["stopped_by"])
+        events, _lost = end(run, stopped_event(by)) if run.state == Run.State.PENDING else ([], 0)
+    if events:
+        metrics.run_finished(events, owner=run.owner_id)
+        ended.run_ended(run_id)
+    stop_here(run_id, by)
+    return True
+
+
+def stop_here(run_id: UUID, by: str) -> None:
+    """Stops the run if this process executes it; from any thread. Other processes read the row."""
+    stop = _stops.get(run_id)
+    if stop is not None:
+        stop.ask_from_elsewhere(by)

@@ -18,7 +18,7 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.events import Event, RunFinished, from_payload
-from memoryapp.engine.wire import to_wire
+from memoryapp.engine.outline import to_wire
 from memoryapp.models import RunEvent
 from memoryapp.runs.runner import Runner
 

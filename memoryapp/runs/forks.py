@@ -14,7 +14,6 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp import past
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -28,6 +27,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.outline import Outline
+from memoryapp.memory import past
 from memoryapp.models import Prompt, Run, RunEvent
 from memoryapp.runs import lifecycle
 from memoryapp.runs.parameters import own, strategy_named

@@ -25,23 +25,23 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from memoryapp.content import media as media_store
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem, ModelProgress
-from memoryapp.engine.storable import storable
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.strategies import DEFAULT
+from memoryapp.memory import content as media_store
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
-from memoryapp.operations import advisory_locks
-from memoryapp.operations.database import in_thread
-from memoryapp.operations.logs import about_run
-from memoryapp.runs import endings, stops
+from memoryapp.platform import database
+from memoryapp.platform.database import in_thread
+from memoryapp.platform.logs import about_run
+from memoryapp.runs import endings
 from memoryapp.runs.claims import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
+from memoryapp.runs.endings import Stopped
+from memoryapp.runs.journal import Recorder, RunClosed
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run, to_store
 from memoryapp.runs.recall.stages import Emitted, recall
-from memoryapp.runs.records import Recorder, RunClosed
-from memoryapp.runs.stops import Stopped
 
 UNCLAIMED_AFTER = timedelta(seconds=3)
 # A run from further in the future was requested while a clock was ahead.
@@ -77,7 +77,7 @@ def room_for(token: ApiToken) -> Iterator[None]:
     Raises TooManyRuns.
     """
     with transaction.atomic():
-        advisory_locks.acquire_until_commit("runs of token", token.pk)
+        database.acquire_until_commit("runs of token", token.pk)
         _check_room(token)
         yield
 
@@ -151,7 +151,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
 async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce, claimed.attempt)
-    with stops.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
+    with endings.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
         try:
             await stop.complete(_follow(recorder, claimed, clients))
         except RunClosed:

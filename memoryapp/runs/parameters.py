@@ -13,9 +13,9 @@ from django.conf import settings
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import Where
 from memoryapp.engine.parameters import Declaration, Parameters, declarations
-from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.strategies.strategy import AnyStrategy

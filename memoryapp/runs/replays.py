@@ -20,22 +20,20 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp import past
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.candidates import BASELINE
-from memoryapp.engine.chat.protocol import LLMError, LLMTimeout, Reply
-from memoryapp.engine.chat.recorded import RecordedReply
+from memoryapp.engine.chat.protocol import LLMError, LLMTimeout, RecordedReply, Reply
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, TurnStarted
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import item_id, parse_item_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompt_registry import prompts_of_runs
-from memoryapp.engine.prompts.prompt import PromptText
+from memoryapp.engine.prompts.prompt import BACKGROUND, PromptText
 from memoryapp.engine.prompts.rerank import INNER_CIRCLE
-from memoryapp.engine.prompts.variables import BACKGROUND
-from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.text.lines import placed
-from memoryapp.llm import prompt_versions
+from memoryapp.memory import past
+from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs.parameters import all_declarations, strategy_named, validate
 from memoryapp.runs.recall.request import Replayed
 

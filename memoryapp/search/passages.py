@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from memoryapp.content.reading import permitted
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.memory import ANYWHERE, MessageContent, Where
-from memoryapp.engine.strategies.ports import FoundPassage
-from memoryapp.engine.text.copies import Saying, key_of, originals
+from memoryapp.engine.strategies.strategy import FoundPassage
+from memoryapp.engine.text.excerpts import Saying, key_of, originals
 from memoryapp.engine.text.passages import label, line_of, parts_of
-from memoryapp.operations.database import SqlRead, SqlStatement, array
+from memoryapp.memory.content import permitted
+from memoryapp.platform.database import SqlRead, SqlStatement, array
 from memoryapp.search.columns import Positions
 from memoryapp.search.scores import ScoredTexts
 

@@ -24,9 +24,8 @@ from django.db.models import Count, QuerySet
 from django.utils.translation import gettext_lazy, ngettext_lazy
 from numpy.typing import NDArray
 
-from memoryapp import work
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
-from memoryapp.engine.text.topic_texts import topic_texts
+from memoryapp.engine.text.passages import topic_texts
 from memoryapp.models import (
     Card,
     CardVector,
@@ -43,10 +42,11 @@ from memoryapp.models import (
 )
 from memoryapp.models.user import Owned
 from memoryapp.models.work import WorkKind
-from memoryapp.operations import advisory_locks, metrics
-from memoryapp.operations.logs import cause
-from memoryapp.operations.waits import enough_after
-from memoryapp.search import cards, missing
+from memoryapp.platform import database, metrics, work
+from memoryapp.platform.database import enough_after
+from memoryapp.platform.logs import cause
+from memoryapp.search import items as cards
+from memoryapp.search import profiles
 from memoryapp.search.profiles import note_answer, profile_row
 
 EMBED = WorkKind(
@@ -85,7 +85,7 @@ class _Task:
         """Records that the text of ``row`` was refused, so that not every sweep sends it again."""
         self.refused.append(reason)
         with suppress(IntegrityError):
-            await sync_to_async(missing.keep_refusal)(self.row, row.owner_id, noun, row.pk, reason)
+            await sync_to_async(profiles.keep_refusal)(self.row, row.owner_id, noun, row.pk, reason)
 
 
 async def embed_pending(
@@ -116,9 +116,9 @@ async def embed_pending(
         if not alone:
             return 0
         made = await _embed_passages(most)
-        made += await _embed_latest(task, "card", missing.cards(row, owner), "text", _own_text, _store_cards)
-        made += await _embed_latest(task, "topic", missing.topics(row, owner), "summary", _topic_texts, _store_topics)
-        made += await _embed_latest(task, "item", missing.items(row, owner), "text", _own_text, _store_items)
+        made += await _embed_latest(task, "card", profiles.cards(row, owner), "text", _own_text, _store_cards)
+        made += await _embed_latest(task, "topic", profiles.topics(row, owner), "summary", _topic_texts, _store_topics)
+        made += await _embed_latest(task, "item", profiles.items(row, owner), "text", _own_text, _store_items)
     if task.refused:
         why = cause(task.refused[0])
         logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
@@ -128,14 +128,14 @@ async def embed_pending(
 @asynccontextmanager
 async def _only_worker(row: EmbeddingProfile, wait: timedelta, meanwhile: Callable[[], None]) -> AsyncIterator[bool]:
     """Yields whether this process is the only one that makes vectors of the profile."""
-    alone = await sync_to_async(advisory_locks.try_acquire)("embed", row.pk, wait=wait, meanwhile=meanwhile)
+    alone = await sync_to_async(database.try_acquire)("embed", row.pk, wait=wait, meanwhile=meanwhile)
     if wait and not alone:
         logger.warning("Another process is making vectors; it makes the missing ones.")
     try:
         yield alone
     finally:
         if alone:
-            await sync_to_async(advisory_locks.release)("embed", row.pk)
+            await sync_to_async(database.release)("embed", row.pk)
 
 
 async def _embed_passages(task: _Task) -> int:
@@ -158,10 +158,10 @@ async def _embed_passages(task: _Task) -> int:
 def _next_passages(task: _Task, turns: deque[tuple[int, int]]) -> list[Passage]:
     """The next passages: those of active sessions first, because people ask for what was just said, then some of each
     chat user in turn. ``turns`` has the chat users who have more, each with the number after which theirs go on."""
-    passages = _page(task, missing.fresh(task.row, task.owner), 0, "text")
+    passages = _page(task, profiles.fresh(task.row, task.owner), 0, "text")
     while turns and len(passages) < task.batch:
         owner, last = turns.popleft()
-        left = missing.passages(task.row).filter(owner=owner).exclude(pk__in=[passage.pk for passage in passages])
+        left = profiles.passages(task.row).filter(owner=owner).exclude(pk__in=[passage.pk for passage in passages])
         if found := _page(task, left, last, "text")[: task.batch - len(passages)]:
             passages += found
             turns.append((owner, found[-1].pk))
@@ -304,7 +304,7 @@ def _unpaused(task: _Task, rows: QuerySet[Row]) -> QuerySet[Row]:
 
 def _totals(task: _Task) -> dict[int, int]:
     """How many passages of each owner have no vector."""
-    missed = _unpaused(task, missing.passages(task.row, task.owner)).order_by()
+    missed = _unpaused(task, profiles.passages(task.row, task.owner)).order_by()
     return dict(missed.values_list("owner").annotate(n=Count("pk")))
 
 
@@ -317,7 +317,7 @@ def _store_passages(row: EmbeddingProfile, vectors: Mapping[Passage, NDArray[np.
         for passage, vector in vectors.items()
         if passage.pk in here
     ]
-    missing.forget_refusals(row, "passage", [vector.passage_id for vector in made])
+    profiles.forget_refusals(row, "passage", [vector.passage_id for vector in made])
     return len(PassageVector.objects.bulk_create(made, ignore_conflicts=True))
 
 
@@ -331,7 +331,7 @@ def _store_cards(row: EmbeddingProfile, vectors: Mapping[Card, NDArray[np.float3
         # A card that was renewed while the model was asked gets the vector of its new text later.
         if now.get(card.pk) == card.text
     ]
-    missing.forget_refusals(row, "card", [vector.card_id for vector in made])
+    profiles.forget_refusals(row, "card", [vector.card_id for vector in made])
     return len(CardVector.objects.bulk_create(made, ignore_conflicts=True))
 
 
@@ -345,7 +345,7 @@ def _store_items(row: EmbeddingProfile, vectors: Mapping[StoredItem, NDArray[np.
         # An item that was written again while the model was asked gets the vector of its new text later.
         if now.get(item.pk) == item.text
     ]
-    missing.forget_refusals(row, "item", [vector.item_id for vector in made])
+    profiles.forget_refusals(row, "item", [vector.item_id for vector in made])
     return len(ItemVector.objects.bulk_create(made, ignore_conflicts=True))
 
 
@@ -357,7 +357,7 @@ def _store_topics(row: EmbeddingProfile, vectors: Mapping[Topic, NDArray[np.floa
         for topic, vector in vectors.items()
         if topic.pk in here
     ]
-    missing.forget_refusals(row, "topic", [vector.topic_id for vector in made])
+    profiles.forget_refusals(row, "topic", [vector.topic_id for vector in made])
     return len(TopicVector.objects.bulk_create(made, ignore_conflicts=True))
 
 

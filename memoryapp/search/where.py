@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memoryapp.content.reading import permitted
 from memoryapp.engine.fusion import TopicPassages
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import AtHand, Where
-from memoryapp.engine.storable import storable
-from memoryapp.operations.database import SqlRead, array
-from memoryapp.past import LIVE_AT
+from memoryapp.memory.content import permitted
+from memoryapp.memory.past import LIVE_AT_SQL
+from memoryapp.platform.database import SqlRead, array
 from memoryapp.search.columns import Ids, int64s, positions
 from memoryapp.search.memory_index import MemoryIndex
 
@@ -31,7 +31,7 @@ WHERE m.owner_id = %(owner)s AND NOT m.is_withdrawn AND {conditions}
 PAIRS_AS_OF = f"""
 SELECT string_agg(int8send(tm.topic_id), ''::bytea), string_agg(int8send(pm.passage_id), ''::bytea),
        string_agg(int8send(m.id), ''::bytea)
-FROM ({LIVE_AT}) live JOIN memoryapp_topicmessage tm ON tm.topic_id = live.topic_id AND tm.owner_id = %(owner)s
+FROM ({LIVE_AT_SQL}) live JOIN memoryapp_topicmessage tm ON tm.topic_id = live.topic_id AND tm.owner_id = %(owner)s
 JOIN memoryapp_message m ON m.id = tm.message_id JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
 WHERE NOT m.is_withdrawn AND {{conditions}}
 """

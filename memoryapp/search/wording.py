@@ -18,13 +18,13 @@ import numpy as np
 from pgvector import HalfVector
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.engine.agents.rewrites import guesses
+from memoryapp.engine.agents.enricher import guesses
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
 from memoryapp.engine.events import QueryEnriched
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.text.lexical import stems
-from memoryapp.engine.text.queries import matter_of
-from memoryapp.operations.database import SqlStatement
+from memoryapp.engine.text.terms import matter_of
+from memoryapp.platform.database import SqlStatement
 from memoryapp.search.similarity import Question, Wording
 from memoryapp.search.words import QUERY_CHARS
 

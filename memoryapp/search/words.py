@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memoryapp.engine.text.irregular import base, other_forms
-from memoryapp.engine.text.lexical import Matches, fold_query
-from memoryapp.operations.database import SqlRead, Unprepared
+from memoryapp.engine.text.lexical import Matches, base, fold_query, other_forms
+from memoryapp.platform.database import SqlRead, Unprepared
 from memoryapp.search.columns import Ids, int64s, positions
 
 # A pasted page is no query: more words than these only make all passages look alike.

@@ -12,7 +12,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.accounts.operators import RecordedChange
+from memoryapp.platform.accounts.operators import RecordedChange
 
 register = template.Library()
 

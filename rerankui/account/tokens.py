@@ -24,11 +24,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp.accounts import tokens
 from memoryapp.models import ApiToken, ChatUser, Role
-from rerankui.access import requires, visible_owners
-from rerankui.forms import TokenForm
-from rerankui.pages import page_of
+from memoryapp.platform.accounts import tokens
+from rerankui.frame.access import requires, visible_owners
+from rerankui.frame.forms import TokenForm
+from rerankui.frame.pages import page_of
 
 READS = ("GET", "HEAD", "POST")
 LATELY_REVOKED = 5

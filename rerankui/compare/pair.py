@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
-from memoryapp.compare.comparison import ComparedTopic, RunComparison
-from memoryapp.compare.states import ABSENT, is_listed
 from memoryapp.engine.events import Event, TurnStarted
 from memoryapp.engine.outline import Outline
+from memoryapp.insight.compare.comparison import (
+    ABSENT_TOPIC,
+    BELOW,
+    SHOWN,
+    USED,
+    ComparedTopic,
+    RunComparison,
+    always_together,
+    is_listed,
+)
 from memoryapp.models import Run
-from rerankui.compare.state_words import STATE_WORDS
+from memoryapp.runs.replays import changes_in_words
 from rerankui.runs.page.fork import difference as fork_difference
-from rerankui.runs.page.waterfall import StageBar, axis
+from rerankui.runs.page.waterfall import WORDS, StageBar, axis
 from rerankui.text.differences import Difference, difference
+
+# What became of a topic in a compared run, in a word.
+
+STATE_WORDS: Mapping[str, str | Promise] = {
+    **WORDS,
+    SHOWN: WORDS[""],
+    BELOW: pgettext_lazy("candidates", "below"),
+    ABSENT_TOPIC: pgettext_lazy("candidate", "not found"),
+}
+# What the colours of a matrix mean.
+LEGEND = ("chosen", "instead", "read", "dropped", SHOWN, BELOW)
+
 
 ROW = 32
 LETTERS = ("A", "B")
@@ -162,7 +184,8 @@ def _lines(first: Sequence[ListedTopic], second: Sequence[ListedTopic]) -> Itera
 
 def _numbers(topic: ComparedTopic, runs: Sequence[UUID]) -> NumbersRow:
     return NumbersRow(
-        topic, [(topic.states[run], STATE_WORDS[topic.states[run] or ABSENT], topic.ranks.get(run)) for run in runs]
+        topic,
+        [(topic.states[run], STATE_WORDS[topic.states[run] or ABSENT_TOPIC], topic.ranks.get(run)) for run in runs],
     )
 
 
@@ -213,3 +236,124 @@ def _talk(run: Run) -> str:
 def _system(events: Sequence[Event]) -> str:
     first = next((event for event in events if isinstance(event, TurnStarted)), None)
     return next((message.content for message in first.prompt if message.role == "system"), "") if first else ""
+
+
+# Many runs as a matrix: a row for each topic, a column for each run, and topics chosen together.
+
+SORTS: Mapping[str, str | Promise] = {
+    "chosen": pgettext_lazy("sorted by", "share chosen"),
+    "together": pgettext_lazy("sorted by", "chosen together"),
+    "rank": pgettext_lazy("sorted by", "average rank"),
+    "id": pgettext_lazy("sorted by", "topic"),
+}
+LONGEST_TITLE = 60
+# A table of more columns takes a browser longer than a person waits.
+MOST_COLUMNS = 40
+_OPENED = USED | {"read", "dropped"}
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixColumn:
+    """A run, numbered from 1; ``name`` is what tells it from the others."""
+
+    number: int
+    run: Run
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """A topic with a state, as code and word, and a rank for each run; ``group`` numbers the topics that are always
+    chosen together, 0 for none."""
+
+    topic: ComparedTopic
+    cells: Sequence[tuple[str, str | Promise, int | None]]
+    chosen: int
+    rank: float
+    group: int = 0
+
+    @property
+    def read(self) -> int:
+        """In how many runs it was read, or more became of it."""
+        return sum(state in _OPENED for state, _word, _rank in self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    columns: Sequence[MatrixColumn]
+    rows: Sequence[MatrixRow]
+    groups: Sequence[Sequence[str]]
+    sort: str
+    left_out: int
+
+    @property
+    def table_columns(self) -> Sequence[MatrixColumn]:
+        """The columns of the table, none where they are too many: it shows only the sums then."""
+        return self.columns if len(self.columns) <= MOST_COLUMNS else ()
+
+    @property
+    def picture(self) -> dict[str, Any]:
+        """What the script draws: names of rows and columns, and a cell as row, column, state and rank."""
+        return {
+            "rows": [[row.topic.id, _cut(row.topic.lineage.summary)] for row in self.rows],
+            "columns": [[column.name, reverse("run", args=[column.run.pk])] for column in self.columns],
+            "cells": [
+                [at, place, state, rank or 0]
+                for at, row in enumerate(self.rows)
+                for place, (state, _word, rank) in enumerate(row.cells)
+                if state != ABSENT_TOPIC
+            ],
+            "words": {state: str(word) for state, word in STATE_WORDS.items() if state},
+        }
+
+
+def matrix_of(comparison: RunComparison, sort: str) -> Matrix:
+    groups = always_together(comparison.topics)
+    group_of = {topic.id: number for number, group in enumerate(groups, start=1) for topic in group}
+    ids = [run.pk for run in comparison.runs]
+    rows = [_row(topic, ids, group_of.get(topic.id, 0)) for topic in comparison.topics]
+    chosen = sort if sort in SORTS else "chosen"
+    return Matrix(
+        columns=[MatrixColumn(at, run, _name(at, run, comparison.runs)) for at, run in enumerate(comparison.runs, 1)],
+        rows=sorted(rows, key=lambda row: _key(row, chosen)),
+        groups=[[topic.id for topic in group] for group in groups],
+        sort=chosen,
+        left_out=comparison.left_out,
+    )
+
+
+def _row(topic: ComparedTopic, runs: Sequence[UUID], group: int) -> MatrixRow:
+    cells = [(topic.states[run], STATE_WORDS[topic.states[run]], topic.ranks.get(run)) for run in runs]
+    ranks = list(topic.ranks.values())
+    return MatrixRow(
+        topic,
+        cells,
+        chosen=sum(state in USED for state, _word, _rank in cells),
+        rank=sum(ranks) / len(ranks) if ranks else 0.0,
+        group=group,
+    )
+
+
+def _key(row: MatrixRow, sort: str) -> Any:
+    last = 10_000
+    order: dict[str, Sequence[float]] = {
+        "chosen": (-row.chosen, row.rank or last),
+        "together": (row.group or last, -row.chosen, row.rank or last),
+        "rank": (row.rank or last,),
+        "id": (),
+    }
+    return (*order[sort], row.topic.id)
+
+
+def _name(number: int, run: Run, runs: Sequence[Run]) -> str:
+    """What tells the run from the others: its strategy, its prompt, and its changes."""
+    parts = [run.origin or run.strategy] if len({each.origin or each.strategy for each in runs}) > 1 else []
+    parts += changes_in_words(run.changes)
+    if not run.changes and len({each.prompt_version for each in runs}) > 1:
+        parts.append(run.prompt_version)
+    return " · ".join([str(number), *(part for part in parts if part)])
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TITLE else f"{line[:LONGEST_TITLE]}…"

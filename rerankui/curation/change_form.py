@@ -9,22 +9,85 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.http import HttpRequest
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from memoryapp import curation
-from memoryapp.curation import OPERATIONS, Change, ChangeRequest, CurationError
-from memoryapp.curation.change import MOST_MESSAGES, MOST_REASON_CHARS, MOST_TOPICS
-from memoryapp.engine.memory import TopicDraft
-from memoryapp.models import ChatUser, Suggestion, TopicEdit, TopicMessage
-from rerankui import toasts
-from rerankui.addresses import undo_address
-from rerankui.curation.change_words import made_words
+from memoryapp.curation import MERGE, MERGER, MOVE, OPERATIONS, SPLIT, Change, ChangeRequest, CurationError
+from memoryapp.curation.change import MOST_MESSAGES, MOST_REASON_CHARS, MOST_TOPICS, PROGRAM
+from memoryapp.curation.suggestions import proposals
+from memoryapp.curation.suggestions.proposals import ProposalError
+from memoryapp.engine.agents import AGENTS, merger
+from memoryapp.engine.memory import TopicDraft, topic_id
+from memoryapp.intake.transfer import RESTORED
+from memoryapp.memory.content import content
+from memoryapp.models import ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage
+from rerankui.frame import toasts
+from rerankui.frame.toasts import undo_address
+from rerankui.runs.page.outcomes import sentence_of
+from rerankui.text import words
+
+# A change as a sentence with numbers: before it is made, and afterwards.
+
+MOST_SIZES = 8
+
+
+def actor_words(actor: str) -> str:
+    """Who did it: an operator or a token by name, the program or one of its agents where nobody asked, or whom a
+    restored file names."""
+    if actor == PROGRAM:
+        return pgettext("who", "the program")
+    if agent := AGENTS.get(merger.AGENT.name if actor == MERGER else actor):
+        return pgettext("who", "the %(agent)s") % {"agent": gettext(agent.label)}
+    if actor.startswith(RESTORED):
+        return pgettext("who", "%(name)s (says a restored file)") % {"name": actor.removeprefix(RESTORED)}
+    return actor
+
+
+def would_words(request: ChangeRequest, change: Change) -> str:
+    """What will happen: ``3 topics with 214 messages become one.``"""
+    return str(request.operation.words.would) % _facts(request, change)
+
+
+def made_words(request: ChangeRequest, change: Change) -> str:
+    """What was done, for a toast: ``Merged 3 topics, 214 messages``"""
+    return str(request.operation.words.made) % _facts(request, change)
+
+
+def parts_words(sizes: list[int]) -> str:
+    """``3 topics: 12, 8, 5 messages``."""
+    return _("%(topics)s: %(sizes)s messages") % {"topics": _topics(len(sizes)), "sizes": _listed(sizes)}
+
+
+def _facts(request: ChangeRequest, change: Change) -> dict[str, str]:
+    sizes, moved = [len(draft.messages) for draft in change.put], len(request.messages)
+    return {
+        "named": ", ".join(map(topic_id, change.out[:5])),
+        "topics": _topics(len(change.out)),
+        "before": _topics(len(change.out)),
+        "after": _topics(len(change.put)),
+        "messages": words.messages(sum(sizes)),
+        "moved": ngettext("%(n)d message goes", "%(n)d messages go", moved) % {"n": moved},
+        "messages_moved": words.messages(moved),
+        "sizes": _listed(sizes),
+    }
+
+
+def _topics(count: int) -> str:
+    return ngettext("%(n)d topic", "%(n)d topics", count) % {"n": count}
+
+
+def _listed(sizes: list[int]) -> str:
+    shown = ", ".join(map(str, sizes[:MOST_SIZES]))
+    return shown if len(sizes) <= MOST_SIZES else f"{shown}, …"
+
 
 LARGEST_NUMBER = 2**63 - 1
 
@@ -169,3 +232,97 @@ def commit(request: HttpRequest, owner: ChatUser, form: ChangeForm) -> TopicEdit
     made = curation.make(wanted, actor=request.user.get_username(), reason=sent["reason"], accepts=accepted)
     toasts.add(request, made_words(wanted, made.change), undo_address(made.edit, sent["next"]), _("Undo"))
     return made.edit
+
+
+# Whose summary the merged topic gets: one member's, all of them composed, the model's, or what a person wrote.
+#
+# The page fills in the field at once; without JavaScript the choice and the field arrive together, and a field that
+# still says what all of them composed say, or what the model proposed, was not written by anybody.
+
+COMPOSED = "composed"
+MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """The ``chosen`` one, a topic's number, ``COMPOSED`` or ``MODEL``; ``request`` and ``change`` have the summary of
+    the field."""
+
+    chosen: str
+    composed: str
+    request: ChangeRequest
+    change: Change
+
+    @property
+    def summary(self) -> str:
+        return self.change.put[0].summary
+
+
+def survivor(owner: ChatUser, topics: Sequence[Topic], chosen: str, written: str = "", proposed: str = "") -> Survivor:
+    """The summary by what was ``chosen``, ``written`` and ``proposed`` by the model.
+
+    Raises CurationError, Stale, as a merge does.
+    """
+    wanted = ChangeRequest(MERGE, owner, tuple(topic.pk for topic in topics))
+    change = curation.plan(wanted)
+    merged = change.put[0]
+    summaries = {str(topic.pk): topic.summary for topic in topics} | ({MODEL: proposed} if proposed else {})
+    kept = chosen if chosen in summaries else COMPOSED
+    is_own = bool(written) and written not in (merged.summary, proposed)
+    summary = written if is_own else summaries.get(kept) or merged.summary
+    changed = replace(change, put=(replace(merged, summary=summary),))
+    return Survivor(kept, merged.summary, replace(wanted, summaries=(summary,)), changed)
+
+
+# Why there is no proposal, in the reader's language.
+
+
+def failure_words(error: CurationError | ProposalError) -> str:
+    """The sentence of the error; what the model's client says in it comes as a code and is put into words here."""
+    note = error.note if isinstance(error, ProposalError) else None
+    return _("The model made no proposal: %(why)s") % {"why": sentence_of(note)} if note else str(error)
+
+
+# The summary that is proposed for a new topic while a person looks at the change that would make it.
+
+# Of a change with more new topics, the first ones are asked for.
+MOST_ASKED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedSummary:
+    """``by`` is the model, empty for the most telling sentences; ``why`` says why the model made none."""
+
+    summary: str
+    by: str = ""
+    why: str | Promise = ""
+
+
+def unnamed(request: ChangeRequest, change: Change) -> range:
+    """The places of the new topics, from 1, for which nobody wrote a summary."""
+    count = len(change.put)
+    if any(request.summaries):
+        return range(0)
+    if request.operation is SPLIT:
+        return range(2, count + 1)
+    return range(count, count + 1) if request.operation is MOVE and request.to is None else range(0)
+
+
+def outdated(request: ChangeRequest, change: Change) -> range:
+    """The places, from 1, of the topics whose summaries were written for other messages: those that a move leaves."""
+    if request.operation is not MOVE:
+        return range(0)
+    return range(1, len(change.put) + (request.to is not None))
+
+
+def proposed_summary(owner: ChatUser, topics: Sequence[int], draft: TopicDraft) -> ProposedSummary:
+    """For the messages of ``draft``, which are in these topics; one question to a connected model."""
+    messages = [content(row) for row in Message.objects.of(owner).filter(pk__in=draft.messages).in_order()]
+    shown = list(Topic.objects.of(owner).filter(pk__in=topics).order_by("pk"))
+    why: str | Promise = gettext_lazy("No chat model is connected.")
+    if proposals.is_model_connected():
+        try:
+            return ProposedSummary(proposals.part_summary(owner, shown, messages), settings.MERGER_MODEL)
+        except ProposalError as error:
+            why = failure_words(error)
+    return ProposedSummary(proposals.summary_extracted(messages), "", why)

@@ -8,10 +8,10 @@ from django import template
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memoryapp.browsing.topic_counts import TopicCounts
 from memoryapp.curation import OPERATIONS
+from memoryapp.insight.browsing.topics import TopicCounts
 from memoryapp.models import Message, TopicEdit
-from rerankui.curation.change_words import actor_words
+from rerankui.curation.change_form import actor_words
 
 register = template.Library()
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from django.template.defaultfilters import floatformat
 from django.utils.functional import Promise
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
-from memoryapp.evaluation.bootstrap import Interval
-from memoryapp.evaluation.comparison import (
+from memoryapp.insight.evaluation.comparison import (
     MEASURES,
     Bound,
     Loss,
     Measure,
+    Row,
     bounds,
     differences,
     figure,
@@ -25,8 +25,68 @@ from memoryapp.evaluation.comparison import (
     pairs,
     questions_of,
 )
+from memoryapp.insight.evaluation.scores import Interval, interval
 from memoryapp.models import Evaluation
-from rerankui.evaluations.interval_chart import Picture, picture, scale_of
+
+# An interval of a difference as a picture: zero in the middle, the interval as a bar, its mean as a dot.
+
+WIDTH, HEIGHT = 360, 20
+_MARGIN = 6
+# Below this the picture is not widened further: a hair's breadth would look like a gulf.
+_LEAST_SCALE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Places from the left, in the picture's own units. ``verdict`` is better, worse or unsure."""
+
+    difference: Interval
+    low: float
+    high: float
+    mean: float
+    verdict: str
+    zero: float = WIDTH / 2
+    width: int = WIDTH
+    height: int = HEIGHT
+
+    @property
+    def words(self) -> str:
+        """The mean and the interval, with signs."""
+        values = {name: _signed(getattr(self.difference, name)) for name in ("mean", "low", "high")}
+        return gettext("%(mean)s (%(low)s to %(high)s)") % values
+
+    @property
+    def span(self) -> float:
+        """How wide the bar is; an interval of a single number is drawn as a line."""
+        return max(round(self.high - self.low, 1), 1.5)
+
+
+def scale_of(differences: list[Interval]) -> float:
+    """The difference at the edge of the pictures of one row."""
+    return max(_LEAST_SCALE, *(max(abs(each.low), abs(each.high)) for each in differences)) if differences else 1.0
+
+
+def picture(difference: Interval, scale: float, sign: int) -> Picture:
+    """``sign`` is 1 where more is better, else -1."""
+    better = difference.is_above_zero if sign > 0 else difference.is_below_zero
+    worse = difference.is_below_zero if sign > 0 else difference.is_above_zero
+    return Picture(
+        difference,
+        _place(difference.low, scale),
+        _place(difference.high, scale),
+        _place(difference.mean, scale),
+        "better" if better else "worse" if worse else "unsure",
+    )
+
+
+def _place(value: float, scale: float) -> float:
+    return round(WIDTH / 2 + value / scale * (WIDTH / 2 - _MARGIN), 1)
+
+
+def _signed(value: float) -> str:
+    sign = "+" if value > 0 else "−" if value < 0 else ""
+    return f"{sign}{floatformat(abs(value), 3)}"
+
 
 NAMES: Mapping[str, Promise] = {
     "recall@5": _("Recall in the first 5 topics"),
@@ -161,3 +221,90 @@ def _question_row(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | N
     return QuestionRow(
         (StrategyAnswer(row), *(StrategyAnswer(other, loss(row, other)) if other else None for other in others))
     )
+
+
+# One figure as a forest plot: each strategy's difference from the reference, over all questions and by category.
+
+# Categories beyond these would make the plot longer than a page, and each costs a bootstrap.
+MOST_CATEGORIES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ForestLine:
+    """A difference; ``category`` is empty over all questions."""
+
+    strategy: str
+    category: str
+    drawn: Picture
+
+    @property
+    def n(self) -> int:
+        return self.drawn.difference.n
+
+
+@dataclass(frozen=True, slots=True)
+class ForestTab:
+    """A figure that can be drawn, and how many strategies surely got worse in it."""
+
+    figure: str
+    name: Promise
+    worse: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """``tabs`` are the figures, those that got worse first; the lines belong to the ``chosen`` one, worst first."""
+
+    tabs: tuple[ForestTab, ...]
+    chosen: ForestTab
+    fewer_is_better: bool
+    lines: tuple[ForestLine, ...]
+
+
+def forest(shown: Sequence[StrategyColumn], figure: str = "") -> Forest | None:
+    """``shown`` are the columns, the reference first; None where nothing can be compared."""
+    reference, *others = (column.evaluation.report for column in shown)
+    changes = [differences(reference, other) for other in others]
+    found = [(measure, [each[measure.name] for each in changes if measure.name in each]) for measure in MEASURES]
+    known = [(measure, of_figure) for measure, of_figure in found if of_figure]
+    if not known:
+        return None
+    ordered = sorted(known, key=lambda each: -_worse(*each))
+    tabs = tuple(ForestTab(measure.name, NAMES[measure.name], _worse(measure, each)) for measure, each in ordered)
+    chosen = next((place for place, tab in enumerate(tabs) if tab.figure == figure), 0)
+    measure = ordered[chosen][0]
+    return Forest(tabs, tabs[chosen], measure.sign < 0, tuple(_lines(shown, measure)))
+
+
+def _worse(measure: Measure, of_figure: Sequence[Interval]) -> int:
+    return sum(each.is_below_zero if measure.sign > 0 else each.is_above_zero for each in of_figure)
+
+
+def _lines(shown: Sequence[StrategyColumn], measure: Measure) -> list[ForestLine]:
+    """Strategies in their order, each over all questions and then in its categories, the worst first."""
+    reference, *others = shown
+    found: list[tuple[str, str, Interval]] = []
+    for column in others:
+        both = [each for each in pairs(reference.evaluation.report, column.evaluation.report) if measure.of([each[0]])]
+        if both:
+            name = column.evaluation.strategy
+            inner = [(name, category, _difference(measure, rows)) for category, rows in _categories(both)]
+            found += [
+                (name, "", _difference(measure, both)),
+                *sorted(inner, key=lambda each: measure.sign * each[2].mean),
+            ]
+    scale = scale_of([difference for _name, _category, difference in found])
+    return [ForestLine(name, category, picture(each, scale, measure.sign)) for name, category, each in found]
+
+
+def _categories(both: Sequence[tuple[Row, Row]]) -> list[tuple[str, list[tuple[Row, Row]]]]:
+    """Those with the most questions; none where all questions have the same."""
+    names = {ours["category"] for ours, _theirs in both}
+    if len(names) < 2:
+        return []
+    grouped = [(name, [each for each in both if each[0]["category"] == name]) for name in sorted(names) if name]
+    return sorted(grouped, key=lambda each: -len(each[1]))[:MOST_CATEGORIES]
+
+
+def _difference(measure: Measure, rows: Sequence[tuple[Row, Row]]) -> Interval:
+    return interval([measure.value(theirs) - measure.value(ours) for ours, theirs in rows])

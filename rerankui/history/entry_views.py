@@ -12,11 +12,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp import knowledge
+from memoryapp.curation import knowledge
+from memoryapp.curation.history import HistoryEntry, Topics
 from memoryapp.engine.memory import topic_id
-from memoryapp.history import HistoryEntry, Topics
 from memoryapp.models import KnowledgeEdit, Topic, TopicEdit
-from rerankui.text import counts
+from rerankui.text import words
 from rerankui.text.differences import Difference, difference
 
 Kind = TopicEdit.Kind
@@ -165,12 +165,12 @@ def _tally(entry: HistoryEntry) -> str:
     if isinstance(record, KnowledgeEdit):
         return ""
     if entry.moved is not None:
-        return counts.messages(entry.moved)
+        return words.messages(entry.moved)
     if record.kind == Kind.ARCHIVE:
-        return counts.messages(sum(topic.message_count for topic in entry.put.shown)) if not entry.put.more else ""
+        return words.messages(sum(topic.message_count for topic in entry.put.shown)) if not entry.put.more else ""
     if entry.out.more or entry.put.more:
         return ""
     before, after = (sum(topic.message_count for topic in side.shown) for side in (entry.out, entry.put))
     if before == after:
-        return counts.messages(after) if after else ""
+        return words.messages(after) if after else ""
     return _("%(before)d → %(after)d messages") % {"before": before, "after": after}

@@ -13,13 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
+from memoryapp.curation.history import HistoryEntry, Record
 from memoryapp.engine.agents import AGENTS
-from memoryapp.engine.prompts.language import LANGUAGES
-from memoryapp.history import HistoryEntry, Record
+from memoryapp.engine.prompts.prompt import INSTRUCTION_LANGUAGES
 from memoryapp.models import TopicEdit
-from rerankui.addresses import undo_address
-from rerankui.curation.change_words import actor_words
-from rerankui.rows import page_address, row_id
+from rerankui.curation.change_form import actor_words
+from rerankui.frame.rows import page_address, row_id
+from rerankui.frame.toasts import undo_address
 from rerankui.runs.page.outcomes import NO_ANSWER
 from rerankui.text.differences import DifferenceRow, TextLine
 
@@ -90,7 +90,7 @@ def prompt_address(label: str) -> str:
     """Where the prompt of ``split-en-3`` can be read; empty for a label of another form."""
     name, _dash, rest = label.partition("-")
     language, _dash, version = rest.partition("-")
-    if language not in LANGUAGES or not version.isdecimal():
+    if language not in INSTRUCTION_LANGUAGES or not version.isdecimal():
         return ""
     return reverse("prompt_version", args=[name, language, int(version)])
 

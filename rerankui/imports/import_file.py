@@ -20,28 +20,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import work
 from memoryapp.importers import FORMATS, NOBODY
-from memoryapp.ingestion.imports import IMPORT
-from memoryapp.models import (
-    Artifact,
-    ChatUser,
-    Fact,
-    ImportFile,
-    Message,
-    Person,
-    Role,
-    Suggestion,
-    Topic,
-    TopicEdit,
-)
-from memoryapp.operations.storage import NoSpace
-from memoryapp.transfer import files
-from rerankui.access import operator_of, owner_or_404, requires, visible_owners
+from memoryapp.intake.imports import IMPORT
+from memoryapp.intake.transfer import files
+from memoryapp.models import Artifact, ChatUser, Fact, ImportFile, Message, Person, Role, Suggestion, Topic, TopicEdit
+from memoryapp.platform import work
+from memoryapp.platform.storage import NoSpace
+from rerankui.frame.access import operator_of, owner_or_404, requires, visible_owners
 from rerankui.history.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
-from rerankui.web.local_time import zone_names
+from rerankui.web.pages import zone_names
 
 # How many places are named for a reason.
 MOST_PLACES = 3

@@ -17,16 +17,16 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from memoryapp.artifacts import arrival, processing
+from memoryapp.intake import artifacts
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Role
-from memoryapp.operations.storage import NoSpace
-from rerankui.access import owner_or_404, requires
-from rerankui.addresses import next_address
-from rerankui.filters import Filter, choice
+from memoryapp.platform.storage import NoSpace
+from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.filters import Filter, choice
+from rerankui.frame.pages import Page
+from rerankui.frame.toasts import next_address
 from rerankui.lists.facets import Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
-from rerankui.pages import Page
-from rerankui.text.file_types import file_type
+from rerankui.text.words import file_type
 from rerankui.web import uploads
 from rerankui.web.uploads import Received
 
@@ -112,7 +112,7 @@ def _put(request: HttpRequest, owner: ChatUser, file: Received) -> None:
         messages.error(request, sentence % {"name": file.name, "size": _most()})
         return
     mime_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-    row, is_new = arrival.put(owner, file.name, mime_type, file.path.read_bytes())
+    row, is_new = artifacts.put(owner, file.name, mime_type, file.path.read_bytes())
     if is_new:
         messages.success(request, _("%(name)s is read within seconds.") % {"name": row.name})
     else:
@@ -135,5 +135,5 @@ def artifact_retry(request: HttpRequest, owner_id: int, artifact: int) -> HttpRe
 
 @requires(Role.CURATOR)
 def _read_again(request: HttpRequest, row: Artifact) -> None:
-    processing.retry(row)
+    artifacts.retry(row)
     messages.success(request, _("%(name)s is read again within seconds.") % {"name": row.name})

@@ -5,18 +5,64 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Case, QuerySet, Value, When
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
+from django.views.decorators.http import require_http_methods
 
-from memoryapp import curation, past
-from memoryapp.browsing.quality import WEEK
-from memoryapp.models import Fact, KnowledgeEdit
-from rerankui.filters import MeaningFilter, choice
-from rerankui.knowledge.extraction import extraction_context
+from memoryapp import curation
+from memoryapp.curation import extraction
+from memoryapp.curation.suggestions.proposals import is_model_connected
+from memoryapp.insight.browsing.quality import WEEK
+from memoryapp.memory import past
+from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
+from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.filters import MeaningFilter, choice
+from rerankui.frame.pages import Page
 from rerankui.lists.facets import Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
-from rerankui.pages import Page
+
+# How far facts and people are extracted, for a panel on their lists, and topics that failed, to be read again.
+
+MOST_FAILED = 100
+
+
+def extraction_context(owner: ChatUser) -> dict[str, Any]:
+    """What the panel shows: the mode, what waits to be decided and to be read, and whether there is a model."""
+    return {
+        "has_model": is_model_connected(),
+        "backlog": extraction.backlog(owner),
+        "to_decide": extraction.waiting(owner).count(),
+    }
+
+
+@require_http_methods(("GET", "HEAD", "POST"))
+def extraction_panel(request: HttpRequest, owner_id: int) -> HttpResponse:
+    """The topics that could not be read and why; posted, those named (``topic``) or all of them are read again."""
+    owner = owner_or_404(request, owner_id)
+    if request.method == "POST":
+        answer: HttpResponse = _retry(request, owner)
+        return answer
+    context = {
+        "owner": owner,
+        "failed": extraction.failed(owner)[:MOST_FAILED],
+        "may_change": operator_of(request).may(Role.CURATOR),
+        **extraction_context(owner),
+    }
+    return render(request, "pages/knowledge/extraction.html", context)
+
+
+@requires(Role.CURATOR)
+def _retry(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    rows = extraction.failed(owner)
+    topic = request.POST.get("topic", "")
+    if topic:
+        rows = rows.filter(topic=int(topic)) if topic.isdecimal() and len(topic) < 19 else rows.none()
+    extraction.retry(rows)
+    return redirect("extraction", owner_id=owner.pk)
+
 
 _IMPORTANCE = {"3": _("80 and more: part of the profile"), "2": _("50–79"), "1": _("under 50")}
 _REPLACED = {"week": _("within a week"), "before": _("earlier"), "no": _("not replaced")}

@@ -14,19 +14,19 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import curation, extraction, history, knowledge, past
-from memoryapp.browsing.mentions import mentions
-from memoryapp.curation import CurationError, Stale
-from memoryapp.history import Narrowing
-from memoryapp.knowledge import MODELS, Row
+from memoryapp import curation
+from memoryapp.curation import CurationError, Stale, extraction, history, knowledge
+from memoryapp.curation.history import Narrowing
+from memoryapp.curation.knowledge import MODELS, Row
+from memoryapp.insight.browsing.topics import mentions
+from memoryapp.memory import past
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Role, Topic
-from rerankui import toasts
-from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.addresses import undo_address
+from rerankui.frame import toasts
+from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.rows import FORMS, RowForm, list_address, page_address, row_id, seen_json, values_of
+from rerankui.frame.toasts import undo_address
 from rerankui.history.entry_views import entry_views, field_rewordings
-from rerankui.past.absence import absent
-from rerankui.past.changes import changes_then
-from rerankui.rows import FORMS, RowForm, list_address, page_address, row_id, seen_json, values_of
+from rerankui.past.pages import absent, changes_then
 from rerankui.web.moment import moment_of
 
 READS = ("GET", "HEAD", "POST")

@@ -5,13 +5,17 @@ A list costs one query for each facet, however many rows it has. The address car
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Case, Count, Func, Model, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import Cast, Coalesce, TruncMonth
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
@@ -19,6 +23,7 @@ from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
+
 
 MOST_VALUES = 12
 MOST_COUNTED = 20_000
@@ -146,3 +151,57 @@ def _month_words(value: str) -> str:
     """``2026-05`` in the reader's language."""
     day = parse_date(f"{value}-01")
     return date_format(day, "F Y") if day else value
+
+
+# Any list as a file: what the page lists, as CSV or JSON, in its order and with its filters.
+
+MOST_ROWS = 50_000
+# A cell that begins so would be a formula in a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def file_of(request: HttpRequest, titles: Iterable[str], rows: Iterable[Sequence[Any]], name: str) -> HttpResponse:
+    """The rows, whose values have these titles, as the file that the address asks for (``format``)."""
+    kind, columns = _kind(request), list(titles)
+    lines = _csv(columns, rows) if kind == "csv" else _json(columns, rows)
+    answer = HttpResponse("".join(lines), content_type="text/csv" if kind == "csv" else "application/json")
+    answer["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
+    return answer
+
+
+def is_asked(request: HttpRequest) -> bool:
+    """Whether the address asks for a file."""
+    return _kind(request) is not None
+
+
+def _kind(request: HttpRequest) -> str | None:
+    kind = request.GET.get("format", "")
+    return kind if kind in ("csv", "json") else None
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield "\ufeff" + _line(columns)
+    for row in rows:
+        yield _line(_cell(value) for value in row)
+
+
+def _line(cells: Any) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(list(cells))
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield "["
+    for number, row in enumerate(rows):
+        document = dict(zip(columns, row, strict=True))
+        yield (",\n" if number else "\n") + json.dumps(document, ensure_ascii=False, cls=DjangoJSONEncoder)
+    yield "\n]\n"

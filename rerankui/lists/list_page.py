@@ -17,15 +17,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from memoryapp import past
-from memoryapp.browsing.meaning import MOST_FOUND, NearestRows, Scores
+from memoryapp.curation.suggestions import proposals
+from memoryapp.memory import past
 from memoryapp.models import ChatUser, Role
-from memoryapp.suggestions import proposals
-from rerankui.access import operator_of, owner_or_404
-from rerankui.filters import Filter, MeaningFilter
-from rerankui.lists.downloads import MOST_ROWS, file_of, is_asked
-from rerankui.lists.facets import Facet, counted, is_narrowed, narrowed
-from rerankui.pages import PAGE_SIZE, Page, in_order, is_partial, page_around, page_of, page_of_rows, show
+from memoryapp.search.neighbours import MOST_FOUND, NearestRows, Scores
+from rerankui.frame.access import operator_of, owner_or_404
+from rerankui.frame.filters import Filter, MeaningFilter
+from rerankui.frame.pages import PAGE_SIZE, Page, in_order, is_partial, page_around, page_of, page_of_rows, show
+from rerankui.lists.facets import MOST_ROWS, Facet, counted, file_of, is_asked, is_narrowed, narrowed
 from rerankui.web.moment import moment_of
 
 if TYPE_CHECKING:

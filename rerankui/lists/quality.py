@@ -2,15 +2,195 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from memoryapp.browsing.quality import Quality, qualities
-from rerankui.access import owner_or_404, visible_owners
-from rerankui.lists import of_quality
-from rerankui.pages import page_of
+from memoryapp.curation.suggestions.proposals import is_model_connected
+from memoryapp.insight.browsing.quality import Quality, qualities
+from memoryapp.models import ChatUser
+from rerankui.frame.access import owner_or_404, visible_owners
+from rerankui.frame.pages import page_of
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+
+# The figures of the page of quality: what each counts, why it matters, and the list that shows what was counted.
+
+
+@dataclass(frozen=True, slots=True)
+class QualityFigure:
+    """``of`` is the figure, ``among`` all of which it is a part, 0 where there is no whole.
+
+    ``route`` with ``query`` is the list that shows exactly what is counted. ``without_model`` is said in place of
+    ``why`` where no chat model is connected.
+    """
+
+    of: Callable[[Quality], int]
+    among: Callable[[Quality], int]
+    label: StrOrPromise
+    why: StrOrPromise
+    icon: str
+    route: str
+    query: str = ""
+    without_model: StrOrPromise = ""
+
+    def address(self, owner: ChatUser) -> str:
+        return reverse(self.route, args=[owner.pk]) + self.query
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFigure:
+    """``share`` is the part of all, from 0 to 1; None where there is no whole."""
+
+    figure: QualityFigure
+    count: int
+    among: int
+    address: str
+
+    @property
+    def why(self) -> StrOrPromise:
+        return self.figure.why if is_model_connected() else self.figure.without_model or self.figure.why
+
+    @property
+    def share(self) -> float | None:
+        return self.count / self.among if self.among else None
+
+
+@dataclass(frozen=True, slots=True)
+class QualitySection:
+    label: StrOrPromise
+    figures: Sequence[CountedFigure]
+
+
+FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
+    (
+        _("Coverage"),
+        (
+            QualityFigure(
+                lambda found: found.waiting,
+                lambda found: found.messages,
+                _("Messages in no topic"),
+                _("A recall finds them as active sessions; facts and people are extracted once they are archived."),
+                "messages",
+                "messages",
+                "?place=active#latest",
+            ),
+            QualityFigure(
+                lambda found: found.quiet,
+                lambda found: 0,
+                _("Chats silent for a day, not archived"),
+                _("Nobody is likely to add to them. Archive them now, or see why the worker has not."),
+                "clock",
+                "memory",
+            ),
+            QualityFigure(
+                lambda found: found.segmented,
+                lambda found: found.topics,
+                _("Topics cut by the segmenter"),
+                _("No chat model divided these messages, so their borders and summaries deserve a look."),
+                "scissors",
+                "topics",
+                "?maker=segmenter",
+            ),
+        ),
+    ),
+    (
+        _("Summaries"),
+        (
+            QualityFigure(
+                lambda found: found.foreign,
+                lambda found: found.topics,
+                _("Summaries in another language than their messages"),
+                _("Words of a question do not meet them, and a model reads a title in another language than the talk."),
+                "language",
+                "topics",
+                "?written=foreign",
+            ),
+            QualityFigure(
+                lambda found: found.equal,
+                lambda found: found.topics,
+                _("Summaries equal to another’s"),
+                _("A model cannot tell such topics apart by their lines. Merge them, or say what differs."),
+                "arrows-join",
+                "topics",
+                "?equal=yes",
+            ),
+        ),
+    ),
+    (
+        _("Use"),
+        (
+            QualityFigure(
+                lambda found: found.unused,
+                lambda found: found.topics,
+                _("Topics that no recent recall showed"),
+                _("None of the last 300 recalls had them among its candidates: small talk, or a vague summary."),
+                "radar-2",
+                "topics",
+                "?recalled=no",
+            ),
+            QualityFigure(
+                lambda found: found.factless,
+                lambda found: found.topics,
+                _("Topics without facts"),
+                _("Nothing lasting was extracted from them, or their turn has not come."),
+                "bulb",
+                "topics",
+                "?facts=no",
+                _("A chat model extracts facts, and none is connected. You can write some yourself."),
+            ),
+        ),
+    ),
+    (
+        _("Facts and people"),
+        (
+            QualityFigure(
+                lambda found: found.replaced,
+                lambda found: found.facts,
+                _("Facts replaced within a week"),
+                _("What the memory took for true until lately: check that the newer fact is the right one."),
+                "refresh",
+                "facts",
+                "?time=past&replaced=week",
+            ),
+            QualityFigure(
+                lambda found: found.seldom,
+                lambda found: found.people,
+                _("People mentioned once or never"),
+                _("Often a second spelling of somebody known. Merge them, or delete who does not matter."),
+                "users",
+                "people",
+                "?mentions=1",
+            ),
+        ),
+    ),
+)
+
+
+def sections(owner: ChatUser, found: Quality) -> list[QualitySection]:
+    return [QualitySection(label, [_counted(owner, found, figure) for figure in figures]) for label, figures in FIGURES]
+
+
+def row(owner: ChatUser, found: Quality) -> list[CountedFigure]:
+    """All figures of one memory, in the order of ``heads``."""
+    return [figure for section in sections(owner, found) for figure in section.figures]
+
+
+def heads() -> list[QualityFigure]:
+    return [figure for _label, figures in FIGURES for figure in figures]
+
+
+def _counted(owner: ChatUser, found: Quality, figure: QualityFigure) -> CountedFigure:
+    return CountedFigure(figure, figure.of(found), figure.among(found), figure.address(owner))
 
 
 @require_safe
@@ -20,7 +200,7 @@ def quality(request: HttpRequest, owner_id: int) -> HttpResponse:
     return render(
         request,
         "pages/quality/quality.html",
-        {"owner": owner, "found": found, "sections": of_quality.sections(owner, found)},
+        {"owner": owner, "found": found, "sections": sections(owner, found)},
     )
 
 
@@ -28,8 +208,8 @@ def quality(request: HttpRequest, owner_id: int) -> HttpResponse:
 def quality_of_all(request: HttpRequest) -> HttpResponse:
     page = page_of(request, visible_owners(request), ("name", "id"))
     found = qualities(page.rows, now=timezone.now())
-    rows = [(owner, of_quality.row(owner, found[owner.pk])) for owner in page]
+    rows = [(owner, row(owner, found[owner.pk])) for owner in page]
     total = sum(found.values(), Quality())
-    sums = [head.of(total) for head in of_quality.heads()]
-    context = {"page": page, "rows": rows, "heads": of_quality.heads(), "sums": sums}
+    sums = [head.of(total) for head in heads()]
+    context = {"page": page, "rows": rows, "heads": heads(), "sums": sums}
     return render(request, "pages/quality/quality_all.html", context)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.template import Context
 
 from memoryapp.models import SavedView
-from rerankui.access import operator_of
+from rerankui.frame.access import operator_of
 from rerankui.lists import saved
 from rerankui.web.moment import moment_of
 

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from django import template
 
-from memoryapp.history import Record
+from memoryapp.curation.history import Record
+from memoryapp.memory.past import just_before
 from memoryapp.models import KnowledgeEdit
-from memoryapp.past import just_before
-from rerankui.rows import list_address
+from rerankui.frame.rows import list_address
 from rerankui.web.moment import PastMoment, written
 
 register = template.Library()

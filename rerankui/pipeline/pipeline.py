@@ -14,16 +14,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import work
-from memoryapp.browsing import costs
+from memoryapp.insight.browsing import usage
 from memoryapp.models import ChatUser, Role
-from memoryapp.operations import heartbeats
-from memoryapp.pipeline import STAGES
-from memoryapp.pipeline.shown import stages
+from memoryapp.platform import heartbeats, work
 from memoryapp.search.profiles import serving_profile, undecided
-from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
-from rerankui.addresses import next_address
-from rerankui.pages import show
+from memoryapp.upkeep.pipeline import STAGES
+from memoryapp.upkeep.pipeline.shown import stages
+from rerankui.frame.access import Request, operator_of, owner_or_404, requires, visible_owners
+from rerankui.frame.pages import show
+from rerankui.frame.toasts import next_address
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -66,10 +65,10 @@ def _costs(request: HttpRequest, owner: ChatUser | None) -> dict[str, Any]:
     owners = ChatUser.objects.filter(pk=owner.pk) if owner else visible_owners(request)
     now, zone = timezone.now(), timezone.get_current_timezone()
     return {
-        "cost_stages": costs.stages(),
-        "cost_days": costs.by_day(owners, now=now, zone=zone),
-        "cost_owners": [] if owner else costs.by_owner(owners, now=now, zone=zone),
-        "days": costs.DAYS,
+        "cost_stages": usage.stages(),
+        "cost_days": usage.by_day(owners, now=now, zone=zone),
+        "cost_owners": [] if owner else usage.by_owner(owners, now=now, zone=zone),
+        "days": usage.DAYS_OF_COSTS,
     }
 
 

@@ -16,12 +16,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.notes import Note
-from memoryapp.pipeline import STAGES
-from memoryapp.pipeline.shown import PipelineStage
-from memoryapp.pipeline.stage import StageWords
-from rerankui.runs.page.notes import sentence_of
-from rerankui.text import embedding_words
-from rerankui.text.counts import grouped
+from memoryapp.upkeep.pipeline import STAGES
+from memoryapp.upkeep.pipeline.shown import PipelineStage
+from memoryapp.upkeep.pipeline.stage import StageWords
+from rerankui.runs.page.outcomes import sentence_of
+from rerankui.text import words as embedding_words
+from rerankui.text.words import grouped
 
 register = template.Library()
 

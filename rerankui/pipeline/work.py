@@ -15,14 +15,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import work
-from memoryapp.ingestion import archiving
+from memoryapp.intake import archiving
+from memoryapp.memory.sessions import Session, limits
 from memoryapp.models import ChatUser, Message, Role
-from memoryapp.sessions.active import limits
-from memoryapp.sessions.cutting import Session
-from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
-from rerankui.addresses import next_address
-from rerankui.pages import show
+from memoryapp.platform import work
+from rerankui.frame.access import Request, operator_of, owner_or_404, requires, visible_owners
+from rerankui.frame.pages import show
+from rerankui.frame.toasts import next_address
 
 MESSAGES_LOOKED_AT = 2_000
 SESSIONS_SHOWN = 6

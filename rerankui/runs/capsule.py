@@ -22,9 +22,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import ngettext
 from lxml import html
 
-from memoryapp.capsules import Capsule, CapsuleMessage
 from memoryapp.engine.memory import parse_item_id
 from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.insight.capsules import Capsule, CapsuleMessage
 from memoryapp.models import ChatUser, Message, Run
 from rerankui.runs import fragments
 from rerankui.runs.fragments import RunPage

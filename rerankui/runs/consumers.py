@@ -12,19 +12,20 @@ from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
+from channels.routing import URLRouter
+from channels.security.websocket import WebsocketDenier
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
+from django.urls import path, re_path
 
-from memoryapp.operations import metrics
-from memoryapp.operations.database import in_thread
-from memoryapp.operations.outages import reason
+from memoryapp.platform import metrics
+from memoryapp.platform.database import in_thread, reason
 from memoryapp.runs import followers
 from memoryapp.runs.runner import runner
-from rerankui.access import run_seen_by, run_still_seen_by
-from rerankui.runs import answer_fragments, fragments
-from rerankui.web.languages import language_of
-from rerankui.web.local_time import reader_zone
-from rerankui.web.page_socket import PageSocket
+from rerankui.frame.access import run_seen_by, run_still_seen_by
+from rerankui.runs import fragments
+from rerankui.web.pages import language_of, reader_zone
+from rerankui.web.sockets import PageSocket
 
 BETWEEN_FRAMES = 0.1
 CHECK_AGAIN = 2.0
@@ -108,9 +109,19 @@ class AnswerConsumer(RunConsumer):
     """One viewer of one answer on the page *Ask*."""
 
     async def _frame(self, seen: fragments.Seen) -> fragments.SocketFrame:
-        return await in_thread(answer_fragments.frame, self.run_id, seen=seen, user=self.scope["user"], **self._reader)
+        return await in_thread(fragments.answer_frame, self.run_id, seen=seen, user=self.scope["user"], **self._reader)
 
 
 def _language(scope: dict[str, Any]) -> str:
     accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
     return language_of(scope.get("cookies", {}), accepted)
+
+
+# The websocket's paths.
+
+websocket_urlpatterns = [
+    path("ws/runs/<uuid:pk>/", RunConsumer.as_asgi(), name="run_socket"),
+    path("ws/runs/<uuid:pk>/answer/", AnswerConsumer.as_asgi(), name="answer_socket"),
+]
+# A path that is none is refused; the router alone would raise, and the server log a fault.
+sockets: Any = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from uuid import UUID
 
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
@@ -25,26 +27,21 @@ from memoryapp.engine.events import (
     RunStarted,
     TurnStarted,
 )
-from memoryapp.engine.kinds.values import Totals
+from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.outline import Outline, answered_from, with_read
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
 from memoryapp.models import Message, Run, RunEvent, RunProgress
 from memoryapp.runs import followers
 from memoryapp.runs.followers import StoredEvent
+from memoryapp.runs.journal import totals_of
 from memoryapp.runs.recall_document import handed_over
-from memoryapp.runs.records import totals_of
-from rerankui.pages import PageContext
-from rerankui.runs.page.activity import RunActivity, activity_after, turn_of
-from rerankui.runs.page.context_parts import ContextParts, context_parts
-from rerankui.runs.page.delivered import DeliveredView, delivered_view
-from rerankui.runs.page.foreign import missing
+from rerankui.frame.pages import PageContext
+from rerankui.runs.page.answer_view import ShownPassage, answer_context, unsure
 from rerankui.runs.page.fork import NO_FORKS, Forks, forks_of
-from rerankui.runs.page.legend import offered
-from rerankui.runs.page.outcomes import Outcome, outcome
-from rerankui.runs.page.passages_view import ShownPassage, unsure
-from rerankui.runs.page.result import Result, result_of
-from rerankui.runs.page.waterfall import WaterfallAxis, axis, milliseconds
+from rerankui.runs.page.outcomes import Outcome, RunActivity, activity_after, missing, outcome, turn_of
+from rerankui.runs.page.result import ContextParts, DeliveredView, Result, context_parts, delivered_view, result_of
+from rerankui.runs.page.waterfall import WaterfallAxis, axis, milliseconds, offered
 
 _LANES = ("candidates", "turns", "result")
 
@@ -313,3 +310,20 @@ def look(run_id: UUID, seen: Seen) -> Newest:
 def _appended(page: RunPage, after: int) -> str:
     new = [view for view in page.views if view.seq > after]
     return render_to_string("partials/runs/run_frame.html", page.names(new=new))
+
+
+# An answer as HTML, for the page and its socket; always the whole answer, because it is short.
+
+
+def answer_frame(
+    run_id: UUID, *, seen: Seen, language: str, user: AbstractBaseUser | AnonymousUser, zone: tzinfo = UTC
+) -> SocketFrame:
+    """The answer as it is now; empty when nothing is new to a viewer who has ``seen`` this much."""
+    newest = look(run_id, seen)
+    if newest.seen == seen:
+        return SocketFrame("", seen, newest.is_over)
+    with translation.override(language), timezone.override(zone):
+        run = Run.objects.select_related("owner").get(pk=run_id)
+        context = answer_context(run, followers.stored(run_id), user, progress=newest.progress)
+        html = render_to_string("partials/ask/answer.html", {**context, "swapped": True})
+    return SocketFrame(html, newest.seen, not context["is_live"])

@@ -19,26 +19,30 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.trial import TrialFinding
 from memoryapp.engine.events import MediaItem, PromptMessage, QueryEnriched, ToolCall
+from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.kinds.react import StatementCheck
-from memoryapp.engine.kinds.values import Totals
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.text.answers import topics_in
 from memoryapp.models import Run
-from rerankui.runs.page import legend
-from rerankui.runs.page.foreign import chosen_words
+from rerankui.runs.page import waterfall
+from rerankui.runs.page.answer_view import marked_text
 from rerankui.runs.page.fork import difference
-from rerankui.runs.page.item_words import details
-from rerankui.runs.page.marked_text import marked_text
-from rerankui.runs.page.notes import error_words, reading_words, remarks, sentence_of
-from rerankui.runs.page.outcomes import CHOICES, NAMES, NO_ANSWER
-from rerankui.runs.page.result import Segment
-from rerankui.runs.page.score_parts import bounds, days, score_parts, sum_of_parts
+from rerankui.runs.page.outcomes import (
+    CHOICES,
+    NAMES,
+    NO_ANSWER,
+    chosen_words,
+    error_words,
+    reading_words,
+    remarks,
+    sentence_of,
+)
+from rerankui.runs.page.result import Segment, bounds, days, details, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
-from rerankui.text.cited import marked
-from rerankui.text.json_text import begins_as_json, indented
-from rerankui.text.pictures import is_shown
-from rerankui.text.tool_words import part_name, part_words, plain_value
-from rerankui.text.trial_words import OUTCOMES, QUESTIONS
+from rerankui.text.differences import begins_as_json, indented
+from rerankui.text.markdown import marked
+from rerankui.text.talk import is_shown
+from rerankui.text.words import OUTCOMES, QUESTIONS, part_name, part_words, plain_value
 
 register = template.Library()
 register.filter(score_parts)
@@ -167,7 +171,7 @@ def state_of(states: Mapping[str, str], topic: str) -> str:
 
 @register.filter
 def state_word(state: str) -> str | Promise:
-    return legend.WORDS.get(state, state)
+    return waterfall.WORDS.get(state, state)
 
 
 @register.filter
@@ -188,17 +192,17 @@ def wording_ranks(found_by: Mapping[str, int]) -> str:
 @register.simple_tag
 def state_words() -> str:
     """Every state's word as JSON, for the page's script."""
-    return json.dumps({state: str(words) for state, words in legend.WORDS.items()}, ensure_ascii=False)
+    return json.dumps({state: str(words) for state, words in waterfall.WORDS.items()}, ensure_ascii=False)
 
 
 @register.simple_tag
-def state_counts(candidates: Sequence[legend.AnyCandidate], states: Mapping[str, str]) -> list[legend.Count]:
-    return legend.counts(candidates, states)
+def state_counts(candidates: Sequence[waterfall.AnyCandidate], states: Mapping[str, str]) -> list[waterfall.Count]:
+    return waterfall.counts(candidates, states)
 
 
 @register.filter
-def in_rows(candidates: Sequence[legend.AnyCandidate], by_similarity: bool = False) -> list[legend.LegendRow]:
-    return list(legend.rows(candidates, by_similarity))
+def in_rows(candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = False) -> list[waterfall.LegendRow]:
+    return list(waterfall.rows(candidates, by_similarity))
 
 
 @register.filter

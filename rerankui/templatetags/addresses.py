@@ -8,7 +8,7 @@ from django import template
 from django.urls import reverse
 
 from memoryapp.engine.memory import is_session, parse_document_id, parse_topic_id
-from rerankui.rows import page_address
+from rerankui.frame.rows import page_address
 
 register = template.Library()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import template
 from django.utils.functional import Promise
 
-from rerankui.compare.state_words import STATE_WORDS
+from rerankui.compare.pair import STATE_WORDS
 
 register = template.Library()
 

@@ -7,7 +7,7 @@ import shlex
 from django import template
 from django.conf import settings
 
-from memoryapp.embedded import paths
+from memoryapp.platform.embedded import paths
 
 register = template.Library()
 

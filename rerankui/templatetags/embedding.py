@@ -8,7 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from memoryapp.browsing.similarities import FIRST, LAST, WIDTH, Distribution, SimilarityShare
+from memoryapp.insight.browsing.profiles import FIRST, LAST, WIDTH, Distribution, SimilarityShare
 
 register = template.Library()
 

@@ -21,17 +21,15 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext
 
-from memoryapp import work
-from memoryapp.browsing.usage import Day
+from memoryapp.insight.browsing.usage import Day
 from memoryapp.models import ChatUser, Message
-from rerankui.filters import Filter
-from rerankui.text import counts
-from rerankui.text.file_types import file_type
-from rerankui.text.markdown import to_html, to_inline_html, to_text
-from rerankui.text.prose import headline as headline_of
-from rerankui.text.prose import line
-from rerankui.text.times import absolute
-from rerankui.web.devices import device_name
+from memoryapp.platform import work
+from rerankui.account.account import device_name
+from rerankui.frame.filters import Filter
+from rerankui.text import words as counts
+from rerankui.text.markdown import headline as headline_of
+from rerankui.text.markdown import line, to_html, to_inline_html, to_text
+from rerankui.text.words import absolute, file_type
 
 register = template.Library()
 

@@ -7,15 +7,20 @@ http, https and mailto alone. An image is a link to it, so that no page loads an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from django.utils.html import escape, format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
+
+from memoryapp.engine.text.scripts import WORD
+from memoryapp.engine.text.sentences import sentences
 
 # Longer texts take the parser too long if they are hostile: brackets alone take the square of their number.
 LONGEST = 16_000
@@ -139,3 +144,94 @@ def _words(token: Token) -> str:
     if token.type != "inline":
         return token.content.removesuffix("\n")
     return "".join("\n" if each.type in _BREAKS else each.content for each in token.children or ())
+
+
+# An answer in words as pages show it: each ``[n]`` is a link to its source, words that its source lacks are marked.
+
+_TOKEN = re.compile(r"(<[^<>]*>|\[\d{1,3}\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The address of the message in its topic, and of its preview."""
+
+    address: str
+    preview: str
+
+
+def cited_text(text: str, links: Mapping[int, Link]) -> SafeString:
+    """Escaped text; ``links`` are those of the sources by number. A number without one stays as it is."""
+    return mark_safe("".join(_linked(token, links) for token in _TOKEN.split(to_html(text))))  # to_html escapes
+
+
+def marked(text: str, words: Iterable[str]) -> SafeString:
+    """Escaped text in which the ``words`` are marked wherever they stand as whole words."""
+    wanted = {part for word in words for part in WORD.findall(word)}
+    parts = list[tuple[SafeString | str]]()
+    end = 0
+    for found in WORD.finditer(text):
+        if found[0] in wanted:
+            parts += [(text[end : found.start()],), (format_html("<mark>{}</mark>", found[0]),)]
+            end = found.end()
+    return format_html_join("", "{}", [*parts, (text[end:],)])
+
+
+def _linked(token: str, links: Mapping[int, Link]) -> str:
+    number = int(token[1:-1]) if token[:1] + token[-1:] == "[]" and token[1:-1].isdecimal() else 0
+    if number not in links:
+        return token
+    return format_html(
+        '<a class="cite" href="{}" data-peek="{}" title="{}">{}</a>',
+        links[number].address,
+        links[number].preview,
+        _("source %(n)d: open the message") % {"n": number},
+        number,
+    )
+
+
+# Texts in one line: their beginning, and what a summary begins with.
+
+# No page shows more of it.
+LONGEST_LINE = 2_000
+
+LONGEST_HEADLINE = 80
+SHORTEST_HEADLINE = 24
+_PART = re.compile(r"\s·\s|\n")
+# What stands between a headline and the rest.
+_BETWEEN = " .,;:·\n"
+_PARTS = (": ", "; ", ", ")
+# The day that the embedded segmenter ends a summary with: "(20 November 2026)".
+_DAY = re.compile(r" \(\d{1,2} \w{3,9} \d{4}\)$")
+
+
+def line(text: str) -> str:
+    """The beginning of the text in one line, without marks."""
+    return " ".join(to_text(text[:LONGEST_LINE]).split())
+
+
+def says_more(summary: str, title: str) -> bool:
+    """Whether a summary has words that its headline leaves out; its day does not count: it is shown beside it."""
+    return _DAY.sub("", summary.strip().rstrip(".")) != _DAY.sub("", title)
+
+
+def beyond(summary: str, title: str) -> str:
+    """What a summary says after its headline: all of it where the headline is cut, nothing where it says no more."""
+    whole = summary.strip()
+    if not says_more(whole, title):
+        return ""
+    if not whole.startswith(title):
+        return whole
+    rest = whole[len(title) :].lstrip(_BETWEEN)
+    return rest[:1].upper() + rest[1:]
+
+
+def headline(summary: str) -> str:
+    """What a summary begins with, short enough for a title: its first sentence, or the part before a mark in it."""
+    first = next(iter(sentences(_PART.split(summary.strip(), maxsplit=1)[0])), "")
+    if len(first) <= LONGEST_HEADLINE:
+        return first.rstrip(".;")
+    head = first[: LONGEST_HEADLINE + 1]
+    place = max(head.rfind(mark) for mark in _PARTS)
+    if place >= SHORTEST_HEADLINE:
+        return head[:place]
+    return head[: max(head.rfind(" "), SHORTEST_HEADLINE)].rstrip() + "…"

@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import bulk as works
 from memoryapp.curation import CurationError
+from memoryapp.curation import bulk as works
 from memoryapp.models import BulkTopic, BulkWork, ChatUser, Role
-from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.pages import page_of, show
+from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.pages import page_of, show
 from rerankui.topics.topics import TOPICS, TopicFilter
 
 READS = ("GET", "HEAD", "POST")

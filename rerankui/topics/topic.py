@@ -3,34 +3,159 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any, cast
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from memoryapp import curation, history
-from memoryapp.browsing.coverage import has_vector
-from memoryapp.browsing.neighbours import neighbours
-from memoryapp.browsing.topic_runs import topic_runs
+from memoryapp import curation
+from memoryapp.curation import Lineage, history
+from memoryapp.curation.history import Narrowing
+from memoryapp.curation.lineage import MOST_STEPS, SummaryVersion, TopicStep
 from memoryapp.engine.memory import topic_id
-from memoryapp.history import Narrowing
-from memoryapp.models import Artifact, Fact, Message, Role, Topic
+from memoryapp.insight.browsing.profiles import has_vector
+from memoryapp.insight.browsing.topics import TopicRuns, topic_runs
+from memoryapp.memory import past
+from memoryapp.models import Artifact, ChatUser, EditedTopic, Fact, KnowledgeEdit, Message, Role, Topic, TopicEdit
+from memoryapp.search.neighbours import Neighbour, neighbours
 from memoryapp.search.profiles import serving_profile
-from rerankui.access import Request, operator_of, topic_or_404
-from rerankui.history.entry_views import entry_views
-from rerankui.pages import Page, page_around, page_of, show
-from rerankui.text.minimap import marks
-from rerankui.text.prose import beyond, headline
-from rerankui.text.talk import talk_of
-from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk, is_outdated, maker
-from rerankui.topics.topic_then import not_then, topic_then
+from rerankui.frame.access import Request, operator_of, topic_or_404
+from rerankui.frame.pages import Page, PageContext, page_around, page_of, show
+from rerankui.history.entry_views import EntryView, entry_views
+from rerankui.past.pages import absent, changes_then
+from rerankui.text.differences import Difference, difference
+from rerankui.text.markdown import beyond, headline
+from rerankui.text.talk import TalkMessage, talk_of
+from rerankui.text.time_axis import Mark, marks
 from rerankui.web.moment import moment_of
+
+# What the page of one topic shows.
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTalk(PageContext):
+    """What a topic says: its summary and a page of its messages, which are the same at every moment.
+
+    ``title`` is what the summary begins with, ``more`` the rest; ``place`` is the number of messages on earlier pages.
+    """
+
+    owner: ChatUser
+    topic: Topic
+    title: str
+    more: str
+    page: Page[Message]
+    place: int
+    talk: Sequence[TalkMessage]
+    minimap: Sequence[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges(PageContext):
+    """The last changes of a row, each with its way back unless the reader looks at an earlier moment."""
+
+    changes: Sequence[EntryView]
+    has_older: bool
+    row_id: str
+    may_change: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPage(PageContext):
+    """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it.
+
+    The page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
+    ``is_outdated``: the summary was written for other messages.
+    """
+
+    said: TopicTalk
+    history: RowChanges
+    lineage: Lineage
+    seen: TopicRuns
+    facts: Sequence[Fact] | QuerySet[Fact]
+    artifacts: QuerySet[Artifact]
+    made_by: TopicEdit | None
+    made_again: bool
+    successors: Sequence[Topic] = ()
+    has_vector: bool = True
+    neighbours: Sequence[Neighbour] = ()
+    may_curate: bool = False
+    may_erase: bool = False
+    is_past: bool = False
+    is_outdated: bool = False
+
+    def names(self, **more: Any) -> dict[str, Any]:
+        """Its own names beside those of the talk and the changes."""
+        return {**self.said.names(), **self.history.names(), **PageContext.names(self, **more)}
+
+
+def maker(lineage: Lineage) -> TopicEdit | None:
+    """The edit that the topic lives by, when a way leads back from it."""
+    last = lineage.edits[0] if lineage.edits else None
+    return last if last and last.kind != TopicEdit.Kind.ARCHIVE else None
+
+
+def is_outdated(topic: Topic, lineage: Lineage) -> bool:
+    """Whether the edit that it lives by changed its messages and left the summary as it was."""
+    last = maker(lineage)
+    if last is None or last.kind == TopicEdit.Kind.UNDO or not topic.summary:
+        return False
+    return any(
+        parent.summary == topic.summary and parent.message_count != topic.message_count for parent in lineage.parents
+    )
+
+
+# One topic as it was at a moment: its messages never change, and what stands beside them is that of the moment.
+
+FEW = 20
+EDITS_SHOWN = 12
+
+
+def not_then(request: HttpRequest, topic: Topic, moment: datetime) -> HttpResponse | None:
+    """The page that says where the topic's messages were at a moment at which it was not live; None if it was. The
+    row gets the state of the moment."""
+    side = past.side_at(topic, moment)
+    if side != EditedTopic.Side.IN:
+        numbers = past.holders_at(topic.owner_id, [topic.pk], moment).get(topic.pk, ())[:FEW]
+        rows = Topic.objects.of(topic.owner_id).in_bulk(numbers)
+        holders = [rows[number] for number in numbers]
+        return absent(request, topic_id(topic.pk), topic.owner, holders=holders, is_retired=bool(side))
+    past.as_then(topic.owner_id, [topic], moment)
+    return None
+
+
+def topic_then(request: HttpRequest, topic: Topic, moment: datetime, talk: TopicTalk) -> HttpResponse:
+    if missing := not_then(request, topic, moment):
+        return missing
+    former, lineage = curation.former(topic), curation.lineage(topic, until=moment)
+    made_by, files = maker(lineage), Artifact.objects.filter(owner=topic.owner, message__topicmessage__topic=topic)
+    changes = changes_then(topic.owner, Narrowing(noun="topic", number=topic.pk), moment, EDITS_SHOWN)
+    page = TopicPage(
+        said=talk,
+        history=RowChanges(**changes, row_id=topic_id(topic.pk)),
+        lineage=lineage,
+        seen=topic_runs(topic, former, until=moment),
+        facts=_facts_then(topic, former, moment),
+        artifacts=files.filter(created_at__lte=moment)[:FEW],
+        made_by=made_by,
+        made_again=made_by is not None and curation.is_again(made_by),
+        is_past=True,
+    )
+    return render(request, "pages/topics/topic.html", page.names())
+
+
+def _facts_then(topic: Topic, former: tuple[int, ...], moment: datetime) -> list[Fact]:
+    rows: list[Fact] = past.known_at(topic.owner_id, KnowledgeEdit.Noun.FACT, moment)
+    noted = [row for row in rows if row.topic_id in (topic.pk, *former) and not row.superseded_at]
+    return sorted(noted, key=lambda row: (-row.importance, row.pk))[:FEW]
+
 
 MESSAGES_SHOWN = 150
 MESSAGES_PREVIEWED = 12
-EDITS_SHOWN = 12
 
 
 @require_safe
@@ -157,3 +282,47 @@ def _messages(topic: Topic) -> QuerySet[Message]:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
+
+
+# Blame of a topic: which edit put each of its messages in, and which wrote each version of its summary.
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedMessages:
+    """Consecutive messages that one step put in."""
+
+    step: TopicStep
+    messages: list[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersion:
+    """``difference`` to the version before is None for the first one."""
+
+    version: SummaryVersion
+    difference: Difference | None
+
+
+@require_safe
+def topic_blame(request: HttpRequest, pk: int) -> HttpResponse:
+    shown = topic_or_404(request, pk)
+    if (moment := moment_of(request)) and (missing := not_then(request, shown, moment)):
+        return missing
+    messages = Message.objects.of(shown.owner_id).filter(topicmessage__topic=shown)
+    page = page_of(request, messages, ("sent_at", "id"), MESSAGES_SHOWN)
+    found = curation.blame(shown)
+    put_in = found.put_in([message.pk for message in page])
+    groups = groupby((message for message in page if message.pk in put_in), key=lambda each: put_in[each.pk])
+    versions = [
+        ShownVersion(each, difference(each.before, each.summary) if each.before else None) for each in found.versions
+    ]
+    context = {
+        "owner": shown.owner,
+        "topic": shown,
+        "title": headline(shown.summary),
+        "page": page,
+        "groups": [BlamedMessages(step, list(each)) for step, each in groups],
+        "versions": versions,
+        "is_cut": len(found.line) > MOST_STEPS,
+    }
+    return render(request, "pages/topics/topic_blame.html", context)

@@ -7,24 +7,30 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Value, When
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.views.decorators.http import require_safe
 
-from memoryapp import bulk, past
-from memoryapp.browsing.comparison import MOST_TOPICS
-from memoryapp.browsing.foreign import topics_with_foreign_summary
-from memoryapp.browsing.summary_search import topics_by_words
-from memoryapp.browsing.topic_counts import recalled_topics, topic_counts
-from memoryapp.browsing.topic_map import MapRegion, topic_map, topics_within
+from memoryapp.curation import bulk
+from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.memory import parse_topic_id
+from memoryapp.insight.browsing.comparison import MOST_TOPICS
+from memoryapp.insight.browsing.quality import topics_with_foreign_summary
+from memoryapp.insight.browsing.topic_map import MapPoint, MapRegion, TopicMap, last_run, topic_map, topics_within
+from memoryapp.insight.browsing.topic_map import topic_map as placed
+from memoryapp.insight.browsing.topics import recalled_topics, topic_counts, topics_by_words
+from memoryapp.memory import past
 from memoryapp.models import ChatUser, EditedTopic, Fact, Message, Role, Topic, TopicEdit
-from rerankui.access import operator_of
+from memoryapp.search.neighbours import Neighbour, neighbours
 from rerankui.curation.change_form import NumbersField
-from rerankui.filters import MeaningFilter, choice
+from rerankui.frame.access import operator_of, owner_or_404, requires, topic_or_404
+from rerankui.frame.filters import LONGEST_SEARCH, MeaningFilter, choice
+from rerankui.frame.pages import PAGE_SIZE, Page, show
+from rerankui.frame.toasts import next_address
 from rerankui.lists.facets import LONGEST_VALUE, Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
-from rerankui.pages import Page
 
 STATES = {
     "retired": {"is_live": False},
@@ -255,3 +261,102 @@ def _of_regions(owner: ChatUser) -> Facet:
 def _region_words(regions: Sequence[MapRegion], value: str) -> str:
     known = value.isdecimal() and len(value) < 3 and int(value) < len(regions)
     return ", ".join(regions[int(value)].words) if known else _("elsewhere on the map")
+
+
+# The map: topics as dots, near each other when they are about the same, to be picked with a brush.
+
+# Of many topics shorter summaries are sent.
+SUMMARY_CHARS, MANY, SHORT_CHARS = 140, 1_500, 60
+
+
+@require_safe
+def drawn_topic_map(request: HttpRequest, owner_id: int) -> HttpResponse:
+    owner = owner_or_404(request, owner_id)
+    found, last = placed(owner), last_run(owner)
+    chars = SUMMARY_CHARS if len(found.points) <= MANY else SHORT_CHARS
+    context: dict[str, Any] = {
+        "owner": owner,
+        "map": found,
+        "dots": [_dot(point, chars) for point in found.points],
+        "listed": found.points[:PAGE_SIZE],
+        "unlisted": len(found.points[PAGE_SIZE:]),
+        "percent": round(100 * found.shown),
+        "regions": [_region(region) for region in found.regions],
+        "last": last,
+        "lit": dict.fromkeys(last.read, "read") | dict.fromkeys(last.chosen, "chosen") if last else {},
+        "colour": _colour(request.GET.get("colour", ""), found),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+    return render(request, "pages/topics/topic_map.html", context)
+
+
+def _colour(asked: str, found: TopicMap) -> str:
+    """Returns what the colour of the dots means: what was asked for, or the first choice."""
+    known = ("region", "time", "size") if found.regions else ("time", "size")
+    return asked if asked in known else known[0]
+
+
+def _region(region: MapRegion) -> dict[str, Any]:
+    corners = [[round(x, 4), round(y, 4)] for x, y in region.corners]
+    return {"name": ", ".join(region.words), "count": region.count, "corners": corners}
+
+
+def _dot(point: MapPoint, chars: int) -> list[Any]:
+    """Number, place, first and last second, messages, characters, summary, region: as short as many of them must be."""
+    topic, x, y = point.topic, round(point.x, 4), round(point.y, 4)
+    return [
+        topic.pk,
+        x,
+        y,
+        topic.began,
+        topic.ended,
+        topic.message_count,
+        topic.size_chars,
+        topic.summary[:chars],
+        point.region,
+    ]
+
+
+# Choosing another topic: the live topics by meaning and by words, to move messages into or to merge with.
+#
+# Without words, the topics nearest to the present one; with words, first those whose summary contains them, then
+# those similar in meaning.
+
+MOST = 12
+DEEDS = ("move", "merge")
+LONGEST_LIST = 200_000
+
+
+@require_safe
+@requires(Role.CURATOR)
+def topic_pick(request: HttpRequest, pk: int) -> HttpResponse:
+    """Each topic found is a button that leads to the preview of the change."""
+    topic = topic_or_404(request, pk)
+    words = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
+    deed = request.GET.get("op", "")
+    chosen = ",".join(request.GET.getlist("messages"))[:LONGEST_LIST]
+    context: dict[str, Any] = {
+        "owner": topic.owner,
+        "topic": topic,
+        "words": words,
+        "deed": deed if deed in DEEDS else "move",
+        "chosen": chosen,
+        "following": bool(request.GET.get("following")),
+        "back": next_address(request),
+        "found": matches(topic, words) if words else neighbours(topic, MOST),
+    }
+    return show(request, "pages/topics/topic_pick.html", "partials/topics/picked.html", context)
+
+
+def matches(topic: Topic, words: str) -> list[Neighbour]:
+    """Topics by words, then by meaning, each once and never the topic itself; similarity 0 where only words match."""
+    live = Topic.objects.of(topic.owner_id).live().exclude(pk=topic.pk)
+    by_words = topics_by_words(live, words, parse_topic_id(words)).order_by("-ended_at", "-id")[: MOST // 2]
+    by_meaning = {near.topic.pk: near for near in _alike(topic, words)}
+    first = [by_meaning.pop(row.pk, Neighbour(row, 0.0)) for row in by_words]
+    return [*first, *by_meaning.values()][:MOST]
+
+
+def _alike(topic: Topic, words: str) -> list[Neighbour]:
+    near = proposals.topics_alike(topic.owner, words, MOST + 1)
+    return [each for each in near if each.topic.pk != topic.pk]

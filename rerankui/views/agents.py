@@ -2,20 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
 from asgiref.sync import async_to_sync
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memoryapp import history
-from memoryapp.history import Narrowing
+from memoryapp.curation import history
+from memoryapp.curation.history import Narrowing
+from memoryapp.engine.events import KINDS, Event, ModelReplied, from_payload
 from memoryapp.models import AgentCall, Role, Topic
-from memoryapp.runs.endpoint_trial import try_endpoints
-from rerankui.access import agent_call_or_404, operator_of, requires, visible_owners
-from rerankui.agent_talk import talk_context
-from rerankui.filters import AgentFilter
+from memoryapp.runs.clients import try_endpoints
+from memoryapp.runs.followers import StoredEvent
+from rerankui.frame.access import agent_call_or_404, operator_of, requires, visible_owners
+from rerankui.frame.filters import AgentFilter
+from rerankui.frame.pages import page_of, show
 from rerankui.history.entry_views import entry_views
-from rerankui.pages import page_of, show
+from rerankui.runs.fragments import EventView, event_views
+from rerankui.runs.page.outcomes import SENTENCES, RunActivity, activity_after, error_words
+from rerankui.runs.page.waterfall import axis
+
+# The conversation of an agent as pages show it: with the event views of a run, on a time axis made from its turns.
+
+UNANSWERED: dict[str, Promise] = {
+    **SENTENCES,
+    "parse_error": _("The model answered, and its answer could not be read."),
+    "cut": _("The model's answer was cut off before its end, so it does not count."),
+    "timeout": _("The time for the question was over before the model had answered."),
+}
+
+
+def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
+    """What the partials of a run need to show the conversation as of the event with that number."""
+    stored = stored_events(call)
+    last = len(stored)
+    step = min(max(step, 1), last) if step is not None and last else last
+    views = _without_activity(event_views(stored, step))
+    shown = views[step - 1] if views else None
+    replies = [item.event for item in stored if isinstance(item.event, ModelReplied)]
+    return {
+        "views": views,
+        # what the partials of events expect from a run's first event
+        "run_started": {"model": call.model},
+        "last": last,
+        "step": step,
+        "activity": shown.activity if shown else activity_after(None),
+        "playhead": shown.offset_ms if shown else 0,
+        "axis": axis(stored, stored[-1].at if stored else call.at),
+        "turns": len(replies),
+        "error": next((error_words(reply) or reply.refusal for reply in reversed(replies)), ""),
+        "sentence": UNANSWERED.get(call.outcome, call.outcome),
+    }
+
+
+def stored_events(call: AgentCall) -> list[StoredEvent]:
+    """The events of the conversation, oldest first; those of a turn are spread evenly between its start and
+    its reply."""
+    events = [from_payload(each["kind"], each["payload"]) for each in call.events if each["kind"] in KINDS]
+    began = call.at - timedelta(seconds=call.seconds)
+    return [
+        StoredEvent(seq, began + timedelta(seconds=moment), event)
+        for seq, (moment, event) in enumerate(_with_seconds(events), start=1)
+    ]
+
+
+def _with_seconds(events: Sequence[Event]) -> Iterator[tuple[float, Event]]:
+    """Each event with its seconds since the first."""
+    began = 0.0
+    for turn in _turns(events):
+        last = turn[-1]
+        seconds = last.seconds if isinstance(last, ModelReplied) else 0.0
+        for place, event in enumerate(turn):
+            yield began + seconds * place / max(len(turn) - 1, 1), event
+        began += seconds
+
+
+def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
+    turn: list[Event] = []
+    for event in events:
+        turn.append(event)
+        if isinstance(event, ModelReplied):
+            yield turn
+            turn = []
+    if turn:
+        yield turn
+
+
+def _without_activity(views: list[EventView]) -> list[EventView]:
+    """A conversation has no event that ends it; nothing is going on after its last event."""
+    return [*views[:-1], *(replace(view, activity=RunActivity("", "")) for view in views[-1:])]
+
 
 EDITS_SHOWN = 50
 TOPICS_SHOWN = 30

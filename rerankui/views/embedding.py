@@ -10,14 +10,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memoryapp import work
-from memoryapp.browsing import profiles as browsing
-from memoryapp.browsing.similarities import measured
+from memoryapp.insight.browsing import profiles as browsing
+from memoryapp.insight.browsing.profiles import measured
 from memoryapp.models import EmbeddingProfile, Role
+from memoryapp.platform import work
 from memoryapp.search import profiles, vectors
-from rerankui.access import requires
-from rerankui.forms import ThresholdsForm
-from rerankui.pages import show
+from rerankui.frame.access import requires
+from rerankui.frame.forms import ThresholdsForm
+from rerankui.frame.pages import show
 
 
 @require_safe

@@ -17,12 +17,13 @@ from django.utils.translation import pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from memoryapp import erasure, transfer
-from memoryapp.api.streams import FilePieces
+from memoryapp import erasure
+from memoryapp.doors.api.recall import FilePieces
 from memoryapp.erasure import Reach, Target, scanner
+from memoryapp.intake import transfer
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
-from rerankui.access import owner_or_404, requires
-from rerankui.pages import page_of, show
+from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.pages import page_of, show
 
 READS = ("GET", "HEAD", "POST")
 
@@ -65,7 +66,7 @@ def erase_part(request: HttpRequest, owner_id: int) -> HttpResponse:
         if request.POST.get("word", "").strip().lower() == _word():
             try:
                 begun = erasure.begin(wanted.target, request.user.get_username())
-            except erasure.Nothing as error:
+            except erasure.NothingToErase as error:
                 context["sentence"] = str(error)
             else:
                 return redirect("erasure", pk=begun.pk)

@@ -17,15 +17,15 @@ from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from memoryapp.celery import app
-from memoryapp.llm import clients
-from memoryapp.operations import heartbeats
-from memoryapp.operations.backlog import BacklogCollector, ages
-from memoryapp.operations.metrics import exposition
-from memoryapp.operations.outages import database_outage
-from memoryapp.runs import readiness
+from memoryapp.platform import heartbeats
+from memoryapp.platform.backlog import BacklogCollector, ages
+from memoryapp.platform.database import database_outage
+from memoryapp.platform.llm import clients
+from memoryapp.platform.metrics import exposition
+from memoryapp.runs import runner as readiness
 from memoryapp.runs.runner import runner
 from memoryapp.search import profiles
-from rerankui.web.draining import draining
+from rerankui.web.server_limits import draining
 
 BROKER_SECONDS = 2.0
 # A message that waits longer than this for a passage, a vector or, beyond the pause that ends a session, a topic.

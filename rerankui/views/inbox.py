@@ -17,18 +17,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import extraction, suggestions
-from memoryapp.curation import CurationError
+from memoryapp.curation import CurationError, extraction, suggestions
+from memoryapp.curation.suggestions.inbox import Waiting, forgetting, waiting_in
+from memoryapp.curation.suggestions.inbox import alarms as alarms_of
+from memoryapp.curation.suggestions.inbox import failures as failures_of
 from memoryapp.models import ChatUser, Finding, Person, Role, Suggestion
-from memoryapp.suggestions.inbox import Waiting, forgetting, waiting_in
-from memoryapp.suggestions.inbox import alarms as alarms_of
-from memoryapp.suggestions.inbox import failures as failures_of
-from rerankui import toasts
-from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.curation.decisions import seconds_each
-from rerankui.curation.queue_page import lines_of, other_holder
-from rerankui.curation.views.review_page import doubt_in_words
-from rerankui.evaluations.night_chart import worse_in
+from rerankui.curation.queue_page import lines_of, other_holder, seconds_each
+from rerankui.curation.views.review import doubt_in_words
+from rerankui.evaluations.nights import worse_in
+from rerankui.frame import toasts
+from rerankui.frame.access import operator_of, owner_or_404, requires
 
 FEW = 20
 MOST_FAILURES = 50

@@ -18,14 +18,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 from django.views.decorators.http import require_safe
 
-from memoryapp import past
-from memoryapp.browsing.months import MOST_MONTHS, messages_by_month
+from memoryapp.insight.browsing.quality import MOST_MONTHS, messages_by_month
+from memoryapp.memory import past
 from memoryapp.models import ChatUser, Message, Role
-from rerankui.access import Request, message_or_404, operator_of
-from rerankui.filters import MeaningFilter, choice
+from rerankui.frame.access import Request, message_or_404, operator_of
+from rerankui.frame.filters import MeaningFilter, choice
+from rerankui.frame.pages import Page, is_partial
 from rerankui.lists.facets import Facet, is_narrowed, of_month
 from rerankui.lists.list_page import AskedList, ListPage
-from rerankui.pages import Page, is_partial
 from rerankui.text.talk import talk_of
 from rerankui.web.moment import moment_of
 

@@ -14,24 +14,23 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
-from memoryapp.browsing.holdings import Holdings, holdings
-from memoryapp.browsing.months import messages_by_month
-from memoryapp.browsing.usage import usage, worst_runs
-from memoryapp.demo import recorded
-from memoryapp.llm import clients
+from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
+from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
+from memoryapp.insight.browsing.usage import usage, worst_runs
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
-from memoryapp.operations import heartbeats
+from memoryapp.platform import heartbeats
+from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
-from rerankui.access import Request, operator_of, owner_or_404, visible_owners
-from rerankui.ask.question import usual_strategy
-from rerankui.filters import OwnerFilter
-from rerankui.frame import PageFrame
-from rerankui.pages import page_of, show
-from rerankui.past.glance import memory_then
+from memoryapp.upkeep.demo import recorded
+from rerankui.frame.access import Request, operator_of, owner_or_404, visible_owners
+from rerankui.frame.filters import OwnerFilter
+from rerankui.frame.frame import PageFrame
+from rerankui.frame.pages import page_of, show
+from rerankui.past.pages import memory_then
 from rerankui.pipeline.work import panel_for, panel_of, sessions_of
-from rerankui.runs.page.playing import played_run
-from rerankui.text.embedding_words import undecided_words
+from rerankui.runs.page.waterfall import played_run
+from rerankui.text.words import undecided_words
+from rerankui.views.ask import usual_strategy
 from rerankui.web.moment import moment_of
 
 RECENT = 8

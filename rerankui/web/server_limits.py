@@ -8,8 +8,12 @@ proxy in front should have the same limits: nobody's patience is then spent on s
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
+import signal
 import time
+from collections.abc import Callable
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -24,12 +28,13 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from memoryapp.api.refusals import PREFIX, refusal
-from memoryapp.capsules import LARGEST_BYTES
-from memoryapp.operations.logs import JsonFormatter
-from memoryapp.operations.storage import NoSpace
+from memoryapp.doors.api.refusals import PREFIX, refusal
+from memoryapp.insight.capsules import LARGEST_CAPSULE_BYTES
+from memoryapp.platform.logs import JsonFormatter
+from memoryapp.platform.storage import NoSpace
+from memoryapp.runs.runner import Runner
 from rerankui.web import uploads
-from rerankui.web.languages import language_of
+from rerankui.web.pages import language_of
 
 # A form of a page; programs may send media and a thousand messages at once.
 FORM_BYTES = 2 * 1024 * 1024
@@ -127,7 +132,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         if self._is_upload:
             return int(settings.IMPORT_MAX_BYTES) + uploads.FORM_BYTES
         if self.channel._path.partition(b"?")[0] == OPENS_RUNS:
-            return LARGEST_BYTES + FORM_BYTES
+            return LARGEST_CAPSULE_BYTES + FORM_BYTES
         return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE if self._is_of_programs else FORM_BYTES)
 
     def _forget_body(self) -> None:
@@ -178,3 +183,85 @@ def _write_as_json(
     # What follows the question mark may be words that somebody looks for.
     line = {"name": "daphne.access", "levelname": "INFO", "msg": request.partition("?")[0], "fields": known}
     log.stream.write(JsonFormatter().format(logging.makeLogRecord(line)) + "\n")
+
+
+# Stops a web process without losing what it is doing.
+#
+# After SIGTERM the process is not ready any more (``/readyz``) and refuses whatever would begin something: a balancer
+# or client sends that to another node. Runs, requests and streams that are under way end within their seconds, but at
+# most ``DRAIN_SECONDS``; then the server stops. A second signal stops it at once.
+
+# Seconds in which even an idle process still answers, so that no request meets a closed port without a word before it.
+LEAST_SECONDS = 0.2
+LOOK_AGAIN = 0.05
+RETRY_AFTER = 1
+_READING = frozenset(("GET", "HEAD", "OPTIONS"))
+_SENTENCE = "This node is stopping; send the request again, to another one."
+
+
+class Draining:
+    """Whether this process is stopping, and how many requests it still answers."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._under_way = 0
+        self._ending: asyncio.Task[None] | None = None
+
+    def listen(self, runner: Runner, stop: Callable[[], Any], call: Callable[[Callable[[], Any]], Any]) -> None:
+        """Begins with SIGTERM; ``stop`` then ends the server. ``call`` has a function called in the server's loop, from
+        the handler of the signal."""
+        signal.signal(signal.SIGTERM, lambda *_: call(lambda: self.begin(runner, stop)))
+
+    def begin(self, runner: Runner, stop: Callable[[], Any]) -> None:
+        """Refuses new work, and stops the server when the rest has ended. Call it in the server's loop."""
+        if self.is_on:
+            stop()
+            return
+        self.is_on = True
+        self._ending = asyncio.get_running_loop().create_task(self._end(runner, stop))
+
+    async def _end(self, runner: Runner, stop: Callable[[], Any]) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + settings.DRAIN_SECONDS
+        await asyncio.sleep(min(LEAST_SECONDS, settings.DRAIN_SECONDS))
+        is_busy = self._under_way or runner.is_busy
+        while is_busy and loop.time() < until:
+            await asyncio.sleep(LOOK_AGAIN)
+            is_busy = self._under_way or runner.is_busy
+        if is_busy:
+            logger.warning("the server stops with %s requests under way", self._under_way)
+        stop()
+
+    def over(self, application: Any) -> Any:
+        """The application, which answers 503 to new work while the process stops."""
+
+        async def drained(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                if not self.is_on:
+                    await application(scope, receive, send)
+                return
+            if self.is_on and scope["method"] not in _READING:
+                await _refuse(send)
+                return
+            self._under_way += 1
+            try:
+                await application(scope, receive, send)
+            finally:
+                self._under_way -= 1
+
+        return drained
+
+
+async def _refuse(send: Any) -> None:
+    body = json.dumps({"error": {"code": "unavailable", "message": _SENTENCE}}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", str(RETRY_AFTER).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+draining = Draining()

@@ -25,7 +25,7 @@ from django.core.files.uploadhandler import FileUploadHandler, StopUpload
 from django.http import HttpRequest
 from django.http.multipartparser import MultiPartParser, MultiPartParserError
 
-from memoryapp.operations.storage import check_space
+from memoryapp.platform.storage import check_space
 
 HEADER = "X-Received-Body"
 # What a form adds to its file.

@@ -15,14 +15,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RegexPattern, RoutePattern
 from django.utils import timezone
 
-from memoryapp.accounts import tokens
-from memoryapp.content.media import store
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import CandidatesFound, Event, MediaItem, RunFinished, RunStarted, Selected, to_payload
+from memoryapp.engine.kinds.kind import ContextPart, Totals
 from memoryapp.engine.kinds.react import Answered, Citation
-from memoryapp.engine.kinds.values import ContextPart, Totals
 from memoryapp.engine.memory import document_id
+from memoryapp.memory.content import store
 from memoryapp.models import (
     AgentCall,
     ApiToken,
@@ -63,6 +62,7 @@ from memoryapp.models import (
     WebhookDelivery,
     Work,
 )
+from memoryapp.platform.accounts import tokens
 from rerankui.web import uploads
 from tests.conftest import candidate, talk
 

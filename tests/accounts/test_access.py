@@ -23,14 +23,8 @@ from django.db.models import Model
 from django.test import Client
 from django.utils.module_loading import import_string
 
-from memoryapp.models import (
-    ChatUser,
-    Erasure,
-    Operator,
-    Role,
-    Run,
-)
-from rerankui.routing import websocket_urlpatterns
+from memoryapp.models import ChatUser, Erasure, Operator, Role, Run
+from rerankui.runs.consumers import websocket_urlpatterns
 from tests.accounts.every_address import SECRET, WORD, filled, holdings, routes
 from tests.conftest import operator, signed_in, talk
 from tests.support.clock import PATIENCE

@@ -10,8 +10,8 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.test import Client
 
-from memoryapp.accounts.operators import record
 from memoryapp.models import ChatUser, LoginSession, Operator, Role
+from memoryapp.platform.accounts.operators import record
 from tests.conftest import operator, signed_in
 from tests.support.browsing import cost, get
 

@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memoryapp.accounts import rates, tokens
-from memoryapp.accounts.rates import Allowances
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform.accounts import tokens
+from memoryapp.platform.accounts.tokens import Allowances
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,7 @@ def test_two_processes_admit_together_what_one_would(token: int, settings: Any) 
         ApiToken.objects.update(counted=0)
         processes = [Allowances(), Allowances()]
         counts = [admitted(process, token, 50) for _ in range(10) for process in processes]
-        part = max(1, most // rates.PARTS)
+        part = max(1, most // tokens.PARTS)
         assert most - part < sum(counts) <= most
 
 
@@ -45,7 +45,7 @@ def test_a_process_writes_for_a_part_of_the_requests_and_not_for_refused_ones(to
         connection,
     ) as queries:
         assert admitted(process, token, 600) == 600
-    assert len(queries) == rates.PARTS
+    assert len(queries) == tokens.PARTS
     assert process.wait(token) > 0
     with CaptureQueriesContext(connection) as queries:
         assert admitted(process, token, 100) == 0
@@ -54,7 +54,7 @@ def test_a_process_writes_for_a_part_of_the_requests_and_not_for_refused_ones(to
 
 def test_the_next_time_begins_anew(token: int, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_800_000_000.0
-    monkeypatch.setattr(rates.time, "time", lambda: now)
+    monkeypatch.setattr(tokens.time, "time", lambda: now)
     process = Allowances()
     assert admitted(process, token, 700) == 600
     assert 0 < process.wait(token) <= 3600

@@ -14,10 +14,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import tasks
-from memoryapp.accounts import login_sessions, signing_in
 from memoryapp.models import ChatUser, LoginSession, Operator, Role
+from memoryapp.platform.accounts import login_sessions, signing_in
 from memoryapp.runs import lifecycle
+from memoryapp.upkeep import tasks
 from tests.accounts.test_access import socket_for
 from tests.conftest import signed_in
 from tests.support.browsing import get

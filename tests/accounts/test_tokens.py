@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from memoryapp.accounts import tokens
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform.accounts import tokens
 
 pytestmark = pytest.mark.django_db
 Scope = ApiToken.Scope

@@ -10,19 +10,9 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.test import Client
 
-from memoryapp import knowledge
-from memoryapp.accounts import tokens
-from memoryapp.models import (
-    ApiToken,
-    Artifact,
-    ChatUser,
-    Fact,
-    Operator,
-    Person,
-    Prompt,
-    Topic,
-    TopicEdit,
-)
+from memoryapp.curation import knowledge
+from memoryapp.models import ApiToken, Artifact, ChatUser, Fact, Operator, Person, Prompt, Topic, TopicEdit
+from memoryapp.platform.accounts import tokens
 from tests.conftest import BEGAN, signed_in, talk
 
 BASE = "/admin/memoryapp"

@@ -21,10 +21,10 @@ from memoryapp.engine.events import RunFinished, RunStarted
 from memoryapp.engine.kinds.react import Answered, Citation, StatementCheck, ToolUsed
 from memoryapp.engine.notes import Note
 from memoryapp.engine.strategies import PLAIN, REACT
-from memoryapp.evaluation.questions import read_questions
+from memoryapp.insight.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
-from memoryapp.runs import answer_document
-from rerankui.runs import answer_fragments
+from memoryapp.runs import recall_document
+from rerankui.runs import fragments
 from rerankui.runs.consumers import AnswerConsumer
 from rerankui.runs.fragments import Seen, SocketFrame
 from tests.conftest import signed_in, talk
@@ -241,7 +241,7 @@ def test_a_statement_stands_beside_its_messages_with_the_words_that_differ(
     assert "The source says otherwise: 2400 The model says that the source says it." in words
     assert "by the model that wrote them" in words
     assert "%" not in words.partition("statements judged")[2].partition("Sources")[0]
-    document = answer_document.document(run)
+    document = recall_document.answer_document(run)
     found = [(each["support"], each["verified"]) for each in document["statements"]]
     assert found == [("differs", None), ("contradicted", False)]
 
@@ -343,7 +343,7 @@ def test_the_answer_grows_while_one_looks(viewer: Operator, anna: ChatUser, topi
     run = Run.objects.create(owner=anna, query=QUERY, strategy=REACT.name, state=Run.State.RUNNING)
 
     def look(seen: Seen, language: str = "en") -> SocketFrame:
-        return answer_fragments.frame(run.pk, seen=seen, language=language, user=viewer.user)
+        return fragments.answer_frame(run.pk, seen=seen, language=language, user=viewer.user)
 
     record(run, RunStarted(REACT.name, QUERY, {}, "", "", "p"), ToolUsed(1, "search", {}, {}, 0.1, "done"))
     first = look(Seen())

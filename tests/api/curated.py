@@ -7,10 +7,10 @@ from typing import Any
 from django.db.models import Model
 from django.utils import timezone
 
-from memoryapp.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer
+from memoryapp.doors.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, Selected, to_payload
-from memoryapp.engine.kinds.values import Piece
-from memoryapp.invariants import violations
+from memoryapp.engine.kinds.kind import Piece
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, EditedTopic, Message, Run, RunEvent, Topic, TopicEdit, TopicMessage
 from tests.conftest import candidate
 

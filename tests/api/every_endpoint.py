@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
-from memoryapp.api.urls import api
+from memoryapp.doors.api.urls import api
 from tests.support.api_client import Program
 from tests.traces.sent import request, search
 

@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from memoryapp import knowledge
-from memoryapp.accounts import tokens
-from memoryapp.api import recall as recall_endpoints
-from memoryapp.api import urls
-from memoryapp.api.shapes.recall import RecallAnswer
+from memoryapp.curation import knowledge
+from memoryapp.doors.api import recall as recall_endpoints
+from memoryapp.doors.api import urls
+from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, Fact, KnowledgeEdit, Operator, Person, Run, RunEvent, Topic, TopicEdit
+from memoryapp.platform.accounts import tokens
 from tests.api.curated import chosen_once
 from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
 from tests.conftest import signed_in, talk

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from memoryapp.api import agent, asking, streams
-from memoryapp.api.shapes.answers import StreamBegun, StreamProgress, WordsAnswer
+from memoryapp.doors.api import recall
+from memoryapp.doors.api.shapes.answers import StreamBegun, StreamProgress, WordsAnswer
 from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.models import ChatUser, Message, Run
 from memoryapp.runs.runner import Runner
@@ -28,7 +28,7 @@ async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     made = Runner()
     made.bind()
     await made.clients()
-    for module in (agent, asking, streams):
+    for module in (recall, recall, recall):
         monkeypatch.setattr(module, "runner", made)
     yield made
     await made.close()

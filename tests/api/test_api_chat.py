@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.test import AsyncClient
 
-from memoryapp.api import asking, chat
+from memoryapp.doors.api import chat, recall
 from memoryapp.models import ChatUser, Message, Run, RunEvent
 from memoryapp.runs.runner import Runner
 from tests.api.test_api_recall import memory
@@ -47,7 +47,7 @@ async def runner(
     made = Runner()
     made.bind()
     await made.clients()
-    for module in (asking, chat):
+    for module in (recall, chat):
         monkeypatch.setattr(module, "runner", made)
     yield made
     await made.close()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from memoryapp import curation
-from memoryapp.api.shapes.edits import EditsAnswer
 from memoryapp.curation.change import MOST_TOPICS
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm import clients
+from memoryapp.doors.api.shapes.curation import EditsAnswer
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
+from memoryapp.platform.llm import clients
 from tests.api.curated import changed, chosen_once, conflict_of, memory, snapshot
 from tests.conftest import record, talk
 from tests.search.test_vectors import Hashing

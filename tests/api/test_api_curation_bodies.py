@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
+from memoryapp.platform.llm import clients
 from tests.api.curated import changed
 from tests.api.test_api import anything, words
 from tests.examples import examples

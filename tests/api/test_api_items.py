@@ -13,14 +13,15 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management import call_command
 from django.test import AsyncClient
 
-from memoryapp import erasure, invariants, transfer
-from memoryapp.api import items as endpoints
+from memoryapp import erasure
+from memoryapp.doors.api import facts as endpoints
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.erasure import Target
 from memoryapp.importers.record import UnreadableFile
-from memoryapp.items import storing
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.intake import invariants, transfer
+from memoryapp.intake import items as storing
 from memoryapp.models import ChatUser, ItemVector, Message, StoredItem
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs.runner import Runner
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk

@@ -11,13 +11,13 @@ import pytest
 from django.utils import timezone
 
 from memoryapp import curation
-from memoryapp.api.shapes import lists
-from memoryapp.api.shapes.messages import AddedAnswer
-from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
-from memoryapp.api.urls import api
+from memoryapp.doors.api.shapes import lists
+from memoryapp.doors.api.shapes.curation import TopicAnswer, TopicsAnswer
+from memoryapp.doors.api.shapes.lists import AddedAnswer
+from memoryapp.doors.api.urls import api
 from memoryapp.importers import Hints, open_chat
-from memoryapp.ingestion.imports import import_chat
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.intake.imports import import_chat
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, Message, Person, TopicEdit
 from tests.conftest import record, talk
 from tests.support.api_client import Program, error_of, token_for

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from memoryapp import curation, history
+from memoryapp import curation
+from memoryapp.curation import history
 from memoryapp.models import ChatUser, Topic, TopicEdit
 from tests.consolidation.test_consolidation_pages import night
 from tests.suggestions.placed_topics import renamed

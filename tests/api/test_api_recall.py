@@ -15,16 +15,14 @@ from asgiref.sync import sync_to_async
 from channels.layers import InMemoryChannelLayer, channel_layers
 from django.test import AsyncClient
 
-from memoryapp.accounts import tokens
-from memoryapp.api import asking, recall, streams
-from memoryapp.api.shapes.events import EventLine
-from memoryapp.api.shapes.recall import RecallAnswer
-from memoryapp.api.shapes.runs import RunAnswer
-from memoryapp.content import media
+from memoryapp.doors.api import recall
+from memoryapp.doors.api.shapes.runs import EventLine, RecallAnswer, RunAnswer
 from memoryapp.engine.chat.protocol import ChatRequest
-from memoryapp.engine.wire import to_wire
-from memoryapp.llm.clients import offline_chat, offline_embedder
+from memoryapp.engine.outline import to_wire
+from memoryapp.memory import content as media
 from memoryapp.models import ApiToken, ChatUser, Media, Run, RunEvent
+from memoryapp.platform.accounts import tokens
+from memoryapp.platform.llm.clients import offline_chat, offline_embedder
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.notices import announce
@@ -88,7 +86,7 @@ async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     made = Runner()
     made.bind()
     await made.clients()
-    for module in (asking, recall, streams):
+    for module in (recall, recall, recall):
         monkeypatch.setattr(module, "runner", made)
     yield made
     await made.close()
@@ -366,7 +364,7 @@ async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_en
     monkeypatch.setattr(followers, "LOOK_AGAIN", 0.01)
     monkeypatch.setattr(followers, "KEEP_ALIVE", 0.02)
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
-    async with aclosing(streams._sent_events(run.pk, 0)) as sent:
+    async with aclosing(recall._sent_events(run.pk, 0)) as sent:
         assert (await anext(sent)).startswith(": ")
         await Run.objects.all().adelete()
         assert all([part.startswith(": ") async for part in sent])
@@ -379,7 +377,7 @@ async def test_a_stream_ends_once_its_token_is_revoked(
     monkeypatch.setattr(followers, "KEEP_ALIVE", 0.02)
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
     token, _ = await sync_to_async(tokens.make)("a program", [ApiToken.Scope.RECALL], [memory])
-    async with aclosing(streams._sent_events(run.pk, 0, token.pk)) as sent:
+    async with aclosing(recall._sent_events(run.pk, 0, token.pk)) as sent:
         assert (await anext(sent)).startswith(": ")
         await sync_to_async(tokens.revoke)(ApiToken.objects.all())
         assert all([part.startswith(": ") async for part in sent])

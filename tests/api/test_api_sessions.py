@@ -10,13 +10,14 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
-from memoryapp import tasks, work
-from memoryapp.api import sessions
-from memoryapp.ingestion import archiving
-from memoryapp.ingestion.topics import IngestionError
+from memoryapp.doors.api import messages as sessions
+from memoryapp.intake import archiving
+from memoryapp.intake.archiving import IngestionError
 from memoryapp.models import ChatUser, Message, Topic
-from memoryapp.operations.database import in_thread
-from memoryapp.work import ARCHIVE
+from memoryapp.platform import work
+from memoryapp.platform.database import in_thread
+from memoryapp.platform.work import ARCHIVE
+from memoryapp.upkeep import tasks
 from tests.support.api_client import token_for
 from tests.support.clock import PATIENCE
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from memoryapp.api.shapes.runs import WhyNotAnswer
+from memoryapp.doors.api.shapes.runs import WhyNotAnswer
 from memoryapp.runs.runner import Runner
 from tests.api.test_api_recall import client, memory, post, runner
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memoryapp.api.refusals import CODES
+from memoryapp.doors.api.shapes.fields import CODES
 from memoryapp.models import ApiToken
 from tests.api.every_endpoint import described
 from tests.support.stack import CHECKOUT

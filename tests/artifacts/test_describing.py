@@ -13,12 +13,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import knowledge, tasks
-from memoryapp.artifacts import arrival, processing
+from memoryapp.curation import knowledge
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMUnavailable, Reply
-from memoryapp.llm import clients
+from memoryapp.intake import artifacts
 from memoryapp.models import AgentCall, Artifact, Card, ChatUser, Prompt
-from memoryapp.search import cards
+from memoryapp.platform.llm import clients
+from memoryapp.search import items
+from memoryapp.upkeep import tasks
 from tests.engine.scripted import ScriptedChat, Step, fails, limited, says
 from tests.support.browsing import get
 
@@ -54,7 +55,7 @@ def connect(settings: Any, monkeypatch: pytest.MonkeyPatch, *steps: Step) -> Scr
 
 
 def put(owner: ChatUser, name: str = "menu.png", mime: str = "image/png", content: bytes = PICTURE) -> Artifact:
-    return arrival.put(owner, name, mime, content)[0]
+    return artifacts.put(owner, name, mime, content)[0]
 
 
 def again(row: Artifact) -> Artifact:
@@ -84,7 +85,7 @@ def test_a_picture_is_described_once_and_found_by_what_is_in_it(
     assert (row.described_by, row.fault) == ("scripted", "")
     call = AgentCall.objects.get()
     assert (call.agent, call.prompt_version, call.outcome) == ("describer", "describe-en-0", "")
-    cards.refresh(anna)
+    items.refresh(anna)
     assert "Café Figaro" in Card.objects.get(artifact=row).text
 
 
@@ -172,7 +173,7 @@ def test_a_model_that_does_not_answer_is_asked_after_one_five_and_thirty_minutes
             waits.append(round((due_at - timezone.now()) / timedelta(minutes=1)))
             Artifact.objects.update(due_at=timezone.now())
     assert (waits, row.state, len(chat.requests)) == ([1, 5, 30], State.FAILED, 4)
-    processing.retry(row)
+    artifacts.retry(row)
     tasks.read_artifacts()
     assert again(row).state == State.READY
 
@@ -222,7 +223,7 @@ def test_an_answer_that_was_paid_for_serves_a_worker_that_follows_a_killed_one(
     chat = connect(settings, monkeypatch, says(json.dumps(SEEN)))
     row = put(anna)
     with monkeypatch.context() as patch:
-        patch.setattr(processing, "_write", killed)
+        patch.setattr(artifacts, "_write", killed)
         with pytest.raises(SystemExit):
             tasks.read_artifacts()
     assert again(row).state == State.PROCESSING

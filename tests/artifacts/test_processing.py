@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from memoryapp import knowledge, tasks
-from memoryapp.artifacts import arrival, processing
-from memoryapp.content import media
+from memoryapp.curation import knowledge
+from memoryapp.curation.knowledge.writing import EDITABLE
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
-from memoryapp.knowledge.rows import EDITABLE
+from memoryapp.intake import artifacts
+from memoryapp.memory import content as media
 from memoryapp.models import Artifact, Card, ChatUser, KnowledgeEdit, Operator, Role
 from memoryapp.models import Media as StoredMedia
-from memoryapp.search import cards
+from memoryapp.search import items
+from memoryapp.upkeep import tasks
 from rerankui.web import uploads
 from tests.artifacts.files import pdf, word
 from tests.conftest import operator, signed_in
@@ -42,7 +43,7 @@ def files(settings: Any, tmp_path: Any) -> None:
 def put(
     owner: ChatUser, name: str = "bread.txt", content: bytes = RECIPE.encode(), mime: str = "text/plain"
 ) -> Artifact:
-    return arrival.put(owner, name, mime, content)[0]
+    return artifacts.put(owner, name, mime, content)[0]
 
 
 def again(row: Artifact) -> Artifact:
@@ -53,21 +54,21 @@ def again(row: Artifact) -> Artifact:
 def test_a_file_is_read_once_and_found_by_what_is_in_it(anna: ChatUser) -> None:
     row = put(anna)
     assert put(anna, "copy.txt") == row
-    assert processing.process_due() == 1
-    assert processing.process_due() == 0
+    assert artifacts.process_due() == 1
+    assert artifacts.process_due() == 0
     row = again(row)
     assert (row.state, row.text, row.described_by, row.fault) == (State.READY, RECIPE, "extractive", "")
     assert row.summary == RECIPE
     assert "Hilda Brandt" in row.entities
     assert "dough" in row.keywords
-    cards.refresh(anna)
+    items.refresh(anna)
     assert "fourteen hours in the cellar" in Card.objects.get(artifact=row).text
 
 
 def test_words_far_in_a_long_file_are_found_too(anna: ChatUser) -> None:
     row = put(anna, content=(" ".join(f"filler {chr(97 + n % 26) * 4}." for n in range(2000)) + " quinsberry").encode())
-    processing.process_due()
-    cards.refresh(anna)
+    artifacts.process_due()
+    items.refresh(anna)
     card = Card.objects.get(artifact=row)
     assert "quinsberry" not in card.text
     assert Card.objects.filter(pk=card.pk, terms="quinsberry").exists()
@@ -83,11 +84,11 @@ def test_pdf_and_word_are_read_by_the_sweep(anna: ChatUser, name: str, content: 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_read_stops_no_other_and_waits_for_a_person(anna: ChatUser) -> None:
     broken, good = put(anna, "offer.pdf", b"%PDF nothing", "application/pdf"), put(anna)
-    assert processing.process_due() == 1
+    assert artifacts.process_due() == 1
     assert again(good).state == State.READY
     assert (again(broken).state, broken.fault) == (State.FAILED, "The file is damaged, or is not what its name says.")
-    assert processing.process_due() == 0
-    processing.retry(broken)
+    assert artifacts.process_due() == 0
+    artifacts.retry(broken)
     assert (again(broken).state, broken.fault, broken.attempts) == (State.PENDING, "", 0)
 
 
@@ -99,16 +100,16 @@ def test_what_may_pass_is_tried_again_after_one_five_and_thirty_minutes(anna: Ch
     default_storage.delete(path)
     waits = []
     for _try in range(4):
-        processing.process_due()
+        artifacts.process_due()
         if again(row).due_at:
             waits.append(round((row.due_at - timezone.now()).total_seconds() / 60))
             Artifact.objects.update(due_at=timezone.now())
     assert waits == [1, 5, 30]
     assert row.state == State.FAILED
     assert "cannot be read" in row.fault
-    processing.retry(row)
+    artifacts.retry(row)
     default_storage.save(path, ContentFile(content))
-    processing.process_due()
+    artifacts.process_due()
     assert again(row).state == State.READY
 
 
@@ -120,20 +121,20 @@ def test_a_worker_killed_in_the_middle_is_followed_by_the_next_when_its_claim_la
 
     row = put(anna)
     with monkeypatch.context() as patch:
-        patch.setattr(processing.reading, "read", killed)
+        patch.setattr(artifacts.documents, "read", killed)
         with pytest.raises(SystemExit):
-            processing.process_due()
+            artifacts.process_due()
     assert again(row).state == State.PROCESSING
-    assert processing.process_due() == 0, "the claim of a worker that may live is broken"
+    assert artifacts.process_due() == 0, "the claim of a worker that may live is broken"
     Artifact.objects.update(due_at=timezone.now() - timedelta(seconds=1))
-    assert processing.process_due() == 1
+    assert artifacts.process_due() == 1
     assert again(row).state == State.READY
 
 
 def test_a_file_that_kills_every_worker_is_given_up(anna: ChatUser) -> None:
     row = put(anna)
     Artifact.objects.update(state=State.PROCESSING, attempts=4, due_at=timezone.now())
-    assert processing.process_due() == 0
+    assert artifacts.process_due() == 0
     assert again(row).state == State.FAILED
 
 
@@ -143,10 +144,10 @@ def test_media_of_queries_become_artifacts_but_not_once_a_person_deleted_them(an
     media.store(anna, MediaContent(item, content))
     picture = MediaItem("b" * 64, "image", "image/png", "cat.png", len(content))
     media.store(anna, MediaContent(picture, content))
-    assert arrival.take_in() == 1
-    assert arrival.take_in() == 0
+    assert artifacts.take_in() == 1
+    assert artifacts.take_in() == 0
     knowledge.delete(anna, Artifact.objects.get(), actor="olga")
-    assert arrival.take_in() == 0
+    assert artifacts.take_in() == 0
 
 
 @pytest.fixture
@@ -214,7 +215,7 @@ class TestLaws(TestCase):
                 by_hand |= values or {}
                 last = None
             else:
-                processing.retry(row)
-                assert processing.process_due(owner) == 1
+                artifacts.retry(row)
+                assert artifacts.process_due(owner) == 1
             assert {name: getattr(again(row), name) for name in by_hand} == by_hand
         ChatUser.objects.filter(pk=owner.pk).delete()

@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
-from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, PassageVector, Run, RunEvent, Topic
-from memoryapp.operations import advisory_locks
+from memoryapp.platform import database
+from memoryapp.platform.llm import clients
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
@@ -137,7 +137,7 @@ def test_two_benches_do_not_measure_each_other() -> None:
     other = connection.copy()
     try:
         with other.cursor() as cursor:
-            cursor.execute(f"SELECT pg_advisory_lock({advisory_locks._KEY})", ["bench", 0])
+            cursor.execute(f"SELECT pg_advisory_lock({database._KEY})", ["bench", 0])
         with pytest.raises(CommandError, match="Another bench"):
             call_command("bench", "--quick")
     finally:

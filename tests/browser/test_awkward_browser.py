@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp import knowledge
+from memoryapp.curation import knowledge
 from memoryapp.models import ChatUser, KnowledgeEdit, Operator, Topic
 from tests.browser.conftest import Browse
 from tests.browsing.test_topic_map import placed

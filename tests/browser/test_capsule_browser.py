@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from memoryapp.engine.events import Event
 from memoryapp.models import Run
 from tests.browser.test_run_browser import events, page, run
-from tests.pages.test_runs_run import store
+from tests.runs.stored_events import store
 from tests.support.browsing import accessibility_faults, assert_fits, press
 
 __all__ = ["events", "page", "run"]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp import curation, knowledge
+from memoryapp import curation
+from memoryapp.curation import knowledge
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, ImportBatch, Operator, Person, Topic, TopicEdit
 from tests.browser.conftest import Browse
 from tests.support.browsing import PHONE, assert_accessible, grow, message_of, topic_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp import tasks
 from memoryapp.models import ChatUser, ImportFile, Message, Role
+from memoryapp.upkeep import tasks
 from tests.browser.conftest import Browse
 from tests.conftest import operator
 

@@ -11,7 +11,7 @@ from memoryapp.models import ChatUser, Operator, Run
 from tests.browser.conftest import Browse
 from tests.conftest import talk
 from tests.curation.test_prompts import PAGE, events_of
-from tests.pages.test_runs_run import store
+from tests.runs.stored_events import store
 from tests.support.browsing import assert_fits, settle
 
 # messages of the browser and of htmx for a refused socket

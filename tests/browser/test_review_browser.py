@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp import extraction, knowledge
+from memoryapp.curation import extraction, knowledge
 from memoryapp.models import AgentCall, ChatUser, Fact, Finding, FindingMessage, KnowledgeEdit, Person, Role
 from tests.browser.conftest import Browse
 from tests.conftest import operator, talk

@@ -17,7 +17,7 @@ from memoryapp.engine.events import Event, ModelReplied, RunFinished
 from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, RunProgress
 from tests.browser.conftest import Browse
 from tests.conftest import candidate, talk
-from tests.pages.test_runs_run import every_event, found_in, store
+from tests.runs.stored_events import every_event, found_in, store
 from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
 from tests.support.watched import patient_context
 

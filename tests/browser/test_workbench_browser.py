@@ -13,7 +13,7 @@ from memoryapp.engine.events import Event
 from memoryapp.models import ChatUser, Operator, Run
 from tests.browser.conftest import Browse
 from tests.browser.test_run_browser import NO_SOCKET, events
-from tests.pages.test_runs_run import store
+from tests.runs.stored_events import store
 from tests.support.browsing import accessibility_faults, assert_fits, settle
 
 __all__ = ["events"]

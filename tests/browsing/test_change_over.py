@@ -9,13 +9,13 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.test import Client
 
-from memoryapp import tasks
 from memoryapp.engine.embeddings import Profile, Vectors
-from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, Topic
-from memoryapp.operations.backlog import BacklogCollector
+from memoryapp.platform.backlog import BacklogCollector
+from memoryapp.platform.llm import clients
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
+from memoryapp.upkeep import tasks
 from tests.conftest import signed_in, talk
 from tests.pages.test_pipeline import section
 from tests.search.test_profiles import connect, endpoints, served

@@ -12,11 +12,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memoryapp import tasks
-from memoryapp.browsing.profiles import forecast
-from memoryapp.browsing.similarities import measured
+from memoryapp.insight.browsing.profiles import forecast, measured
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, PassageVector, Topic, TopicVector
 from memoryapp.search import profiles
+from memoryapp.upkeep import tasks
 from tests.conftest import signed_in, talk
 from tests.search.test_profiles import Endpoints, connect, endpoints, served
 

@@ -14,9 +14,9 @@ from django.test import Client
 from memoryapp.curation import plan_edit, put_in, swap
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
 from memoryapp.models import ChatUser, Fact, Person, Run, Topic
-from tests.conftest import candidate
+from tests.conftest import BEGAN, candidate
 from tests.support.answering import record
-from tests.support.browsing import BEGAN, cost, get, grow, rows, run_of, topic_of
+from tests.support.browsing import cost, get, grow, rows, run_of, topic_of
 
 
 def facet(page: str, label: str) -> dict[str, str]:

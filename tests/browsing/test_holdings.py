@@ -9,8 +9,7 @@ from unittest.mock import patch
 import pytest
 from django.utils import timezone
 
-from memoryapp.browsing.holdings import Holdings, holdings
-from memoryapp.browsing.months import last_year
+from memoryapp.insight.browsing.quality import Holdings, holdings, last_year
 from memoryapp.models import ChatUser, Message
 from tests.support.browsing import message_of
 

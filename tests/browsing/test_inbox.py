@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from memoryapp.curation.suggestions.inbox import Waiting, waiting_in
 from memoryapp.models import Artifact, ChatUser, Finding, ImportFile, Suggestion, Topic, UnreadTopic, Work
-from memoryapp.suggestions.inbox import Waiting, waiting_in
 from tests.conftest import talk
 from tests.support.browsing import cost, get
 

@@ -11,15 +11,15 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from memoryapp.browsing import meaning
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
-from memoryapp.llm import clients
 from memoryapp.models import ChatUser, Fact, Message, Person, Topic
-from memoryapp.search.cards import refresh
+from memoryapp.platform.llm import clients
+from memoryapp.search import neighbours
+from memoryapp.search.items import refresh
 from memoryapp.search.vectors import embed_pending
 from tests.browsing.test_facets import facet
-from tests.conftest import talk
-from tests.support.browsing import BEGAN, get, rows
+from tests.conftest import BEGAN, talk
+from tests.support.browsing import get, rows
 from tests.support.executing import TOPICS
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -108,13 +108,13 @@ class Away:
 def test_without_a_vector_of_the_query_the_list_goes_by_words_and_says_so_until_one_comes(
     is_silent: bool, anna: ChatUser, memory: list[Topic], as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meaning, "VECTOR_SECONDS", 0.05)
+    monkeypatch.setattr(neighbours, "VECTOR_SECONDS", 0.05)
     with monkeypatch.context() as away:
         away.setattr(clients, "embedder_of", lambda profile, http=None: Away(profile, is_silent))
         page = get(as_viewer, address(anna, "topics", "meniscus"))
         assert "gave no vector of your words in time" in page
         assert rows(page, "topic") == [memory[2].pk], "its words are found"
-    monkeypatch.setattr(meaning, "VECTOR_SECONDS", 30.0)
+    monkeypatch.setattr(neighbours, "VECTOR_SECONDS", 30.0)
     assert "with its scores" in get(as_viewer, address(anna, "topics"))
 
 
@@ -122,7 +122,7 @@ def test_a_search_that_is_late_ends_in_a_sentence(
     anna: ChatUser, memory: list[Topic], as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as late:
-        late.setattr(meaning, "SECONDS", 0.0)
+        late.setattr(neighbours, "SECONDS", 0.0)
         page = get(as_viewer, address(anna, "topics"))
         assert "The search was not done in time" in page
         assert rows(page, "topic") == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memoryapp.browsing.comparison import compare
-from memoryapp.browsing.mentions import mentions
+from memoryapp.insight.browsing.comparison import compare
+from memoryapp.insight.browsing.topics import mentions
 from memoryapp.models import ChatUser, Person
 from tests.conftest import talk
 from tests.support.browsing import message_of

@@ -17,14 +17,14 @@ from django.urls import include, path
 from django.utils import timezone
 from ninja import Router
 
-from memoryapp import knowledge
-from memoryapp.api.access import Scope, Token
-from memoryapp.api.lists import Listing
-from memoryapp.api.refusals import add_handlers
-from memoryapp.api.shapes.lists import ListedRow
-from memoryapp.api.urls import DescribedAPI
+from memoryapp.curation import knowledge
+from memoryapp.doors.api.access import Scope, Token
+from memoryapp.doors.api.lists import Listing
+from memoryapp.doors.api.refusals import add_handlers
+from memoryapp.doors.api.shapes.lists import ListedRow
+from memoryapp.doors.api.urls import DescribedAPI
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit
-from rerankui.filters import Filter, choice
+from rerankui.frame.filters import Filter, choice
 from rerankui.lists.facets import Facet
 from rerankui.lists.list_page import AskedList, ListPage
 from tests.conftest import BEGAN

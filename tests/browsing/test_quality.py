@@ -9,23 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.browsing.quality import Quality, qualities
 from memoryapp.curation import plan_edit, put_in, swap
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
-from memoryapp.models import (
-    ChatUser,
-    Fact,
-    Message,
-    Operator,
-    Passage,
-    PassageMessage,
-    Person,
-    Run,
-    Topic,
-)
-from tests.conftest import candidate, signed_in
+from memoryapp.insight.browsing.quality import Quality, qualities
+from memoryapp.models import ChatUser, Fact, Message, Operator, Passage, PassageMessage, Person, Run, Topic
+from tests.conftest import BEGAN, candidate, signed_in
 from tests.support.answering import record
-from tests.support.browsing import BEGAN, cost, get, grow, message_of, opened_to, rows, topic_of
+from tests.support.browsing import cost, get, grow, message_of, opened_to, rows, topic_of
 
 NOW = timezone.now()
 

@@ -12,8 +12,8 @@ from django.test import Client
 from memoryapp.models import Access, Artifact, ChatUser, ImportBatch, Operator, Role, SavedView
 from rerankui.lists import saved
 from tests.browsing.test_facets import facet
-from tests.conftest import operator, signed_in
-from tests.support.browsing import BEGAN, cost, get, grow, message_of, rows, topic_of
+from tests.conftest import BEGAN, operator, signed_in
+from tests.support.browsing import cost, get, grow, message_of, rows, topic_of
 
 QUERY = "script=latin&facts=no&sort=longest"
 

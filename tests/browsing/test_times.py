@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Topic
-from rerankui.text.minimap import marks
-from rerankui.text.times import coming
+from rerankui.text.time_axis import marks
+from rerankui.text.words import coming
 from tests.conftest import talk
 
 

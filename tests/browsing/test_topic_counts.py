@@ -8,9 +8,8 @@ from datetime import timedelta
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.browsing.topic_counts import topic_counts
-from memoryapp.browsing.topic_runs import topic_runs
 from memoryapp.curation import former, plan_merge, put_in, swap
+from memoryapp.insight.browsing.topics import topic_counts, topic_runs
 from memoryapp.models import ChatUser, Run, Topic, TopicEdit
 from tests.support.browsing import cost, get, grow, rows, run_of, searched, topic_of
 

@@ -13,9 +13,8 @@ import pytest
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.browsing.topic_map import last_run, topic_map
-from memoryapp.engine.projection import project
-from memoryapp.engine.regions import within
+from memoryapp.engine.regions import project, within
+from memoryapp.insight.browsing.topic_map import last_run, topic_map
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, RunEvent, Topic, TopicVector
 from tests.conftest import signed_in
 from tests.support.browsing import cost, get, grow, rows, run_of, topic_of

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 
-from memoryapp.browsing.usage import usage, worst_runs
+from memoryapp.insight.browsing.usage import usage, worst_runs
 from memoryapp.models import ChatUser, Evaluation, Run
 from tests.support.browsing import get
 

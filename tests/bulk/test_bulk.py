@@ -8,22 +8,12 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from memoryapp import bulk, tasks
-from memoryapp.bulk import carrying_out
-from memoryapp.curation import CurationError, plan_edit, put_in, swap
+from memoryapp.curation import CurationError, bulk, plan_edit, put_in, swap
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.llm import clients
-from memoryapp.models import (
-    AgentCall,
-    BulkTopic,
-    BulkWork,
-    ChatUser,
-    PassageVector,
-    Role,
-    Topic,
-    TopicVector,
-)
+from memoryapp.models import AgentCall, BulkTopic, BulkWork, ChatUser, PassageVector, Role, Topic, TopicVector
+from memoryapp.platform.llm import clients
 from memoryapp.search import vectors
+from memoryapp.upkeep import tasks
 from tests.conftest import operator, signed_in, talk
 from tests.support.browsing import get
 from tests.support.merging import Merger
@@ -104,7 +94,7 @@ def test_a_model_that_fails_is_asked_again_after_a_rest_and_then_only_that_topic
     tasks.carry_on_bulk()
     assert len(merger.asked) == 1, "it rests"
     assert summaries(anna) == ["Talk 0", "Talk 1", "Talk 2"]
-    for _try in range(carrying_out.MOST_TRIES - 2):
+    for _try in range(bulk.MOST_TRIES - 2):
         rested(work)
         tasks.carry_on_bulk()
     merger.before = lambda: setattr(merger, "says", LLMError("Away.") if len(merger.asked) <= 3 else answer)
@@ -120,14 +110,14 @@ def test_a_killed_process_leaves_nothing_half_done_and_the_next_goes_on(
     anna: ChatUser, topics: list[Topic], merger: Merger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = asked(anna, topics)
-    make = carrying_out.curation.make
+    make = bulk.curation.make
 
     def killed(*args: Any, **kwargs: Any) -> None:
         make(*args, **kwargs)
         raise SystemExit
 
     with monkeypatch.context() as dying:
-        dying.setattr(carrying_out.curation, "make", killed)
+        dying.setattr(bulk.curation, "make", killed)
         with pytest.raises(SystemExit):
             bulk.carry_on(work)
     assert states(work) == [State.WAITING] * 3
@@ -171,7 +161,7 @@ def test_without_a_chat_model_the_segmenter_splits_and_the_rest_is_refused(anna:
 def test_an_answer_that_cannot_be_used_replaces_no_summary(anna: ChatUser, topics: list[Topic], merger: Merger) -> None:
     merger.says = '{"merged_summary": ""}'
     work = asked(anna, topics[:1])
-    for _try in range(carrying_out.MOST_TRIES):
+    for _try in range(bulk.MOST_TRIES):
         rested(work)
         tasks.carry_on_bulk()
     assert states(work) == [State.FAILED]

@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html
 
-from memoryapp import capsules
-from memoryapp.capsules import CapsuleError
 from memoryapp.engine.events import ModelReplied, PromptMessage, QueryEnriched, RunFinished, ToolCall, TurnStarted
+from memoryapp.engine.kinds.kind import ContextPart
 from memoryapp.engine.kinds.react import ToolUsed
-from memoryapp.engine.kinds.values import ContextPart
 from memoryapp.engine.notes import Note
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight import capsules
+from memoryapp.insight.capsules import CapsuleError
 from memoryapp.models import ChatUser, Fact, Person, Run
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.followers import StoredEvent

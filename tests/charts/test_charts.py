@@ -13,14 +13,12 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.browsing.stage_times import RunTimes, stage_times
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, RunStarted, Selected
+from memoryapp.insight.browsing.usage import RunTimes, stage_times
 from memoryapp.models import AgentCall, ChatUser, Message, Run, Topic
-from rerankui.runs.charts.river import river
-from rerankui.runs.charts.score_bins import spreads
-from rerankui.runs.charts.stage_strips import stage_strips
-from rerankui.runs.page.playing import played_run
+from rerankui.runs.charts import river, spreads, stage_strips
+from rerankui.runs.page.waterfall import played_run
 from tests.conftest import talk
 from tests.runs.stored_events import every_event, store
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from memoryapp.api.urls import api
+from memoryapp.doors.api.urls import api
 
 Schema = Mapping[str, Any]
 

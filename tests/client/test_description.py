@@ -18,7 +18,7 @@ from mnemoscope_client.calls import Call
 from mnemoscope_client.errors import REFUSALS
 from mnemoscope_client.streams import LAST_KIND
 
-from memoryapp.api.shapes.errors import CODES
+from memoryapp.doors.api.shapes.fields import CODES
 from tests.client.description import Side, answer_schema, document, operations
 from tests.support.stack import CHECKOUT
 from tools import client_shapes

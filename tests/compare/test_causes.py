@@ -12,17 +12,17 @@ from django.conf import LazySettings
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.compare import causes
-from memoryapp.compare.comparison import CompareError
 from memoryapp.engine.chat.protocol import ChatRequest, LLMTimeout, Reply
 from memoryapp.engine.events import Event
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.compare import stability
+from memoryapp.insight.compare.comparison import CompareError
 from memoryapp.models import ChatUser, Run, TopicEdit
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
-from rerankui.compare.cause_words import sentence_of
+from rerankui.compare.lab import sentence_of
 from tests.compare.test_compare_pages import events, stored
 from tests.compare.test_stability import memory
 from tests.explain.planted import ByPlace, Memory, executed
@@ -58,15 +58,15 @@ def chat_of(model: str, *numbers: int) -> ByPlace:
     return chat
 
 
-async def asked(run: Run, by_model: Mapping[str, ByPlace], *, again: bool = False) -> causes.Causes:
+async def asked(run: Run, by_model: Mapping[str, ByPlace], *, again: bool = False) -> stability.Causes:
     """Asks what is missing, each fork by the chat model that its changes name, and says what that shows."""
-    begun = await sync_to_async(lambda: causes.begin(run, forks.events_of(run), None, again=again))()
+    begun = await sync_to_async(lambda: stability.begin_causes(run, forks.events_of(run), None, again=again))()
     async with open_clients() as clients:
         for fork in begun:
             chat = by_model[fork.changes.get("model", "")]
             chat.shown = []
             await lifecycle.execute(fork.pk, replace(clients, serving=None, chat=chat, http=None))
-    return await sync_to_async(lambda: causes.causes(run, forks.events_of(run)))()
+    return await sync_to_async(lambda: stability.causes(run, forks.events_of(run)))()
 
 
 async def merge(memory: Memory, *places: int) -> TopicEdit:
@@ -100,7 +100,7 @@ async def test_a_model_that_chooses_otherwise_over_the_same_memory_is_named(
 ) -> None:
     first, second = memory.garden[0].pk, memory.garden[1].pk
     run = await executed(memory.owner, chat=chat_of(OLD, first))
-    alone = await sync_to_async(lambda: causes.causes(run, forks.events_of(run)))()
+    alone = await sync_to_async(lambda: stability.causes(run, forks.events_of(run)))()
     assert "No chat model is connected" in alone.models["then"].fault
     settings.LLM_BASE_URL, settings.RERANKER_MODEL = "http://127.0.0.1:1/v1", NEW
     found = await asked(run, {OLD: chat_of(OLD, first), "": chat_of(NEW, second)})
@@ -142,10 +142,10 @@ async def test_a_failure_is_no_cause_and_only_what_failed_is_asked_again(memory:
 async def test_what_answers_in_words_or_goes_on_is_refused(memory: Memory) -> None:
     answered = await executed(memory.owner, strategy="plain")
     with pytest.raises(CompareError, match="memory of today only"):
-        await sync_to_async(lambda: causes.causes(answered, forks.events_of(answered)))()
+        await sync_to_async(lambda: stability.causes(answered, forks.events_of(answered)))()
     going = await Run.objects.acreate(owner=memory.owner, query="garden?", strategy="flash")
     with pytest.raises(CompareError, match="has not ended"):
-        await sync_to_async(lambda: causes.begin(going, [], None))()
+        await sync_to_async(lambda: stability.begin_causes(going, [], None))()
 
 
 def test_the_page_says_what_it_costs_and_who_may_ask(

@@ -13,14 +13,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryapp import curation
-from memoryapp.api.answers import written
-from memoryapp.api.shapes.runs import ComparisonAnswer
-from memoryapp.compare import CompareError, compare
-from memoryapp.compare.comparison import always_together
-from memoryapp.compare.meanwhile import meanwhile
+from memoryapp.doors.api.access import written
+from memoryapp.doors.api.shapes.runs import ComparisonAnswer
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.compare import CompareError, compare
+from memoryapp.insight.compare.comparison import always_together, meanwhile
 from memoryapp.models import ChatUser, EmbeddingProfile, Run, Topic, TopicEdit
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending

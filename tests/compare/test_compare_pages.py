@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import AsyncClient, Client
 
-from memoryapp.api.shapes.runs import ComparisonAnswer
-from memoryapp.compare.states import states_of_runs
-from memoryapp.effect.past_runs import runs_that_saw
+from memoryapp.curation.past_runs import runs_that_saw
+from memoryapp.doors.api.shapes.runs import ComparisonAnswer
 from memoryapp.engine.events import Event
+from memoryapp.insight.compare.comparison import states_of_runs
 from memoryapp.models import ChatUser, Message, Run, Topic
 from memoryapp.runs.runner import Runner
 from tests.api.test_api_recall import client, memory, post, runner

@@ -12,7 +12,7 @@ from django.conf import LazySettings
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.browsing import costs
+from memoryapp.insight.browsing import usage
 from memoryapp.models import AgentCall, ChatUser, Message, Run
 from tests.compare.test_compare_pages import stored
 from tests.conftest import talk
@@ -65,10 +65,10 @@ def test_paraphrases_cost_what_runs_cost_together(anna: ChatUser) -> None:
     Run.objects.create(owner=anna, query="?", strategy="flash", cost_usd=0.5)
     AgentCall.objects.create(owner=anna, agent="paraphraser", cost_usd=0.25)
     everybody, now, zone = ChatUser.objects.all(), timezone.now(), timezone.get_current_timezone()
-    assert costs.by_stage(everybody, now - timedelta(days=1))["runs"] == 0.75
-    (day,) = costs.by_day(everybody, now=now, zone=zone)
-    (owner,) = costs.by_owner(everybody, now=now, zone=zone)
-    assert dict(day.named) == dict(owner.named) == {**dict.fromkeys(costs.stages(), 0.0), "runs": 0.75}
+    assert usage.by_stage(everybody, now - timedelta(days=1))["runs"] == 0.75
+    (day,) = usage.by_day(everybody, now=now, zone=zone)
+    (owner,) = usage.by_owner(everybody, now=now, zone=zone)
+    assert dict(day.named) == dict(owner.named) == {**dict.fromkeys(usage.stages(), 0.0), "runs": 0.75}
 
 
 def test_without_a_model_nothing_is_lost_and_the_button_is_not_there(as_debugger: Client, run: Run) -> None:

@@ -12,14 +12,14 @@ from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 from django.test import Client
 
-from memoryapp.compare import compare, stability
-from memoryapp.compare.comparison import CompareError
-from memoryapp.compare.stability import WantedRepetitions
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.prompts.rerank import RERANK
-from memoryapp.explain import why_not
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.compare import compare, stability
+from memoryapp.insight.compare.comparison import CompareError
+from memoryapp.insight.compare.stability import WantedRepetitions
+from memoryapp.insight.explain import why_not
 from memoryapp.models import ChatUser, Prompt, Run
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.replays import ForkError

@@ -10,11 +10,10 @@ import psycopg
 import pytest
 from prometheus_client import REGISTRY
 
-from memoryapp import suggestions
-from memoryapp.curation import MERGER
+from memoryapp.curation import MERGER, suggestions
+from memoryapp.curation.suggestions.consolidation import Pass, consolidate
 from memoryapp.models import AgentCall, ChatUser, Topic, TopicEdit
-from memoryapp.operations.database import conninfo
-from memoryapp.suggestions.consolidation import Pass, consolidate
+from memoryapp.platform.database import conninfo
 from tests.support.merging import Merger
 
 Mode = ChatUser.Consolidation

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memoryapp import curation, suggestions
-from memoryapp.curation import MERGER, Depends
+from memoryapp import curation
+from memoryapp.curation import MERGER, Depends, suggestions
+from memoryapp.curation.suggestions import Check, check_of, verdict_of
+from memoryapp.curation.suggestions.consolidation import Pass, consolidate, due
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError, Reply
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic, TopicEdit, Work
-from memoryapp.suggestions import Check, check_of, verdict_of
-from memoryapp.suggestions.consolidation import Pass, consolidate, due
-from tests.conftest import Role, operator
+from memoryapp.models.operator import Role
+from tests.conftest import operator
 from tests.consolidation.merger_passes import (
     Mode,
     live,
@@ -395,7 +396,7 @@ class TestFailures:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(f"memoryapp.suggestions.consolidation.carrying_out.{place_of_death}", die)
+            patch.setattr(f"memoryapp.curation.suggestions.consolidation.{place_of_death}", die)
             with pytest.raises(KeyboardInterrupt):
                 consolidate(automatic, merger.open)
         assert consolidate(automatic, merger.open) == Pass(judged=1, merged=1)

@@ -16,13 +16,13 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp import curation, history, suggestions
-from memoryapp.curation import MERGER, CurationError
+from memoryapp import curation
+from memoryapp.curation import MERGER, CurationError, history, suggestions
+from memoryapp.curation.suggestions.consolidation import consolidate
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage, TopicVector
-from memoryapp.suggestions.consolidation import consolidate
 from tests.conftest import talk
 from tests.consolidation.merger_passes import rested
 from tests.examples import examples

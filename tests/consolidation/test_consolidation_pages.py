@@ -13,13 +13,14 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import curation, history, suggestions, work
-from memoryapp.curation import MERGER
+from memoryapp import curation
+from memoryapp.curation import MERGER, history, suggestions
+from memoryapp.curation.suggestions import Check, check_of, verdict_of
+from memoryapp.curation.suggestions.consolidation import CONSOLIDATE, consolidate
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.llm import clients
 from memoryapp.models import AgentCall, ChatUser, Role, Suggestion, Topic, TopicEdit
-from memoryapp.suggestions import Check, check_of, verdict_of
-from memoryapp.suggestions.consolidation import CONSOLIDATE, consolidate
+from memoryapp.platform import work
+from memoryapp.platform.llm import clients
 from tests.conftest import lawless, operator, signed_in
 from tests.consolidation.merger_passes import Mode, live, passed, wants
 from tests.suggestions.placed_topics import place, placed, renamed

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from memoryapp import suggestions, tasks
+from memoryapp.curation import suggestions
+from memoryapp.curation.suggestions import consolidation
+from memoryapp.curation.suggestions.consolidation import Pass, consolidate
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.llm import clients
 from memoryapp.models import AgentCall, ChatUser
-from memoryapp.suggestions import consolidation
-from memoryapp.suggestions.consolidation import Pass, consolidate
+from memoryapp.platform.llm import clients
+from memoryapp.upkeep import tasks
 from tests.consolidation.merger_passes import Mode, live, refused, wants
 from tests.suggestions.placed_topics import placed
 from tests.support.merging import SUMMARY, Merger, verdict
@@ -57,7 +58,7 @@ class TestSweep:
     def test_a_full_queue_leaves_for_later_what_found_no_room(
         self, automatic: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("memoryapp.suggestions.making.MOST_OPEN", 1)
+        monkeypatch.setattr("memoryapp.curation.suggestions.making.MOST_OPEN", 1)
         placed(automatic, 0, 1, 90, 92)
         merger = Merger()
         assert suggestions.suggest(automatic) == 1

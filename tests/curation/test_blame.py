@@ -7,16 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from memoryapp.curation import (
-    blame,
-    plan_edit,
-    plan_merge,
-    plan_move,
-    plan_split,
-    put_in,
-    swap,
-    undo,
-)
+from memoryapp.curation import blame, plan_edit, plan_merge, plan_move, plan_split, put_in, swap, undo
 from memoryapp.models import ChatUser, Topic, TopicEdit
 from tests.support.api_client import Program, token_for
 from tests.support.browsing import cost, get, message_ids, topic_of

@@ -10,11 +10,11 @@ import pytest
 from memoryapp import curation
 from memoryapp.curation import ByHand, Change, CurationError, Stale
 from memoryapp.curation.change import MOST_SUMMARY_CHARS, MOST_TOPICS
-from memoryapp.curation.summarising import opening
+from memoryapp.curation.topic_writer import opening
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import AlreadyArchived, put_topics
-from memoryapp.invariants import violations
+from memoryapp.intake.archiving import AlreadyArchived, put_topics
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit, TopicMessage
 from tests.conftest import contents, record, talk
 from tests.search.test_vectors import Hashing

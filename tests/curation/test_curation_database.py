@@ -15,9 +15,9 @@ from django.db import IntegrityError, connection, connections, transaction
 from memoryapp import curation
 from memoryapp.curation import CurationError, Stale
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import AlreadyArchived, put_topics
-from memoryapp.invariants import violations
+from memoryapp.intake.archiving import AlreadyArchived, put_topics
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
 from tests.conftest import record, talk
 from tests.curation.test_curation import Kind, made, messages, partition

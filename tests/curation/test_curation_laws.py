@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from memoryapp import curation
 from memoryapp.curation import Change, CurationError, Depends, Stale
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, ImportBatch, Message, TopicEdit
 from memoryapp.models.topic import edit_kinds
 from tests.conftest import record, talk

@@ -9,12 +9,12 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from memoryapp import curation
-from memoryapp.content import reading
 from memoryapp.curation import CurationError, Depends, Stale
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory import content
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
-from memoryapp.operations.database import pool
+from memoryapp.platform.database import pool
 from tests.conftest import record, talk
 from tests.curation.test_curation import Kind, batch_of, made, messages, partition
 
@@ -219,7 +219,7 @@ def test_a_retired_topic_is_read_as_the_model_saw_it() -> None:
 
     async def read() -> list[tuple[str, list[str]]]:
         async with pool() as connections, connections.connection() as connection:
-            found = await reading.read_topics(connection, anna.pk, [tea.pk, cats.pk])
+            found = await content.read_topics(connection, anna.pk, [tea.pk, cats.pk])
         return [(topic.summary, [message.text for message in topic.messages]) for topic in found]
 
     assert async_to_sync(read)() == [("Tea", ["Which?", "Green."]), ("Cats", ["How many?"])]

@@ -14,17 +14,17 @@ from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 from prometheus_client import REGISTRY
 
+from memoryapp.curation.suggestions import proposals
+from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.agents import merger
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.merger import propose_summary
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import TopicContent
-from memoryapp.llm import clients
-from memoryapp.llm.agent_calls import AgentCaller
-from memoryapp.llm.clients import _learnt
 from memoryapp.models import AgentCall, ChatUser, Prompt, Role, Topic, TopicEdit
-from memoryapp.suggestions import proposals
-from memoryapp.suggestions.proposals import ProposalError
+from memoryapp.platform.llm import clients
+from memoryapp.platform.llm.agent_calls import AgentCaller
+from memoryapp.platform.llm.clients import _learnt
 from tests.conftest import operator, signed_in, talk
 from tests.support.browsing import HTMX, flat, get
 from tests.support.peer import Peer, reply

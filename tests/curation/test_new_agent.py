@@ -13,20 +13,18 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.browsing import costs
 from memoryapp.engine.agents import AGENTS
-from memoryapp.engine.agents.agent import Agent
-from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.ask import Agent, Ask
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.prompt_registry import built_in, prompts
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptVariable
-from memoryapp.engine.prompts.variables import TOPIC
+from memoryapp.engine.prompts.prompt import TOPIC, UNEDITED, BuiltInPrompt, PromptBook, PromptVariable
 from memoryapp.engine.text.lines import one_line, quoted
-from memoryapp.llm import prompt_versions
-from memoryapp.llm.agent_calls import AgentCaller
+from memoryapp.insight.browsing import usage
 from memoryapp.models import AgentCall, ChatUser, Message
-from memoryapp.pipeline import STAGES
+from memoryapp.platform.llm import prompt_versions
+from memoryapp.platform.llm.agent_calls import AgentCaller
+from memoryapp.upkeep.pipeline import STAGES
 from tests.conftest import talk
 from tests.engine.scripted import ScriptedChat, Step, says
 from tests.support.browsing import flat
@@ -123,18 +121,18 @@ def test_its_costs_are_those_of_its_stage_and_stay_when_there_is_no_such_agent_a
     Asked(anna)
     assert paid(anna) == {"consolidate": 0.25}
     AGENTS.pop(TITLER.name)
-    assert paid(anna) == {costs.RUNS: 0.25}
+    assert paid(anna) == {usage.RUNS: 0.25}
     AGENTS[TITLER.name] = TITLER
 
 
 def paid(owner: ChatUser) -> dict[str, float]:
     """What each stage cost, which is the same by day, by chat user and in all."""
     now, everybody, zone = timezone.now(), ChatUser.objects.filter(pk=owner.pk), timezone.get_current_timezone()
-    [day] = costs.by_day(everybody, now=now, zone=zone)
-    [row] = costs.by_owner(everybody, now=now, zone=zone)
+    [day] = usage.by_day(everybody, now=now, zone=zone)
+    [row] = usage.by_owner(everybody, now=now, zone=zone)
     found = {stage: dollars for stage, dollars in day.named if dollars}
     assert dict(row.named) == dict(day.named)
-    assert {**found} == {k: v for k, v in costs.by_stage(everybody, now - timedelta(days=1)).items() if v}
+    assert {**found} == {k: v for k, v in usage.by_stage(everybody, now - timedelta(days=1)).items() if v}
     return found
 
 

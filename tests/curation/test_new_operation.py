@@ -11,14 +11,21 @@ from django.utils.functional import lazystr
 from ninja import Router
 
 from memoryapp import curation
-from memoryapp.api.curation import add_endpoint
-from memoryapp.api.refusals import add_handlers
-from memoryapp.api.urls import DescribedAPI
 from memoryapp.curation import OPERATIONS, Change, ChangeRequest, CurationError
 from memoryapp.curation.operations import register
-from memoryapp.curation.operations.operation import MESSAGES, BenchButton, Endpoint, Operation, Words
-from memoryapp.curation.operations.topics import live_topics, messages_by_topic
-from memoryapp.curation.summarising import Summarise
+from memoryapp.curation.operations.operation import (
+    MESSAGES,
+    BenchButton,
+    Endpoint,
+    Operation,
+    Words,
+    live_topics,
+    messages_by_topic,
+)
+from memoryapp.curation.topic_writer import Summarise
+from memoryapp.doors.api.curation import add_endpoint
+from memoryapp.doors.api.refusals import add_handlers
+from memoryapp.doors.api.urls import DescribedAPI
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Operator, Role, Topic, TopicEdit
 from memoryapp.models.topic import OPERATION_KINDS

@@ -11,9 +11,9 @@ from django.db import connections
 
 from memoryapp.engine.prompt_registry import built_in, prompts_of_runs
 from memoryapp.engine.prompts.prompt import PromptBook, PromptText
-from memoryapp.llm import prompt_versions
 from memoryapp.models import AgentCall, ChatUser, Prompt, Run, RunEvent
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
+from memoryapp.platform.llm import prompt_versions
 from tests.conftest import BEGAN
 
 KEY = ("rerank", "en")

@@ -28,12 +28,12 @@ from memoryapp.engine.events import (
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.prompt import faults, rendered
 from memoryapp.engine.prompts.rerank import RerankRequest, rerank_variables
-from memoryapp.llm import prompt_versions
 from memoryapp.models import ChatUser, Prompt, Run, Topic
+from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.runner import runner
-from rerankui.text.prompt_words import FAULTS, fault_words
+from rerankui.text.words import FAULTS, fault_words
 from tests.conftest import candidate, talk
 from tests.runs.stored_events import store
 from tests.support.browsing import flat

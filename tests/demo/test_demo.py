@@ -12,11 +12,12 @@ import pytest
 from django.contrib.auth import authenticate
 from django.utils import timezone
 
-from memoryapp import demo, erasure
+from memoryapp import erasure
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
-from memoryapp.evaluation.questions import read_questions
-from memoryapp.ingestion import topics
+from memoryapp.insight.evaluation.questions import read_questions
+from memoryapp.intake import archiving
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Operator, Passage, PassageVector, Person, Role, Topic
+from memoryapp.upkeep import demo
 
 ANNAS_WORDS = ("Сололаки", "WaniKani", "мениск", "MinIO", "vLLM", "H100", "Петров", "Бублик", "Саркисян", "Nordlys")
 BORISES_WORDS = ("Fernlight", "Whitcombe", "Clint", "Nadia", "Brass", "sourdough", "Ark Nova")
@@ -152,7 +153,7 @@ def test_a_load_that_was_killed_leaves_nothing_and_the_next_one_completes(monkey
     def die_at_boris(owner: ChatUser, *rest: Any, **named: Any) -> list[Topic]:
         if owner.name == "boris":
             raise KeyboardInterrupt
-        return topics.put_topics(owner, *rest, **named)
+        return archiving.put_topics(owner, *rest, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(demo, "put_topics", die_at_boris)

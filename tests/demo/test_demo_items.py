@@ -10,12 +10,12 @@ import pytest
 from asgiref.sync import async_to_sync
 from pgvector import HalfVector
 
-from memoryapp import demo
 from memoryapp.models import ChatUser
 from memoryapp.runs.clients import open_clients
 from memoryapp.search import retrieval
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
+from memoryapp.upkeep import demo
 
 PEOPLE = {
     "что ты знаешь о Петрове?": "Пётр Петров",

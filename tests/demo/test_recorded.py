@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from memoryapp import demo
-from memoryapp.demo import recorded
 from memoryapp.engine.events import ModelReplied, RunFinished
 from memoryapp.models import ChatUser, Operator, Run
 from memoryapp.runs import followers
+from memoryapp.upkeep import demo
+from memoryapp.upkeep.demo import recorded
 from tests.conftest import signed_in
 from tests.support.browsing import get
 

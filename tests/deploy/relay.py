@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psycopg
 
-from memoryapp.embedded import lease, paths
-from memoryapp.embedded.paths import Cluster
+from memoryapp.platform.embedded import lease, paths
+from memoryapp.platform.embedded.paths import Cluster
 
 
 class Relay(socketserver.ThreadingTCPServer):

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from mnemoscope_client import Mnemoscope
 
-from memoryapp.embedded import paths
+from memoryapp.platform.embedded import paths
 from tests.deploy import relay
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, free_port, wait_for

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.embedded import paths
+from memoryapp.platform.embedded import paths
 from tests.deploy import relay, ways
 from tests.deploy.ways import Start
 from tests.support.clock import PATIENCE

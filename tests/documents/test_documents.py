@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memoryapp.documents import reading
-from memoryapp.documents.child import MOST_CHARS
-from memoryapp.documents.reading import Unreadable
+from memoryapp.memory import documents
+from memoryapp.memory.document_child import MOST_CHARS
+from memoryapp.memory.documents import Unreadable
 from tests.artifacts.files import bomb, pdf, word
 
 
@@ -26,26 +26,26 @@ from tests.artifacts.files import bomb, pdf, word
     ],
 )
 def test_a_file_is_read_by_its_type_or_its_name(name: str, mime_type: str, kind: str | None) -> None:
-    assert reading.kind_of(name, mime_type) == kind
+    assert documents.kind_of(name, mime_type) == kind
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1251"])
 def test_texts_are_read_in_the_encodings_that_people_save(encoding: str) -> None:
-    assert reading.read("Рецепт хлеба".encode(encoding), "text").text == "Рецепт хлеба"
+    assert documents.read("Рецепт хлеба".encode(encoding), "text").text == "Рецепт хлеба"
 
 
 def test_a_word_file_is_read_with_its_tables() -> None:
-    found = reading.read(word("The dough rests overnight.", "Then it is baked."), "docx")
+    found = documents.read(word("The dough rests overnight.", "Then it is baked."), "docx")
     assert found.text == "The dough rests overnight.\nThen it is baked.\nprice\ttwelve euros"
 
 
 def test_a_pdf_is_read_page_by_page() -> None:
-    found = reading.read(pdf("The dough rests", "and is baked"), "pdf")
+    found = documents.read(pdf("The dough rests", "and is baked"), "pdf")
     assert (found.text.split("\n"), found.pages, found.is_cut) == (["The dough rests", "and is baked"], 2, False)
 
 
 def test_of_a_long_text_the_beginning_is_read() -> None:
-    found = reading.read(b"word " * MOST_CHARS, "text")
+    found = documents.read(b"word " * MOST_CHARS, "text")
     assert (len(found.text), found.is_cut) == (MOST_CHARS, True)
 
 
@@ -67,12 +67,12 @@ def test_a_file_that_cannot_be_read_is_a_sentence(
     content: bytes | Callable[[], bytes], kind: str, sentence: str
 ) -> None:
     with pytest.raises(Unreadable, match=sentence):
-        reading.read(content() if callable(content) else content, kind)
+        documents.read(content() if callable(content) else content, kind)
 
 
 def test_a_file_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SECONDS", 0.001)
+    monkeypatch.setattr(documents, "SECONDS", 0.001)
     with pytest.raises(Unreadable, match="too much time or memory"):
-        reading.read(b"text", "text")
+        documents.read(b"text", "text")
     monkeypatch.undo()
-    assert reading.read(b"text", "text").text == "text"
+    assert documents.read(b"text", "text").text == "text"

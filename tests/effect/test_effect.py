@@ -13,15 +13,14 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memoryapp import curation
-from memoryapp.curation import Change, Stale
-from memoryapp.effect import Effect, RunEffect, choices, effect_of
-from memoryapp.effect.verdict import Position, verdict_of
+from memoryapp.curation import Change, Stale, choices
+from memoryapp.curation.effect import Effect, RunEffect, effect_of
+from memoryapp.curation.effect_verdict import Position, verdict_of
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished, Selected, to_payload
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.kinds.values import Piece
+from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import (
     ChatUser,
     Evaluation,
@@ -34,6 +33,7 @@ from memoryapp.models import (
     TopicEdit,
     TopicMessage,
 )
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending

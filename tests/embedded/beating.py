@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery.__main__ import main
 
-from memoryapp.operations import heartbeats
+from memoryapp.platform import heartbeats
 
 if __name__ == "__main__":
     heartbeats.INTERVAL = 1.0

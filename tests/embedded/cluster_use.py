@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 import psycopg
 
-from memoryapp.embedded import file_locks, paths, processes
-from memoryapp.embedded.paths import Cluster
+from memoryapp.platform.embedded import children, paths
+from memoryapp.platform.embedded.paths import Cluster
 from tests.support.clock import PATIENCE
 
 AS_ROOT = os.geteuid() == 0
 USER = """
 import sys
 from pathlib import Path
-from memoryapp.embedded.lease import Lease
-from memoryapp.embedded.paths import Cluster
+from memoryapp.platform.embedded.lease import Lease
+from memoryapp.platform.embedded.paths import Cluster
 with Lease(Cluster(Path(sys.argv[1]), throwaway=len(sys.argv) > 2)):
     print("up", flush=True)
     sys.stdin.read()
@@ -50,9 +50,9 @@ def leave(process: subprocess.Popen[str]) -> None:
 
 def await_end(cluster: Cluster) -> None:
     """Waits for the end of the supervisor, and of the processes that it may have left."""
-    if (cluster.base / file_locks.SUPERVISOR).exists():
-        with file_locks.opened(cluster.base / file_locks.SUPERVISOR) as lock:
-            file_locks.acquire(lock)
+    if (cluster.base / paths.SUPERVISOR).exists():
+        with paths.opened(cluster.base / paths.SUPERVISOR) as lock:
+            paths.acquire(lock)
     eventually(lambda: not server_processes(cluster))
 
 
@@ -66,7 +66,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 def server_processes(cluster: Cluster) -> list[int]:
     return [
         pid
-        for pid, line in processes.command_lines()
+        for pid, line in children.command_lines()
         if f" cluster_name={cluster.name} " in line or f" {cluster.name}: " in line
     ]
 
@@ -76,7 +76,7 @@ def postmaster(cluster: Cluster) -> int:
 
 
 def supervisor(cluster: Cluster) -> int:
-    return int((cluster.base / file_locks.SUPERVISOR).read_text())
+    return int((cluster.base / paths.SUPERVISOR).read_text())
 
 
 def connect(cluster: Cluster, **more: str) -> psycopg.Connection:

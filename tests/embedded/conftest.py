@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryapp.embedded.paths import Cluster
+from memoryapp.platform.embedded.paths import Cluster
 from tests.embedded.cluster_use import await_end
 
 

@@ -67,7 +67,7 @@ class Steps:
         return execute(sql, *rest)
 
     def _watch(self) -> None:
-        from memoryapp.operations.database import conninfo  # noqa: PLC0415 it reads the settings
+        from memoryapp.platform.database import conninfo  # noqa: PLC0415 it reads the settings
 
         seen: set[str] = set()
         with suppress(psycopg.Error), psycopg.connect(conninfo(), autocommit=True) as database:

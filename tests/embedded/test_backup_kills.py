@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryapp.embedded import paths
+from memoryapp.platform.embedded import paths
 from tests.embedded import kept
 from tests.embedded.cluster_use import await_end
 from tests.support import forked

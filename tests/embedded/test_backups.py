@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from memoryapp.embedded import paths
-from memoryapp.embedded.lease import Lease
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.embedded.lease import Lease
 from tests.embedded import kept
 from tests.embedded.cluster_use import connect
 from tests.support.stack import CHECKOUT, Stack, wait_for

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from memoryapp.embedded import children
-from memoryapp.embedded.children import Child, stop
+from memoryapp.platform.embedded import children
+from memoryapp.platform.embedded.children import Child, stop
 from tests.support.clock import PATIENCE
 
-BEATING = "import time; from memoryapp.embedded import watchdog; watchdog.ping_from_thread(); time.sleep(600)"
+BEATING = "import time; from memoryapp.platform.embedded import children; children.ping_from_thread(); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {BEATING}"
 IN_A_LOOP = """
 import asyncio
-from memoryapp.embedded import watchdog
+from memoryapp.platform.embedded import children
 
 async def main():
-    watchdog.ping_from_loop()
+    children.ping_from_loop()
     await asyncio.sleep(600)
 
 asyncio.run(main())

@@ -16,11 +16,11 @@ from django.db import DataError, OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg.conninfo import make_conninfo
 
-from memoryapp.embedded import command_line, file_locks, paths
-from memoryapp.embedded.lease import Lease
-from memoryapp.embedded.paths import CHECKOUT, Cluster
-from memoryapp.operations import startup
-from memoryapp.operations.database import conninfo
+from memoryapp.platform import database as startup
+from memoryapp.platform.database import conninfo
+from memoryapp.platform.embedded import command_line, paths
+from memoryapp.platform.embedded.lease import Lease
+from memoryapp.platform.embedded.paths import CHECKOUT, Cluster
 from tests.support import forked
 from tests.support.stack import free_port
 
@@ -154,10 +154,10 @@ def test_a_command_waits_for_a_database_that_starts_again() -> None:
         )
         assert command.stderr
         assert command.stderr.readline() == "The database does not answer; waiting up to 600 s for it ...\n"
-        with file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
+        with paths.opened(server.base / paths.SUPERVISOR) as lock:
             with lease:
                 _, errors = command.communicate()
-            file_locks.acquire(lock)
+            paths.acquire(lock)
     assert errors.startswith("The database has no tables yet: ")
 
 
@@ -187,7 +187,7 @@ def test_a_command_imports_no_page(db: None) -> None:
     command = [sys.executable, "manage.py", "check_memory"]
     done = subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **shown}, capture_output=True, text=True)
     assert done.returncode == 0
-    assert "memoryapp.runs.repairs" in done.stderr
+    assert "memoryapp.runs.endings" in done.stderr
     assert "rerankui.views" not in done.stderr
 
 

@@ -13,18 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memoryapp.embedded import paths
-from memoryapp.embedded.lease import Lease
-from memoryapp.embedded.paths import Account, Cluster
-from memoryapp.environment import SettingError
-from tests.embedded.cluster_use import (
-    AS_ROOT,
-    USER,
-    answers,
-    await_end,
-    connect,
-    postmaster,
-)
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.embedded.lease import Lease
+from memoryapp.platform.embedded.paths import Account, Cluster
+from memoryapp.platform.environment import SettingError
+from tests.embedded.cluster_use import AS_ROOT, USER, answers, await_end, connect, postmaster
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")

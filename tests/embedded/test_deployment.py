@@ -18,9 +18,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from memoryapp.embedded import file_locks, paths
-from memoryapp.embedded.lease import Lease
-from memoryapp.embedded.paths import Cluster
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.embedded.lease import Lease
+from memoryapp.platform.embedded.paths import Cluster
 from tests.support import forked
 from tests.support.clock import PATIENCE
 from tests.support.stack import free_port, wait_for
@@ -33,10 +33,10 @@ POOLED = "The database is behind a pooler that gives each transaction another co
 @contextmanager
 def served(server: Cluster) -> Iterator[None]:
     """The server runs inside, and has ended after it."""
-    with Lease(server), file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
+    with Lease(server), paths.opened(server.base / paths.SUPERVISOR) as lock:
         yield
-    with file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
-        file_locks.acquire(lock)
+    with paths.opened(server.base / paths.SUPERVISOR) as lock:
+        paths.acquire(lock)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memoryapp.embedded import lease, paths, processes
-from memoryapp.embedded.lease import Lease
-from memoryapp.embedded.paths import Cluster, ServerError
+from memoryapp.platform.embedded import children, lease, paths
+from memoryapp.platform.embedded.lease import Lease
+from memoryapp.platform.embedded.paths import Cluster, ServerError
 from tests.embedded.cluster_use import (
     AS_ROOT,
     answers,
@@ -105,7 +105,7 @@ def test_many_that_start_at_once_get_one_server(cluster: Cluster) -> None:
     together = [user(cluster) for _ in range(4)]
     for process in together:
         await_up(process)
-    assert len([line for _, line in processes.command_lines() if f" cluster_name={cluster.name} " in line]) == 1
+    assert len([line for _, line in children.command_lines() if f" cluster_name={cluster.name} " in line]) == 1
     for process in together:
         leave(process)
 
@@ -152,7 +152,7 @@ def test_a_server_that_is_killed_while_it_starts_again_comes_back_all_the_same(c
         for _ in range(2):
             eventually(lambda: not killed.issuperset(server_processes(cluster)))
             for pid in server_processes(cluster):
-                processes.send(pid, signal.SIGKILL)
+                children.send(pid, signal.SIGKILL)
                 killed.add(pid)
         eventually(lambda: answers(cluster))
 
@@ -186,7 +186,7 @@ def test_a_start_after_everything_was_killed_recovers(cluster: Cluster) -> None:
     with connect(cluster) as connection:
         connection.execute("create table kept as select 1 as one")
     for pid in (someone.pid, supervisor(cluster), *server_processes(cluster)):
-        processes.send(pid, signal.SIGKILL)
+        children.send(pid, signal.SIGKILL)
     leave(someone)
     with Lease(cluster), connect(cluster) as connection:
         assert connection.execute("select one from kept").fetchone() == (1,)
@@ -227,7 +227,7 @@ def test_a_cluster_of_another_version_is_refused_in_a_sentence(folder: Path) -> 
 
 
 def test_every_process_computes_the_same_address(folder: Path) -> None:
-    command = "from memoryapp.embedded import paths; print(paths.embedded_database(paths.data_dir())['HOST'])"
+    command = "from memoryapp.platform.embedded import paths; print(paths.embedded_database(paths.data_dir())['HOST'])"
     environment = {**os.environ, "DATA_DIR": str(folder / "data")}
     sockets = {
         subprocess.run(

@@ -9,9 +9,9 @@ from django.conf import LazySettings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 
-from memoryapp import demo
 from memoryapp.management.commands import up
 from memoryapp.models import Operator, Role
+from memoryapp.upkeep import demo
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memoryapp.embedded import paths
-from memoryapp.embedded.paths import Account
+from memoryapp.platform.embedded import paths
+from memoryapp.platform.embedded.paths import Account
 from tests.embedded.test_deployment import environment
 from tests.support import forked
 
@@ -26,7 +26,7 @@ SERVERS = {"16": _PACKAGE / "pginstall" / "bin", "debian 15": Path("/usr/lib/pos
 EMBEDDED = _PACKAGE / f"pginstall{paths.MAJOR}" / "bin"
 FACT = "The shed key hangs behind the barometer."
 FILL = f"""
-from memoryapp.content.chat_users import found_or_made
+from memoryapp.memory.content import found_or_made
 from memoryapp.models import Fact
 owner = found_or_made("anna")
 Fact.objects.create(owner=owner, content={FACT!r}, importance=50)

@@ -19,8 +19,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from memoryapp.embedded import bootstrap, paths, processes
-from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.platform.embedded import bootstrap, paths
+from memoryapp.platform.embedded import children as processes
+from memoryapp.platform.embedded.paths import CHECKOUT
 from tests.support.clock import PATIENCE
 from tests.support.stack import free_port, wait_for
 

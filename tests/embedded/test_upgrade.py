@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from memoryapp.embedded import paths
 from memoryapp.engine import events
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
+from memoryapp.platform.embedded import paths
 from tests.support import forked
 
 RELEASE = Path(__file__).parent.parent / "fixtures" / "release_0_15_1.sql.gz"

@@ -10,9 +10,8 @@ import httpx
 import pytest
 
 from memoryapp.engine.chat.capabilities import Learnt
-from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.client import ChatOptions, HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
-from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from tests.engine.scripted import collect

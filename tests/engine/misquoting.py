@@ -17,7 +17,7 @@ from typing import Any
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lines import message_head, quoted
 
-DEMO = Path(__file__).parents[2] / "memoryapp" / "demo"
+DEMO = Path(__file__).parents[2] / "memoryapp/upkeep/demo"
 ROLES = {"u": "user", "a": "assistant"}
 NEGATIONS = re.compile(r"\b(?:не|нет|ни|без|not|no|never|don't|doesn't|isn't|can't)\b\s*", re.IGNORECASE)
 PEOPLE = {

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from memoryapp.engine.events import (
-    Event,
-    RunFinished,
-)
+from memoryapp.engine.events import Event, RunFinished
 from memoryapp.engine.parameters import Limits
 from memoryapp.engine.strategies.flash import rerank
-from tests.engine.scripted import (
-    ScriptedChat,
-    Step,
-    emitted,
-    request,
-    topic_reader,
-)
+from tests.engine.scripted import ScriptedChat, Step, emitted, request, topic_reader
 
 
 async def run(*steps: Step, ids: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7), **limits: Any) -> list[Event]:

@@ -22,7 +22,7 @@ from memoryapp.engine.context import (
     topics_text,
 )
 from memoryapp.engine.events import Selected
-from memoryapp.engine.kinds.values import ContextPart, Piece
+from memoryapp.engine.kinds.kind import ContextPart, Piece
 from tests.conftest import contents
 from tests.engine.scripted import candidate, message
 

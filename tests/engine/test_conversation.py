@@ -16,8 +16,8 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LL
 from memoryapp.engine.conversation import Conversation, TurnLimits
 from memoryapp.engine.events import ModelReplied, Retried, ToolCall, TurnStarted
 from memoryapp.engine.prompt_registry import built_in
-from memoryapp.engine.prompts.language import ANSWER_AGAIN
-from rerankui.runs.page.notes import error_words, reading_words
+from memoryapp.engine.prompts.prompt import ANSWER_AGAIN
+from rerankui.runs.page.outcomes import error_words, reading_words
 from tests.engine.scripted import ScriptedChat, Step, after, calls, fails, says, slow
 
 MERGE, SCHEMA = built_in()["merge", "en"], {"type": "object"}

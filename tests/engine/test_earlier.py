@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryapp.engine.earlier import upgraded
+from memoryapp.engine.events import upgraded
 
 BELOW = {"id": ["Topic:2", "Topic:3"], "rank": [3, 2], "cosine": [0.2, 0.3]}
 

@@ -12,10 +12,9 @@ import httpx
 import numpy as np
 import pytest
 
-from memoryapp.engine.embedding import http_embedder
-from memoryapp.engine.embedding.http_embedder import HttpEmbedder
-from memoryapp.engine.embedding.lessons import Accepted, fewer, pieces
+from memoryapp.engine import http_embedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
+from memoryapp.engine.http_embedder import Accepted, HttpEmbedder, fewer, pieces
 
 PROFILE = Profile("models.test", "small", 3, 0.3)
 Answer = Callable[[dict[str, Any]], httpx.Response | None]

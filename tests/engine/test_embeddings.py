@@ -10,9 +10,9 @@ import httpx
 import numpy as np
 import pytest
 
-from memoryapp.engine.embedding import http_embedder
-from memoryapp.engine.embedding.http_embedder import HttpEmbedder
+from memoryapp.engine import http_embedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
+from memoryapp.engine.http_embedder import HttpEmbedder
 
 PROFILE = Profile("http://models.test/v1", "small", 3, 0.3)
 

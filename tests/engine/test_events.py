@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
-from memoryapp.engine.events import (
-    KINDS,
-    CandidatesFound,
-    ModelReplied,
-    from_payload,
-    raw_message,
-    to_payload,
-)
-from memoryapp.engine.outline import summarise
-from memoryapp.engine.wire import to_wire
+from memoryapp.engine.events import KINDS, CandidatesFound, ModelReplied, from_payload, raw_message, to_payload
+from memoryapp.engine.outline import summarise, to_wire
 
 # One stored event a line, of every kind and of every shape it has had. When the shape of an event changes, a line is
 # added; an existing line is never changed.

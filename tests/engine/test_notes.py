@@ -10,7 +10,7 @@ import pytest
 
 from memoryapp.engine.events import RunFinished, TopicsRead, to_json
 from memoryapp.engine.notes import ENGLISH, Note, english
-from memoryapp.engine.wire import to_wire
+from memoryapp.engine.outline import to_wire
 from tests.engine.test_events import STORED
 
 IDS = ["Topic:1", "Topic:2"]

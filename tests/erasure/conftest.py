@@ -27,7 +27,7 @@ from memoryapp.engine.events import (
     TurnStarted,
     to_payload,
 )
-from memoryapp.engine.kinds.values import Piece, ReadTopic, Totals
+from memoryapp.engine.kinds.kind import Piece, ReadTopic, Totals
 from memoryapp.models import (
     AgentCall,
     Artifact,
@@ -45,7 +45,7 @@ from memoryapp.models import (
     Topic,
     TopicEdit,
 )
-from memoryapp.runs.records import finished_columns
+from memoryapp.runs.journal import finished_columns
 from tests.conftest import candidate, talk
 
 SECRET = "My locker code is Zwiebelfisch forty seven behind the old gymnasium"

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from memoryapp import knowledge, tasks
-from memoryapp.artifacts import arrival, processing
+from memoryapp.curation import knowledge
 from memoryapp.erasure import scanner
+from memoryapp.intake import artifacts
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -27,6 +27,7 @@ from memoryapp.models import (
     Role,
     Run,
 )
+from memoryapp.upkeep import tasks
 from tests.conftest import operator, signed_in
 from tests.erasure.conftest import REMAINING, SECRET, Filled
 from tests.extraction.reading import fact
@@ -114,9 +115,9 @@ def test_what_quotes_a_message_is_named_before_and_goes_with_it(filled: Filled, 
     owner = filled.owner
     knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(f"I wrote down: {SECRET}"), actor="ada")
     knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(REMAINING), actor="ada")
-    quoting, _is_new = arrival.put(owner, "note.txt", "text/plain", f"A note. {SECRET}. End.".encode())
-    arrival.put(owner, "boat.txt", "text/plain", REMAINING.encode())
-    assert processing.process_due(owner) == 2
+    quoting, _is_new = artifacts.put(owner, "note.txt", "text/plain", f"A note. {SECRET}. End.".encode())
+    artifacts.put(owner, "boat.txt", "text/plain", REMAINING.encode())
+    assert artifacts.process_due(owner) == 2
     ImportFile.objects.create(owner=owner, source="chat.jsonl", size_bytes=9, state=ImportFile.State.READY)
     address = f"/memory/{owner.pk}/erase/part/?message={filled.message.pk}"
     asked = page_of(as_admin, address)

@@ -14,7 +14,7 @@ from memoryapp import erasure
 from memoryapp.engine.events import Event, PromptMessage, TurnStarted, from_payload, to_payload
 from memoryapp.erasure import Target
 from memoryapp.models import Run, RunEvent
-from memoryapp.runs.records import finished_columns
+from memoryapp.runs.journal import finished_columns
 from tests.engine.test_events import STORED
 from tests.erasure.conftest import SECRET, Filled
 from tests.support.api_client import Program, token_for

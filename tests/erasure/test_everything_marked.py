@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from memoryapp.erasure import course, marks, scanner
+from memoryapp.erasure import lifecycle, marks, scanner
 from memoryapp.erasure.chat_user import begin_user
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, KnowledgeEdit, Message, Person, Run
 from tests.conftest import lawless, talk
@@ -93,7 +93,7 @@ def filled(kinds: dict[str, str]) -> ChatUser:
 
 
 def erased(owner: ChatUser) -> Erasure:
-    return course.finish(begin_user(owner, "ada"))
+    return lifecycle.finish(begin_user(owner, "ada"))
 
 
 def pieces() -> list[str]:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from memoryapp.invariants import violations
+from memoryapp.doors.traces import arrival, wire
+from memoryapp.intake.invariants import violations
 from memoryapp.models import Run, TraceSpan
-from memoryapp.traces import arrival, ending, wire
 from tests.erasure.conftest import SECRET, Filled
 from tests.erasure.test_part_erasure import erased, places, tables_with
 from tests.traces.sent import request, search, span
@@ -27,7 +27,7 @@ def test_nothing_of_an_erased_message_is_left_in_foreign_runs(filled: Filled, ha
     assert any("tracespan" in name.lower() for name in tables_with("Zwiebelfisch"))
     if not has_ended:
         # An erasure waits for runs that may still write; this one ends as nothing comes any more.
-        assert ending.end_quiet(ending.QUIET * 0) == [Run.objects.get(origin="other").pk]
+        assert arrival.end_quiet(arrival.QUIET * 0) == [Run.objects.get(origin="other").pk]
     receipt = erased(filled)
     assert tables_with("Zwiebelfisch") == set()
     assert places(receipt) == []

@@ -13,12 +13,12 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
-from memoryapp import curation, erasure, knowledge
-from memoryapp.curation import CurationError
+from memoryapp import curation, erasure
+from memoryapp.curation import CurationError, knowledge
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, RunStarted, from_payload
 from memoryapp.erasure import Target, scanner
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import (
     AgentCall,
     Artifact,
@@ -43,7 +43,7 @@ from memoryapp.models import (
 )
 from memoryapp.runs.forks import fork
 from memoryapp.runs.replays import ForkError
-from memoryapp.search import cards
+from memoryapp.search import items
 from tests.conftest import candidate, record, talk
 from tests.erasure.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 
@@ -144,7 +144,7 @@ def test_a_run_keeps_its_numbers_and_says_what_is_gone(filled: Filled) -> None:
 def test_words_of_erased_text_are_left_neither_one_by_one_nor_as_stems(filled: Filled) -> None:
     """A card's words are stored beside its text, a candidate's beside the query: no run of five words is in them."""
     Person.objects.filter(pk=filled.person.pk).update(bio=f"Swims. {SECRET}", updated_at=timezone.now())
-    cards.refresh(filled.owner)
+    items.refresh(filled.owner)
     found = (replace(candidate(filled.other), terms={"zwiebelfisch": 0.5}),)
     asked = [RunStarted("vector", SECRET, {}, "", "", "p"), CandidatesFound(found, 1, 0.1), RunFinished((), (), "")]
     rewritten = QueryEnriched("And that?", SECRET, "", 0.1)
@@ -160,12 +160,12 @@ def test_words_of_erased_text_are_left_neither_one_by_one_nor_as_stems(filled: F
         assert payload["candidates"][0]["terms"] == kept, "a query that stays keeps its words"
     RunEvent.objects.filter(run=other).delete()
     assert tables_with("zwiebelfisch") == set()
-    cards.refresh(filled.owner)
+    items.refresh(filled.owner)
     assert filled.person.display_name in Card.objects.get(person=filled.person).text
 
 
 def test_an_upgrade_takes_the_single_words_that_earlier_erasures_left(filled: Filled) -> None:
-    cards.refresh(filled.owner)
+    items.refresh(filled.owner)
     Person.objects.filter(pk=filled.person.pk).update(bio="Swims. [erased]")
     Card.objects.filter(person=filled.person).update(text="Swims. [erased]")
     found = (replace(candidate(filled.other), terms={"zwiebelfisch": 0.5}),)
@@ -179,7 +179,7 @@ def test_an_upgrade_takes_the_single_words_that_earlier_erasures_left(filled: Fi
     for run, kept in ((of_erased, {}), (other, {"zwiebelfisch": 0.5})):
         payload = RunEvent.objects.get(run=run, kind="candidates_found").payload
         assert payload["candidates"][0]["terms"] == kept
-    cards.refresh(filled.owner)
+    items.refresh(filled.owner)
     assert Card.objects.filter(person=filled.person).exists()
 
 
@@ -298,7 +298,7 @@ def test_others_keep_their_rows(filled: Filled, boris: ChatUser) -> None:
 @pytest.mark.slow
 def test_what_is_gone_cannot_be_erased_again(filled: Filled) -> None:
     erased(filled)
-    with pytest.raises(erasure.Nothing, match="gone already"):
+    with pytest.raises(erasure.NothingToErase, match="gone already"):
         erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
 
 

@@ -13,12 +13,13 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp import curation, erasure, tasks
+from memoryapp import curation, erasure
 from memoryapp.curation import CurationError
 from memoryapp.engine.events import ModelReplied, PromptMessage, RunFinished, TurnStarted, to_payload
-from memoryapp.erasure import Target, course, scanner
-from memoryapp.invariants import violations
+from memoryapp.erasure import Target, lifecycle, scanner
+from memoryapp.intake.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Erasure, Message, Run, RunEvent, Topic, TopicEdit
+from memoryapp.upkeep import tasks
 from tests.conftest import talk
 from tests.erasure.conftest import SECRET, Filled
 from tests.erasure.test_part_erasure import places, tables_with
@@ -44,7 +45,7 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(course, step, dying)
+        patch.setattr(lifecycle, step, dying)
         with pytest.raises(Killed):
             erasure.finish(begun)
     assert list(violations()) == []

@@ -23,7 +23,7 @@ from memoryapp import erasure
 from memoryapp.erasure import Target, scanner
 from memoryapp.erasure.marks import Marks, packed, runs_of
 from memoryapp.erasure.scanner import Receipt
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Erasure, Message
 from tests.conftest import lawless, record
 

@@ -19,17 +19,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryapp import curation, tasks
-from memoryapp.accounts import tokens
-from memoryapp.content import media
-from memoryapp.content.chat_users import BeingErased
+from memoryapp import curation
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.erasure import chat_user
-from memoryapp.evaluation.nights import schedule
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.evaluation import nights
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory import content
+from memoryapp.memory.content import BeingErased
 from memoryapp.models import (
     Access,
     AgentCall,
@@ -57,8 +55,11 @@ from memoryapp.models import (
     Topic,
     TopicEdit,
 )
+from memoryapp.platform.accounts import tokens
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.search.vectors import embed_pending
+from memoryapp.upkeep import tasks
 from tests.conftest import operator, record, signed_in, talk
 from tests.erasure.erasing import erase_user
 from tests.support.api_client import Program, error_of, token_for
@@ -124,7 +125,7 @@ def filled(owner: ChatUser) -> None:
     message = Message.objects.of(owner)[0]
     Artifact.objects.create(owner=owner, message=message, file_type="pdf", name=SECRET, sha256="0" * 64, created_at=at)
     Suggestion.objects.create(owner=owner, kind="merge", key=SECRET, topics=[topic.pk], evidence={"why": SECRET})
-    kept = [media.store(owner, read_part(part)) for part in (PICTURE, ONLY_HERS)]
+    kept = [content.store(owner, read_part(part)) for part in (PICTURE, ONLY_HERS)]
     run = lifecycle.start(owner, SECRET, media=kept)
     ended = RunFinished((), (), "timeout", SECRET)
     last = RunEvent.objects.create(owner=owner, run=run, seq=1, kind=ended.kind, at=at, payload=to_payload(ended))
@@ -165,7 +166,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_of_an_erased_chat_user_is_left_anywhere(anna: ChatUser, boris: ChatUser, folder: Path) -> None:
-    media.store(boris, read_part(PICTURE))
+    content.store(boris, read_part(PICTURE))
     talk(boris, ("Tea", ["green?", "yes"]))
     others = rows_of(boris.pk)
     own = tokens.make(f"{SECRET}'s", [ApiToken.Scope.READ], [anna])[0]
@@ -399,4 +400,4 @@ def test_the_nights_of_a_golden_set_end_with_its_last_owner(anna: ChatUser, bori
     assert sorted(Evaluation.objects.values_list("source", flat=True)) == ["[erased]", "shared", "shared"]
     for nightly in NightlyRun.objects.all():
         assert as_admin.get(reverse("nightly", args=[nightly.pk])).status_code == 200
-    assert [night.nightly.collection for night in schedule.begin_due()] == ["shared"]
+    assert [night.nightly.collection for night in nights.begin_due()] == ["shared"]

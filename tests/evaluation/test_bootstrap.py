@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memoryapp.evaluation.bootstrap import Interval, interval
+from memoryapp.insight.evaluation.scores import Interval, interval
 
 SOME = [0.0, 0.5, -0.25, 1.0, 0.0, -1.0, 0.75, 0.0]
 

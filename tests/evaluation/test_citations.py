@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from memoryapp.engine.events import RunFinished, Selected
-from memoryapp.engine.kinds.values import Piece
+from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.outline import Outline
-from memoryapp.evaluation.citations import cited
+from memoryapp.insight.evaluation.scores import cited
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic
 from tests.conftest import talk
 

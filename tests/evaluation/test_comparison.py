@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from memoryapp.evaluation.bootstrap import Interval
-from memoryapp.evaluation.comparison import Loss, bounds, differences, loss, may_go, pairs, regressions
-from memoryapp.evaluation.scores import QuestionScore
-from memoryapp.evaluation.table import regression_lines, table
+from memoryapp.insight.evaluation.comparison import (
+    Loss,
+    bounds,
+    differences,
+    loss,
+    may_go,
+    pairs,
+    regression_lines,
+    regressions,
+    table,
+)
+from memoryapp.insight.evaluation.scores import Interval, QuestionScore
 from tests.support.evaluations import reported, score, unanswerable
 
 SUPPORTED = {"cited": 2, "rightly": 2, "covered": 2}

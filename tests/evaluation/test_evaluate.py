@@ -10,8 +10,8 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Evaluation, Message, PassageVector, Run
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 

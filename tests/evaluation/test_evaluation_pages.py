@@ -8,10 +8,10 @@ import re
 import pytest
 from django.test import Client
 
-from memoryapp import tasks
-from memoryapp.evaluation import passes
-from memoryapp.evaluation.scores import QuestionScore
+from memoryapp.insight.evaluation import passes
+from memoryapp.insight.evaluation.scores import QuestionScore
 from memoryapp.models import ChatUser, Evaluation, Run
+from memoryapp.upkeep import tasks
 from tests.support.browsing import cost
 from tests.support.evaluations import score, stored, unanswerable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoryapp.engine.outline import Outline
-from memoryapp.evaluation import asking
+from memoryapp.insight.evaluation import passes
 from memoryapp.models import ChatUser, Message, Run
 from tests.conftest import talk
 from tests.support.evaluations import reported, score, unanswerable
@@ -42,11 +42,11 @@ def test_how_early_evidence_is_read_hangs_on_what_stands_before_it(anna: ChatUse
     numbers = list(Message.objects.of(anna).in_order().values_list("pk", flat=True))
     order = [f"Topic:{long.pk}", f"Topic:{short.pk}"]
     whole = Run(owner=anna, query="the end", parameters={"context": "topics"})
-    assert asking._early(whole, Outline.of([]), order, numbers) == 2
-    assert asking._early(whole, Outline.of([]), order[::-1], numbers) == 3
-    assert asking._early(whole, Outline.of([]), order, numbers[:1]) == 1
+    assert passes._early(whole, Outline.of([]), order, numbers) == 2
+    assert passes._early(whole, Outline.of([]), order[::-1], numbers) == 3
+    assert passes._early(whole, Outline.of([]), order, numbers[:1]) == 1
     passages = Run(owner=anna, query="the end", parameters={"context": "passages"})
-    assert asking._early(passages, Outline.of([]), order, numbers) == 4
+    assert passes._early(passages, Outline.of([]), order, numbers) == 4
 
 
 def test_evidence_found_nowhere_has_no_rank() -> None:

@@ -6,15 +6,15 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
-from memoryapp import erasure, tasks
+from memoryapp import erasure
 from memoryapp.erasure import Target
-from memoryapp.evaluation import passes
-from memoryapp.evaluation.judgements import golden
-from memoryapp.evaluation.questions import QuestionsError
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.evaluation import judgements, passes
+from memoryapp.insight.evaluation.questions import QuestionsError
 from memoryapp.models import ChatUser, Evaluation, GoldenQuestion, Grade, Run
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
+from memoryapp.upkeep import tasks
 from tests.explain.planted import Memory, seeded
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def questions(memory: Memory) -> list[GoldenQuestion]:
     """A question for each of three topics, and one that nothing answers."""
     made = [
-        golden.save(
+        judgements.save(
             memory.owner,
             "garden",
             f"what about the {subject}",
@@ -32,7 +32,7 @@ def questions(memory: Memory) -> list[GoldenQuestion]:
         )
         for subject, topic in zip(memory.subjects, memory.garden[:3], strict=False)
     ]
-    return [*made, golden.save(memory.owner, "garden", "what about the zither", [], "ada")]
+    return [*made, judgements.save(memory.owner, "garden", "what about the zither", [], "ada")]
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ async def test_an_erased_message_takes_its_grades_and_a_golden_question_loses_it
         message = memory.garden[0].topicmessage_set.order_by("message")[0].message
         run = Run.objects.create(owner=memory.owner, query=message.text, strategy="vector", state="finished")
         Grade.objects.create(owner=memory.owner, run=run, message=message, value=2)
-        row = golden.save(memory.owner, "garden", message.text, [message.pk], "ada")
+        row = judgements.save(memory.owner, "garden", message.text, [message.pk], "ada")
         erasure.finish(erasure.begin(Target(memory.owner.pk, (message.pk,)), "ada"))
         row.refresh_from_db()
         assert not Grade.objects.exists()
@@ -132,7 +132,7 @@ async def test_nothing_and_too_much_are_refused(asked: list[GoldenQuestion]) -> 
 def test_the_page_shows_the_cost_first_starts_shows_progress_and_stops(
     as_debugger: Client, as_viewer: Client, as_stranger: Client, anna: ChatUser
 ) -> None:
-    golden.save(anna, "mine", "which cake?", [], "ada")
+    judgements.save(anna, "mine", "which cake?", [], "ada")
     Run.objects.create(owner=anna, query="?", strategy="vector", state="finished", seconds=2, cost_usd=0.5)
     sent = {"set": "mine", "strategies": ["filter", "vector"], "limit": "10"}
     forecast = as_debugger.get("/evaluations/new/", sent, headers={"HX-Request": "true"}).content.decode()

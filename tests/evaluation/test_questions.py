@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
+from memoryapp.insight.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
 
 GOOD = '{"user": "anna", "question": "?", "evidence": ["m1"]}'
 

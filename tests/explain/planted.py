@@ -22,9 +22,9 @@ from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, ToolCall
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure import Target
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Run, Topic
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending

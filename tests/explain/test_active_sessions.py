@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import tasks
-from memoryapp.delivery import deliver
-from memoryapp.explain import why_not
-from memoryapp.ingestion.archiving import archive
+from memoryapp.insight.delivery import deliver
+from memoryapp.insight.explain import why_not
+from memoryapp.intake.archiving import archive
+from memoryapp.memory.sessions import limits
 from memoryapp.runs.clients import Clients
-from memoryapp.sessions.active import limits
+from memoryapp.upkeep import tasks
 from tests.ingestion.test_archiving import in_pairs
 from tests.sessions.test_active_sessions import FACT, asked, clients, found, speak_now
 from tests.support.executing import memory_of_three

@@ -10,18 +10,19 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import curation, knowledge
+from memoryapp import curation
+from memoryapp.curation import knowledge
 from memoryapp.engine.events import CandidatesFound, TurnStarted
-from memoryapp.explain.why_not import searched_at_of
-from memoryapp.ingestion.archiving import archive
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.explain.why_not import searched_at_of
+from memoryapp.intake.archiving import archive
+from memoryapp.memory.past import moment_of, rows_at
+from memoryapp.memory.sessions import limits
 from memoryapp.models import Fact, Run, Topic, TopicEdit
-from memoryapp.past import moment_of, rows_at
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.replays import ForkError
 from memoryapp.search.vectors import embed_pending
-from memoryapp.sessions.active import limits
 from tests.ingestion.test_archiving import in_pairs
 from tests.sessions.test_active_sessions import speak_now
 from tests.support.executing import events_of, memory_of_three, start

@@ -13,11 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from psycopg import AsyncCursor
 
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
-from memoryapp.explain import Explanation, why_not
-from memoryapp.explain.counterfactuals import Counterfactual
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.explain import Explanation, why_not
+from memoryapp.insight.explain.counterfactuals import Counterfactual
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, Suggestion, Topic
-from memoryapp.operations import database
+from memoryapp.platform import database
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search import retrieval

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp.browsing.topic_runs import topic_runs
-from memoryapp.delivery import DeliveryError, deliver, recall_outcome
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected
-from memoryapp.explain import why_not
+from memoryapp.insight.browsing.topics import topic_runs
+from memoryapp.insight.delivery import DeliveryError, deliver, recall_outcome
+from memoryapp.insight.explain import why_not
 from memoryapp.models import ChatUser, Run, Topic
 from tests.conftest import candidate, talk
 from tests.runs.stored_events import store

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp.explain import why_not
-from memoryapp.explain.fate import STAGES
+from memoryapp.insight.explain import why_not
+from memoryapp.insight.explain.fate import STAGES
 from tests.explain.planted import planted
 
 # What ends before a search, and passages without vectors, are cases of their own.

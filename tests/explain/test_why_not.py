@@ -14,21 +14,20 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.api.answers import written
-from memoryapp.api.shapes.runs import WhyNotAnswer
-from memoryapp.browsing.topic_counts import topic_counts
+from memoryapp.doors.api.access import written
+from memoryapp.doors.api.shapes.runs import WhyNotAnswer
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.explain import WhyNotError, why_not
-from memoryapp.explain.fate import fate
-from memoryapp.explain.story import Story
-from memoryapp.explain.why_not import story_of
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.browsing.topics import topic_counts
+from memoryapp.insight.explain import WhyNotError, why_not
+from memoryapp.insight.explain.fate import Story, fate
+from memoryapp.insight.explain.why_not import story_of
 from memoryapp.models import ChatUser, EmbeddingProfile, Fact, Person, Run, Topic, TopicEdit
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import followers, forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs import fragments
-from rerankui.runs.page import legend
+from rerankui.runs.page import waterfall
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded
 
@@ -88,7 +87,7 @@ async def test_what_an_answer_read_counts_as_read_wherever_the_run_is_told(memor
         assert page.found
         assert page.finished
         assert len(page.finished.dropped) > 1
-        counted = {count.name: count.count for count in legend.counts(page.found.candidates, page.states)}
+        counted = {count.name: count.count for count in waterfall.counts(page.found.candidates, page.states)}
         assert counted["dropped"] == len(page.finished.dropped)
         assert counted["chosen"] == len(page.finished.selected)
         for id in page.finished.dropped:

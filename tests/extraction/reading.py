@@ -12,13 +12,13 @@ from typing import Any
 from django.conf import settings
 from django.db.models import F
 
-from memoryapp import extraction
+from memoryapp.curation import extraction
+from memoryapp.curation.extraction import PEOPLES_ROLES, Extracted
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, PartialReply, Reply
 from memoryapp.engine.events import Retried, SteppedDown
-from memoryapp.extraction import PEOPLES_ROLES, Extracted
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Message, Topic
+from memoryapp.platform.llm.clients import offline_embedder
 from tests.conftest import lawless, talk
 
 _ID = re.compile(r'^\{"id": (\d+)', re.M)

@@ -10,11 +10,12 @@ import pytest
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from memoryapp import curation, extraction, knowledge, tasks
+from memoryapp import curation
+from memoryapp.curation import extraction, knowledge
+from memoryapp.curation.extraction import ModelFailed
 from memoryapp.engine.chat.protocol import LLMError, Reply
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.extraction import ModelFailed
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import (
     AgentCall,
     ChatUser,
@@ -27,6 +28,7 @@ from memoryapp.models import (
     UnreadTopic,
     Work,
 )
+from memoryapp.upkeep import tasks
 from tests.conftest import talk
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, in_turn, person
 from tests.operations.test_work import unlock

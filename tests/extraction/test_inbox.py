@@ -8,12 +8,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from memoryapp import extraction, knowledge
-from memoryapp.content.reading import BACKGROUND, HOW_MUCH, background
-from memoryapp.curation import CurationError
-from memoryapp.extraction import FindingDecided
+from memoryapp.curation import CurationError, extraction, knowledge
+from memoryapp.curation.extraction import FindingDecided
+from memoryapp.memory.content import BACKGROUND, HOW_MUCH, background
 from memoryapp.models import Card, ChatUser, Fact, Finding, KnowledgeEdit, Person
-from memoryapp.search import cards
+from memoryapp.search import items
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, in_turn, person
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +46,7 @@ def test_what_waits_is_in_no_prompt_no_card_no_list_and_no_page_until_it_is_conf
     assert not Fact.objects.exists()
     assert not Person.objects.exists()
     assert profile(anna) == ("Written by hand.", ())
-    cards.refresh(anna)
+    items.refresh(anna)
     assert not Card.objects.exists()
     for noun in ("facts", "people"):
         page = as_admin.get(f"/memory/{anna.pk}/{noun}/").content.decode()
@@ -58,7 +57,7 @@ def test_what_waits_is_in_no_prompt_no_card_no_list_and_no_page_until_it_is_conf
     assert "Lives in Riga." in profile(anna)[0]
     assert profile(anna)[0].startswith("Written by hand.")
     assert profile(anna)[1] == ("Dora Blau [Family]: A vet.",)
-    cards.refresh(anna)
+    items.refresh(anna)
     assert "Dora Blau" in Card.objects.get().text
 
 

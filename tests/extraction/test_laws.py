@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from memoryapp import extraction, history, knowledge
-from memoryapp.curation import CurationError
-from memoryapp.invariants import violations
+from memoryapp.curation import CurationError, extraction, history, knowledge
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Message, Person, Topic
 from tests.conftest import talk
 from tests.examples import examples

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp import extraction
+from memoryapp.curation import extraction
 from memoryapp.models import ChatUser, Fact, Finding, Person, UnreadTopic
 from tests.conftest import operator, signed_in, talk
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, person

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 
-from memoryapp import extraction, history, knowledge
+from memoryapp.curation import extraction, history, knowledge
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Person
 from tests.conftest import operator, signed_in
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, in_turn, person
@@ -218,7 +218,7 @@ class TestNight:
     def test_of_more_than_can_be_undone_at_once_the_earlier_ones_follow(
         self, eager: ChatUser, extracted: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sys.modules["memoryapp.history.nights"], "MOST_EDITS", 3)
+        monkeypatch.setattr(sys.modules["memoryapp.curation.history.undoing"], "MOST_EDITS", 3)
         counts = []
         while nights := history.nights(eager, history.EXTRACTOR):
             counts.append((nights[0].count, nights[0].is_whole))

@@ -10,10 +10,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import curation, history, knowledge
-from memoryapp.history import Narrowing
+from memoryapp import curation
+from memoryapp.curation import history, knowledge
+from memoryapp.curation.history import Narrowing
 from memoryapp.models import ChatUser, KnowledgeEdit, Person, Topic, TopicEdit
-from rerankui.filters import HistoryFilter
+from rerankui.frame.filters import HistoryFilter
 from tests.conftest import talk
 from tests.history.conftest import address, live
 from tests.support.browsing import cost, get, link

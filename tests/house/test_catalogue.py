@@ -11,12 +11,12 @@ import polib
 from django.utils.translation.template import templatize
 
 from memoryapp.engine.notes import ENGLISH, INSTEAD
-from rerankui.runs.page.notes import FOR_PEOPLE
+from rerankui.runs.page.outcomes import FOR_PEOPLE
 from tests.house.test_architecture import ROOT, modules, tree
 
 CATALOGUE = ROOT / "rerankui/locale/ru/LC_MESSAGES/django.po"
 WITH_CONTEXT = {"pgettext", "npgettext"}
-FUNCTIONS = {"_", "gettext", "gettext_noop", "ngettext", *WITH_CONTEXT}
+FUNCTIONS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", *WITH_CONTEXT}
 CALL = re.compile(r"\b(_|gettext|ngettext|pgettext|npgettext)\((?=u?['\"])")
 
 

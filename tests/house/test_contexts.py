@@ -18,11 +18,9 @@ from django.template.base import FilterExpression, Node, NodeList
 from django.template.defaulttags import ForNode, IfNode, WithNode
 from django.template.loader_tags import ExtendsNode, IncludeNode
 
-from rerankui.ask.ask import AskPage
-from rerankui.ask.question import QuestionBox
-from rerankui.ask.recall import RecallPage
 from rerankui.runs.fragments import RunPage
-from rerankui.topics.topic_page import RowChanges, TopicPage, TopicTalk
+from rerankui.topics.topic import RowChanges, TopicPage, TopicTalk
+from rerankui.views.ask import AskPage, QuestionBox, RecallPage
 from tests.house.test_architecture import ROOT
 
 # What every template may name: what the frame and Django's processors give, and what tags define inside themselves.

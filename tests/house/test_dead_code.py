@@ -11,7 +11,7 @@ from vulture import Vulture
 from tests.house.test_architecture import ROOT, modules
 
 # Fields of these classes are columns, parts of an answer and settings, which are read by name.
-READ_BY_NAME = ("memoryapp/models/", "memoryapp/admin/", "memoryapp/api/shapes/", "memoryapp/settings.py")
+READ_BY_NAME = ("memoryapp/models/", "memoryapp/admin/", "memoryapp/doors/api/shapes/", "memoryapp/settings.py")
 TAGS = re.compile(r"\{[{%].*?[%}]\}", re.S)
 DOTTED = re.compile(r"""["'][\w.]+[.:](\w+)["']""")
 OF_KEYWORD = re.compile(r"(\w+)=")

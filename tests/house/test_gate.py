@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.platform.embedded.paths import CHECKOUT
 from tests.gate import SUBJECTS, unchanged_suites
 
 EVERY = set(SUBJECTS)
@@ -17,7 +17,7 @@ EVERY = set(SUBJECTS)
     [
         (["docs/http.md", "templates/base.html", "memoryapp/search/retrieval.py"], EVERY),
         (["memoryapp/runs/claims.py"], {"embedded"}),
-        (["memoryapp/pipeline/archive.py"], {"peers"}),
+        (["memoryapp/upkeep/pipeline/archive.py"], {"peers"}),
         (["client/mnemoscope_client/calls.py"], {"embedded", "processes"}),
         (["tests/embedded/test_up.py"], {"processes", "peers"}),
         (["requirements.lock"], set()),

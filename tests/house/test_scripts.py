@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.platform.embedded.paths import CHECKOUT
 from tests.kept import kept
 from tests.support.node import fetched, node
 

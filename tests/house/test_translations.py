@@ -19,7 +19,7 @@ from django.utils import translation
 from django.utils.dateformat import format as dated
 from django.utils.translation import ngettext
 
-from memoryapp.curation.bounds import too_many_people, too_many_topics
+from memoryapp.curation.change import too_many_people, too_many_topics
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
 from rerankui.runs.consumers import RunConsumer

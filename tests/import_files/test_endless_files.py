@@ -11,13 +11,12 @@ import pytest
 from django.conf import settings as configured
 from django.db import connection
 
-from memoryapp import tasks
-from memoryapp.importers import Hints, document, open_chat, patience
-from memoryapp.importers.formats.memories import laplaced_database
-from memoryapp.ingestion.imports import Course, Paused, import_for
+from memoryapp.importers import Hints, document, open_chat, source
+from memoryapp.importers.formats.memories import laplaced
+from memoryapp.intake.imports import Course, Paused, import_for
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportFile
-from memoryapp.transfer import files
-from memoryapp.transfer.files import working
+from memoryapp.upkeep import tasks
 from tests.import_files.test_import_files import conversation, folder, staged, worked
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
@@ -65,8 +64,8 @@ class TestEnds:
     ) -> None:
         row = staged(anna, conversation(2_000))
         with monkeypatch.context() as patch:
-            patch.setattr(patience, "FIRST_SECONDS", 0.0)
-            patch.setattr(patience, "BYTES_A_SECOND", 1e12)
+            patch.setattr(source, "FIRST_SECONDS", 0.0)
+            patch.setattr(source, "BYTES_A_SECOND", 1e12)
             assert worked(row).state == State.FAILED
         assert "longer to read" in row.fault
         files.answer(row)
@@ -74,7 +73,7 @@ class TestEnds:
 
     def test_a_file_at_which_the_worker_is_lost_each_time_waits_for_a_person(self, anna: ChatUser) -> None:
         row = staged(anna, conversation(1))
-        ImportFile.objects.update(attempts=working.MOST_ATTEMPTS)
+        ImportFile.objects.update(attempts=files.MOST_ATTEMPTS)
         assert worked(row).state == State.FAILED
         assert "worker was lost 3 times" in row.fault
         files.answer(row)
@@ -101,9 +100,9 @@ class Gone(Exception):
 def test_every_reader_asks_whether_the_file_is_wanted(
     write: Callable[[Path], str | bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(source, "ASK_SECONDS", 0.0)
     # A database of some rows takes fewer steps than are done between two questions.
-    monkeypatch.setattr(laplaced_database, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(laplaced, "STEPS_AT_ONCE", 1)
     content, path = write(tmp_path), tmp_path / "chat"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     is_wanted = True
@@ -142,8 +141,8 @@ def test_an_import_stops_before_the_disk_is_full_and_goes_on(anna: ChatUser, set
 class TestSlots:
     def test_a_discarded_file_frees_its_slot(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The bomb is never found out here, as a worse one might not be.
-        monkeypatch.setattr(laplaced_database, "STEPS_A_BYTE", 10**12)
-        monkeypatch.setattr(working, "SLOTS", 1)
+        monkeypatch.setattr(laplaced, "STEPS_A_BYTE", 10**12)
+        monkeypatch.setattr(files, "SLOTS", 1)
         anna = ChatUser.objects.create(name="anna")
         bomb = staged_bomb(anna)
         worker = threading.Thread(target=_sweep)
@@ -162,7 +161,7 @@ def test_an_import_asks_while_it_waits_for_its_reader(
     anna: ChatUser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader of an import is a thread of its own, which nobody else may leave running."""
-    monkeypatch.setattr(laplaced_database, "STEPS_A_BYTE", 10**12)
+    monkeypatch.setattr(laplaced, "STEPS_A_BYTE", 10**12)
     asked = iter((False, False, False))
 
     def ask() -> None:

@@ -15,13 +15,14 @@ import pytest
 from django.conf import settings
 from django.utils import timezone, translation
 
-from memoryapp import tasks, work
-from memoryapp.content import chat_users
-from memoryapp.ingestion import messages
-from memoryapp.ingestion.imports import IMPORT
+from memoryapp.intake import messages
+from memoryapp.intake.imports import IMPORT
+from memoryapp.intake.transfer import files
+from memoryapp.intake.transfer.files import FileActionRefused
+from memoryapp.memory import content as chat_users
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
-from memoryapp.transfer import files
-from memoryapp.transfer.files import FileActionRefused, working
+from memoryapp.platform import work
+from memoryapp.upkeep import tasks
 from tests.erasure.erasing import erase_user
 from tests.operations.test_work import locked, unlock
 from tests.support.chats import chat_line, sent, telegram
@@ -142,7 +143,7 @@ class TestTheWay:
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first, second = staged(anna, conversation(1)), staged(anna, conversation(2))
-        rehearse = working.rehearse
+        rehearse = files.rehearse
 
         def faulty(*given: Any) -> Any:
             if given[1].path == first.path:
@@ -150,7 +151,7 @@ class TestTheWay:
             return rehearse(*given)
 
         with monkeypatch.context() as patch:
-            patch.setattr(working, "rehearse", faulty)
+            patch.setattr(files, "rehearse", faulty)
             assert (worked(first).state, worked(second).state) == (State.FAILED, State.READY)
         files.answer(first)
         assert worked(first).state == State.READY
@@ -244,12 +245,12 @@ class TestPauses:
     @pytest.fixture(autouse=True)
     def small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(messages, "BATCH", 10)
-        monkeypatch.setattr("memoryapp.ingestion.imports.BATCH", 10)
+        monkeypatch.setattr("memoryapp.intake.imports.BATCH", 10)
 
     def test_a_paused_import_goes_on_in_its_batch(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
         row = worked(staged(anna, conversation(35)))
         files.begin(row)
-        watch = working._Watch.__call__
+        watch = files._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
             if count == 20:
@@ -257,7 +258,7 @@ class TestPauses:
             watch(self, count)
 
         with monkeypatch.context() as patch:
-            patch.setattr(working._Watch, "__call__", pausing)
+            patch.setattr(files._Watch, "__call__", pausing)
             paused = worked(row)
         assert (paused.state, paused.done, paused.share > 0) == (State.PAUSED, 10, True), "how far it was is kept"
         assert len(stored()) == 20
@@ -270,13 +271,13 @@ class TestPauses:
     def test_a_pause_after_the_last_batch_ends_as_done(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
         row = worked(staged(anna, conversation(25)))
         files.begin(row)
-        take = working.attachments.take
+        take = files.take
 
         def pausing(*given: Any) -> int:
             files.pause(ImportFile.objects.get(pk=row.pk))
             return take(*given)
 
-        monkeypatch.setattr(working.attachments, "take", pausing)
+        monkeypatch.setattr(files, "take", pausing)
         assert worked(row).state == State.DONE
         assert (row.findings["added"], len(stored()), row.path.exists()) == (25, 25, False)
 
@@ -285,7 +286,7 @@ class TestPauses:
     ) -> None:
         row = worked(staged(anna, conversation(35)))
         files.begin(row)
-        watch = working._Watch.__call__
+        watch = files._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
             if count == 20:
@@ -294,7 +295,7 @@ class TestPauses:
 
         with monkeypatch.context() as patch:
             patch.setattr(work, "BEAT_SECONDS", 0.0)
-            patch.setattr(working._Watch, "__call__", pausing)
+            patch.setattr(files._Watch, "__call__", pausing)
             assert worked(row).state == State.IMPORTING
         assert 20 <= len(stored()) < 35
         assert worked(row).state == State.IMPORTING, "the worker leaves it alone"
@@ -315,14 +316,14 @@ class TestPauses:
 class TestWorkers:
     def test_two_workers_never_work_on_one_file(self) -> None:
         row = staged(ChatUser.objects.create(name="anna"), conversation(1))
-        other = locked(working.LOCK, row.pk)
+        other = locked(files.LOCK, row.pk)
         assert worked(row).state == State.REHEARSING
         unlock(other)
         assert worked(row).state == State.READY
 
     def test_only_so_many_files_are_worked_on_at_once(self) -> None:
         row = staged(ChatUser.objects.create(name="anna"), conversation(1))
-        others = [locked(working.SLOT, number) for number in range(working.SLOTS)]
+        others = [locked(files.SLOT, number) for number in range(files.SLOTS)]
         assert worked(row).state == State.REHEARSING
         for other in others:
             unlock(other)

@@ -13,8 +13,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, Fact, ImportFile, Message
-from memoryapp.transfer import files
 from tests.import_files.test_import_files import staged, worked
 from tests.importers.other_chats import memory
 from tests.support.chats import sent, telegram, written

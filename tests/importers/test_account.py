@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoryapp.importers import Hints, MessageRecord, open_chat
-from memoryapp.ingestion.imports import Course, import_for
+from memoryapp.intake.imports import Course, import_for
 from memoryapp.models import Message
 from tests.examples import examples
 from tests.importers.other_chats import discord, discord_message, letta, letta_message, webui, webui_message

@@ -441,7 +441,7 @@ from pathlib import Path
 import django
 django.setup()
 from memoryapp.importers import open_chat
-import memoryapp.ingestion.imports
+import memoryapp.intake.imports
 count = sum(1 for _item in open_chat(Path(sys.argv[1])).records())
 print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

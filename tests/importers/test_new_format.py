@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from memoryapp import tasks
 from memoryapp.importers import FORMATS, Hints, UnreadableFile, open_chat
 from memoryapp.importers.format import Format, Reader, Records, TextLayout
 from memoryapp.importers.record import BadRecord, Clock, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Operator
-from memoryapp.transfer import files
+from memoryapp.upkeep import tasks
 from tests.conftest import signed_in
 from tests.support.browsing import flat
 from tests.support.chats import sorted_out

@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import work
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, Work
-from memoryapp.work import ARCHIVE
+from memoryapp.platform import work
+from memoryapp.platform.work import ARCHIVE
 from tests.support.browsing import get
 
 DEFAULTS = {"silence_seconds": "", "session_messages": "", "topic_messages": ""}

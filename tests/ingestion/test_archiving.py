@@ -19,16 +19,14 @@ from hypothesis import strategies as st
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion import archiving, cutters
-from memoryapp.ingestion.archiving import archive
-from memoryapp.ingestion.cutters import Cut, Cutter, Segmenter
-from memoryapp.ingestion.messages import Added, add_messages
-from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
-from memoryapp.invariants import violations
-from memoryapp.llm import clients
+from memoryapp.intake import archiving, cutters
+from memoryapp.intake.archiving import AlreadyArchived, IngestionError, archive, put_topics
+from memoryapp.intake.cutters import Cut, Cutter, Segmenter
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import Added, add_messages
+from memoryapp.memory.sessions import Moment, SessionLimits, cut_sessions, limits
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit, TopicMessage, TopicVector
-from memoryapp.sessions.active import limits
-from memoryapp.sessions.cutting import Moment, SessionLimits, cut_sessions
+from memoryapp.platform.llm import clients
 from tests.search.test_vectors import Hashing
 from tests.support.clock import PATIENCE
 

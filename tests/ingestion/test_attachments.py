@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from memoryapp import knowledge, tasks
+from memoryapp.curation import knowledge
+from memoryapp.intake.transfer import files as import_files
 from memoryapp.models import Artifact, ChatUser, ImportFile, Media
-from memoryapp.transfer import files as import_files
+from memoryapp.upkeep import tasks
 from tests.support.chats import chat_line, sent, telegram
 
 pytestmark = pytest.mark.django_db

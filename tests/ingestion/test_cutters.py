@@ -13,14 +13,13 @@ from django.utils import timezone
 
 from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 from memoryapp.engine.memory import MessageContent
-from memoryapp.ingestion import archiving, cutters
-from memoryapp.ingestion.archiving import archive
-from memoryapp.ingestion.cutters import Cut, ModelCutter
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake import archiving, cutters
+from memoryapp.intake.archiving import archive
+from memoryapp.intake.cutters import Cut, ModelCutter
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory.sessions import SessionLimits, limits
 from memoryapp.models import AgentCall, ChatUser, Fact, Message, Topic, TopicEdit
-from memoryapp.sessions.active import limits
-from memoryapp.sessions.cutting import SessionLimits
 from tests.ingestion.test_archiving import HOUR, in_pairs, message_record
 from tests.operations.test_metrics import sample
 from tests.search.test_vectors import Hashing

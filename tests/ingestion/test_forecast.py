@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from memoryapp.ingestion.forecast import QUESTION_TOKENS, ArchiveForecast
+from memoryapp.memory.forecast import QUESTION_TOKENS, ArchiveForecast
+from memoryapp.memory.sessions import limits
 from memoryapp.models import AgentCall, ChatUser
-from memoryapp.sessions.active import limits
 from tests.conftest import record
 
 pytestmark = pytest.mark.django_db

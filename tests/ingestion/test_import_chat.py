@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from memoryapp.ingestion import imports
+from memoryapp.intake import imports
 from memoryapp.models import ChatUser, ImportBatch, Message
 from tests.support import forked
 

@@ -10,9 +10,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from memoryapp import tasks
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportFile, Message, Operator, Role
-from memoryapp.transfer import files
+from memoryapp.upkeep import tasks
 from rerankui.web import uploads
 from tests.conftest import operator, signed_in
 from tests.support.browsing import cost, flat

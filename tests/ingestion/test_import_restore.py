@@ -14,11 +14,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import tasks, transfer
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.intake import transfer
+from memoryapp.intake.messages import add_messages
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, Fact, ImportFile, Message, Person, Topic
-from memoryapp.transfer import files
-from memoryapp.transfer.files import working
+from memoryapp.upkeep import tasks
 from tests.conftest import record, talk
 from tests.support.browsing import flat
 
@@ -98,7 +98,7 @@ class TestRestoring:
         self, exported: str, boris: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         files.begin(row := worked(staged(boris, exported)))
-        watch = working._Watch.__call__
+        watch = files._Watch.__call__
 
         def pausing(self: Any, count: int) -> None:
             with ThreadPoolExecutor(1) as page:
@@ -106,7 +106,7 @@ class TestRestoring:
             watch(self, count)
 
         with monkeypatch.context() as patch:
-            patch.setattr(working._Watch, "__call__", pausing)
+            patch.setattr(files._Watch, "__call__", pausing)
             assert worked(row).state == State.PAUSED
         assert not Message.objects.of(boris).exists()
         files.begin(row)

@@ -11,8 +11,8 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from memoryapp.content import media
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
+from memoryapp.memory import content as media
 from memoryapp.models import ChatUser
 from memoryapp.models import Media as MediaRow
 

@@ -10,11 +10,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from memoryapp.content import reading
-from memoryapp.content.reading import Background
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.engine.memory import Background
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory import content as reading
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person
-from memoryapp.operations import database
+from memoryapp.platform import database
 from tests.conftest import contents, record, talk
 from tests.support.executing import background_of
 

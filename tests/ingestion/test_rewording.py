@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp import curation, erasure, invariants, tasks, transfer
+from memoryapp import curation, erasure
 from memoryapp.curation import CurationError, plan_edit
 from memoryapp.erasure import Target
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion import rewording
-from memoryapp.ingestion.messages import add_messages, sort_out
+from memoryapp.intake import imports, invariants, transfer
+from memoryapp.intake.messages import add_messages, sort_out
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Passage, Topic, TopicEdit
-from memoryapp.transfer import files
+from memoryapp.upkeep import tasks
 from tests.conftest import BEGAN, record, talk
 from tests.support.browsing import flat
 
@@ -45,8 +46,8 @@ def worded(number: int, text: str, **fields: Any) -> MessageRecord:
 
 def taken(owner: ChatUser, *records: MessageRecord) -> ImportBatch:
     batch = ImportBatch.objects.create(owner=owner, source="again.json: changed texts", format="jsonl")
-    rewording.keep(owner, batch, records)
-    rewording.take(owner, batch, actor="ada")
+    imports.keep(owner, batch, records)
+    imports.take_wordings(owner, batch, actor="ada")
     return batch
 
 
@@ -125,8 +126,11 @@ class TestTaking:
     def test_kept_and_killed_it_is_taken_once(self, anna: ChatUser, topic: Topic) -> None:
         batch = ImportBatch.objects.create(owner=anna, source="a", format="jsonl")
         for _try in range(2):
-            rewording.keep(anna, batch, [worded(1, "In the fridge.")])
-        assert [rewording.take(anna, batch, actor="ada"), rewording.take(anna, batch, actor="ada")] == [1, 0]
+            imports.keep(anna, batch, [worded(1, "In the fridge.")])
+        assert [imports.take_wordings(anna, batch, actor="ada"), imports.take_wordings(anna, batch, actor="ada")] == [
+            1,
+            0,
+        ]
         assert Message.objects.of(anna).count() == 5
 
     def test_changed_texts_are_not_withdrawn_as_an_import(self, anna: ChatUser, topic: Topic) -> None:

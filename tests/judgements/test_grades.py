@@ -12,12 +12,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.evaluation.judgements import golden, grades
-from memoryapp.evaluation.judgements.golden import GoldenError
-from memoryapp.evaluation.judgements.grades import GradeError
-from memoryapp.evaluation.questions import read_questions
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.evaluation import judgements
+from memoryapp.insight.evaluation.judgements import GoldenError, GradeError
+from memoryapp.insight.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, GoldenQuestion, Grade, Message, Operator, Run, Topic, TopicEdit
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import signed_in
 from tests.explain.planted import Memory, executed, seeded
@@ -53,7 +52,7 @@ def id_of(topic: Topic) -> str:
 
 
 def own(run: Run, user: User) -> dict[str, int]:
-    known = grades.grades_of(run, user).opinions
+    known = judgements.grades_of(run, user).opinions
     return {id: opinion.own for id, opinion in known.items() if opinion.own is not None}
 
 
@@ -61,8 +60,8 @@ async def test_a_grade_follows_its_messages_through_merge_split_and_move(memory:
     good, bad, other = memory.garden[:3]
 
     def edited() -> tuple[Topic, Topic]:
-        grades.grade(run, ada, 2, topic=id_of(good))
-        grades.grade(run, ada, 0, topic=id_of(bad))
+        judgements.grade(run, ada, 2, topic=id_of(good))
+        judgements.grade(run, ada, 0, topic=id_of(bad))
         change = curation.plan_merge(memory.owner, [good.pk, other.pk])
         curation.swap(memory.owner, change, kind=TopicEdit.Kind.MERGE, actor="ada")
         merged = Topic.objects.of(memory.owner).live().latest("pk")
@@ -85,16 +84,16 @@ async def test_operators_who_disagree_are_shown_and_the_last_word_of_each_counts
     topic = id_of(memory.garden[0])
 
     def judged() -> None:
-        grades.grade(run, ada, 0, topic=topic)
-        grades.grade(run, bob, 0, topic=topic)
-        assert grades.grades_of(run, ada).disputed == 0
-        grades.grade(run, ada, 2, topic=topic)
-        known = grades.grades_of(run, bob)
+        judgements.grade(run, ada, 0, topic=topic)
+        judgements.grade(run, bob, 0, topic=topic)
+        assert judgements.grades_of(run, ada).disputed == 0
+        judgements.grade(run, ada, 2, topic=topic)
+        known = judgements.grades_of(run, bob)
         assert known.opinions[topic].by_name == {"ada": 2, "bob": 0}
         assert (known.disputed, known.graded, known.opinions[topic].own) == (1, 1, 0)
-        grades.grade(run, ada, None, topic=topic)
+        judgements.grade(run, ada, None, topic=topic)
         assert own(run, ada) == {}
-        assert grades.grades_of(run, bob).opinions[topic].by_name == {"bob": 0}
+        assert judgements.grades_of(run, bob).opinions[topic].by_name == {"bob": 0}
 
     await sync_to_async(judged)()
 
@@ -106,7 +105,7 @@ async def test_grades_count_for_the_same_query_of_the_same_memory_alone(memory: 
     theirs = await executed(stranger.owner, strategy="vector")
 
     def judged() -> None:
-        grades.grade(run, ada, 2, topic=id_of(memory.garden[0]))
+        judgements.grade(run, ada, 2, topic=id_of(memory.garden[0]))
         assert own(same, ada) == {id_of(memory.garden[0]): 2}
         assert own(otherwise, ada) == own(theirs, ada) == {}
 
@@ -117,22 +116,22 @@ async def test_what_cannot_be_graded_is_refused_and_the_next_grade_works(memory:
     def refused() -> None:
         for topic, value in (("Topic:99999", 2), ("x", 1), (id_of(memory.garden[0]), 7)):
             with pytest.raises(GradeError):
-                grades.grade(run, ada, value, topic=topic)
+                judgements.grade(run, ada, value, topic=topic)
         with pytest.raises(GradeError):
-            grades.grade_message(run, ada, 2, message=10**9)
+            judgements.grade_message(run, ada, 2, message=10**9)
         assert not Grade.objects.exists()
-        grades.grade(run, ada, 1, topic=id_of(memory.garden[0]))
+        judgements.grade(run, ada, 1, topic=id_of(memory.garden[0]))
         assert own(run, ada) == {id_of(memory.garden[0]): 1}
 
     await sync_to_async(refused)()
 
 
 def test_the_gain_is_that_of_the_graded_in_their_order() -> None:
-    assert grades.ndcg(["a", "x", "b", "c"], {"a": 2, "b": 0, "c": 1}) == pytest.approx(
+    assert judgements.ndcg(["a", "x", "b", "c"], {"a": 2, "b": 0, "c": 1}) == pytest.approx(
         (3 + 1 / math.log2(4)) / (3 + 1 / math.log2(3))
     )
-    assert grades.ndcg(["b", "a"], {"a": 2, "b": 2}) == 1
-    assert grades.ndcg(["a"], {"a": 0}) is grades.ndcg([], {}) is None
+    assert judgements.ndcg(["b", "a"], {"a": 2, "b": 2}) == 1
+    assert judgements.ndcg(["a"], {"a": 0}) is judgements.ndcg([], {}) is None
 
 
 async def test_a_judged_run_becomes_a_golden_question_that_the_command_reads(
@@ -142,11 +141,11 @@ async def test_a_judged_run_becomes_a_golden_question_that_the_command_reads(
 
     def saved() -> None:
         with pytest.raises(GoldenError):
-            golden.from_grades(run, "garden", "ada")
-        grades.grade(run, ada, 2, topic=id_of(memory.garden[0]))
-        grades.grade(run, ada, 0, topic=id_of(memory.garden[1]))
-        made = golden.from_grades(run, "garden", "ada")
-        assert golden.from_grades(run, "garden", "ada").pk == made.pk
+            judgements.from_grades(run, "garden", "ada")
+        judgements.grade(run, ada, 2, topic=id_of(memory.garden[0]))
+        judgements.grade(run, ada, 0, topic=id_of(memory.garden[1]))
+        made = judgements.from_grades(run, "garden", "ada")
+        assert judgements.from_grades(run, "garden", "ada").pk == made.pk
         graded = Grade.objects.filter(value=2).values_list("message", flat=True)
         assert set(made.evidence) == set(graded)
         file = tmp_path / "golden.jsonl"

@@ -10,8 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memoryapp import knowledge
-from memoryapp.curation import CurationError, Depends, Stale
+from memoryapp.curation import CurationError, Depends, Stale, knowledge
 from memoryapp.models import Artifact, Card, ChatUser, Fact, KnowledgeEdit, Person
 from memoryapp.models.knowledge import MOST_FACT_CHARS
 from tests.conftest import talk

@@ -12,12 +12,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryapp import curation, knowledge
-from memoryapp.curation import CurationError, Stale
+from memoryapp import curation
+from memoryapp.curation import CurationError, Stale, knowledge
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.kinds.decisions import DecisionsApplied
-from memoryapp.explain import why_not
-from memoryapp.invariants import violations
+from memoryapp.insight.explain import why_not
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Person, Role, Run, Topic, TopicEdit
 from memoryapp.runs import forks, lifecycle, recall_document
 from memoryapp.runs.clients import Clients, open_clients

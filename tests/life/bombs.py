@@ -24,13 +24,13 @@ from django.test import RequestFactory
 from pypdf import PdfWriter
 from pypdf.generic import EncodedStreamObject, NameObject
 
-from memoryapp import capsules
-from memoryapp.api.urls import api
-from memoryapp.documents import reading
-from memoryapp.evaluation.questions import read_questions
+from memoryapp.doors.api.urls import api
+from memoryapp.doors.traces import wire
 from memoryapp.importers import Rejected, open_chat
-from memoryapp.traces import wire
-from memoryapp.transfer import export_file
+from memoryapp.insight import capsules
+from memoryapp.insight.evaluation.questions import read_questions
+from memoryapp.intake.transfer import restoring
+from memoryapp.memory import documents
 from tests.artifacts import files
 
 Read = Callable[[bytes, Path], object]
@@ -170,12 +170,12 @@ def chat(name: str) -> Read:
 def export(content: bytes, folder: Path) -> object:
     path = folder / "memory.jsonl"
     path.write_bytes(content)
-    return export_file.outline(path)
+    return restoring.outline(path)
 
 
 def document(kind: str) -> Read:
     def read(content: bytes, _folder: Path) -> object:
-        return reading.read(content, kind)
+        return documents.read(content, kind)
 
     return read
 

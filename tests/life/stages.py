@@ -12,11 +12,12 @@ from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from memoryapp import erasure
-from memoryapp.artifacts import arrival
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.erasure import LOOK_AGAIN, Target
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake import artifacts
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
+from memoryapp.intake.transfer import files
 from memoryapp.models import (
     AgentCall,
     Artifact,
@@ -36,8 +37,7 @@ from memoryapp.models import (
     TopicEdit,
     TopicVector,
 )
-from memoryapp.search import missing, profiles
-from memoryapp.transfer import files
+from memoryapp.search import profiles
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import direction
 from tests.life.sweeping import sweep
@@ -93,7 +93,7 @@ class Works:
             TopicVector.objects.create(owner=self.owner, topic=topic, profile=row, vector=direction(f"pair {number}"))
 
     def _artifact(self, number: int) -> None:
-        arrival.put(self.owner, f"note {number}.txt", "text/plain", f"A note about bread number {number}.".encode())
+        artifacts.put(self.owner, f"note {number}.txt", "text/plain", f"A note about bread number {number}.".encode())
 
     def _erasure(self, number: int) -> None:
         topics = self._topics(number)
@@ -129,13 +129,13 @@ class Works:
         left = {
             "import": ImportFile.objects.exclude(state="done"),
             "archive": Message.objects.active(),
-            "embed": missing.passages(profiles.serving()),
+            "embed": profiles.passages(profiles.serving()),
             "consolidate": Suggestion.objects.filter(state="open", kind="merge", call=None),
             "extract": Topic.objects.live().filter(facts_extracted=False),
             "artifacts": Artifact.objects.exclude(state="ready"),
             "erase": Erasure.objects.filter(looked_again_at__isnull=True),
         }
-        return not left[stage].exists() and (stage != "embed" or missing.is_complete(profiles.serving()))
+        return not left[stage].exists() and (stage != "embed" or profiles.is_complete(profiles.serving()))
 
     def check(self, stage: str) -> None:
         """Checks that nothing is missing or doubled."""

@@ -10,7 +10,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from memoryapp import tasks
+from memoryapp.upkeep import tasks
 
 
 def _consolidate() -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Message, TopicMessage
 from tests.examples import examples
 from tests.life.world import DEEDS, DEEDS_MORE, PASSES, World

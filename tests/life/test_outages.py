@@ -17,13 +17,13 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import extraction, tasks
+from memoryapp.curation import extraction
+from memoryapp.curation.suggestions import consolidation
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
-from memoryapp.llm import clients
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import (
     AgentCall,
     ChatUser,
@@ -36,9 +36,10 @@ from memoryapp.models import (
     TopicEdit,
     UnreadTopic,
 )
-from memoryapp.pipeline.shown import PipelineStage, stages
-from memoryapp.search import missing, profiles
-from memoryapp.suggestions import consolidation
+from memoryapp.platform.llm import clients
+from memoryapp.search import profiles
+from memoryapp.upkeep import tasks
+from memoryapp.upkeep.pipeline.shown import PipelineStage, stages
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import ARCHIVIST, MERGER, SPLITTER, reply
 from tests.search.test_vectors import Hashing
@@ -164,10 +165,10 @@ def check_all_done(owner: ChatUser) -> None:
     for _hours in range(12):
         pass_time(timedelta(hours=6))
         sweep()
-        if not any(stage.waiting for stage in shown(owner).values()) and missing.is_complete(profiles.serving()):
+        if not any(stage.waiting for stage in shown(owner).values()) and profiles.is_complete(profiles.serving()):
             break
     assert not Message.objects.active().exists()
-    assert missing.is_complete(profiles.serving())
+    assert profiles.is_complete(profiles.serving())
     assert not consolidation.unjudged().exists()
     assert (extraction.backlog(owner).unread, extraction.backlog(owner).failed) == (0, 0)
     assert {name: stage.waiting for name, stage in shown(owner).items() if stage.waiting} == {}
@@ -240,7 +241,7 @@ def test_a_model_that_was_away_is_asked_at_once_when_a_person_wants_it_and_often
     assert "It is asked again at" in as_admin.get("/pipeline/").content.decode()
     as_admin.post(f"/embedding/{row.pk}/", {"do": "retry"})
     tasks.embed_pending()
-    assert missing.is_complete(profiles.serving())
+    assert profiles.is_complete(profiles.serving())
     talk(owner, 1)
     tasks.archive_due()
     with mood(models, "down"):

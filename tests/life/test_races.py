@@ -14,11 +14,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, connections
 
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Role
-from memoryapp.pipeline import archive
 from memoryapp.search.vectors import embed_pending
+from memoryapp.upkeep.pipeline import archive
 from tests.conftest import operator, record, signed_in, talk
 from tests.erasure.erasing import erase_user
 from tests.search.test_vectors import Hashing

@@ -18,17 +18,19 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from memoryapp import curation, extraction, knowledge, suggestions
-from memoryapp.curation import MERGER, CurationError
-from memoryapp.curation.withdrawing import withdraw
+from memoryapp import curation
+from memoryapp.curation import MERGER, CurationError, extraction, knowledge, suggestions
+from memoryapp.curation.extraction.findings import ARCHIVIST
+from memoryapp.curation.extraction.meanings import folded
+from memoryapp.curation.suggestions.consolidation import consolidate
+from memoryapp.curation.undoing import withdraw
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import EmbeddingError
-from memoryapp.extraction.by_hand import ARCHIVIST
-from memoryapp.extraction.meanings import folded
-from memoryapp.ingestion import archiving
-from memoryapp.ingestion.cutters import ModelCutter, Segmenter
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.intake import archiving
+from memoryapp.intake.cutters import ModelCutter, Segmenter
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory.sessions import SessionLimits
 from memoryapp.models import (
     AgentCall,
     ChatUser,
@@ -50,8 +52,6 @@ from memoryapp.models import (
 )
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
-from memoryapp.sessions.cutting import SessionLimits
-from memoryapp.suggestions.consolidation import consolidate
 from tests.conftest import BEGAN, record
 from tests.life.models import Moody, Wheel, cut, found, judged
 

@@ -13,13 +13,13 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.test import AsyncClient
 
-from memoryapp.accounts import tokens
-from memoryapp.api import asking
+from memoryapp.curation.suggestions.inbox import waiting_in
+from memoryapp.doors.api import recall
+from memoryapp.doors.mcp_server import changing, protocol
 from memoryapp.erasure import Target, begin, finish
-from memoryapp.mcp_server import changing, protocol
 from memoryapp.models import ApiToken, ChatUser, ForgetRequest, Message, Operator, Run, Topic, TopicEdit
+from memoryapp.platform.accounts import tokens
 from memoryapp.runs.runner import Runner
-from memoryapp.suggestions.inbox import waiting_in
 from tests.api.test_api_recall import memory
 from tests.conftest import signed_in, talk
 from tests.support.api_client import EVERY_SCOPE, token_for
@@ -44,7 +44,7 @@ async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     made = Runner()
     made.bind()
     await made.clients()
-    monkeypatch.setattr(asking, "runner", made)
+    monkeypatch.setattr(recall, "runner", made)
     yield made
     await made.close()
 
@@ -288,7 +288,7 @@ async def test_an_agent_that_leaves_ends_its_call_and_its_run_goes_on(
         await going.wait()
 
     with monkeypatch.context() as broken:
-        broken.setattr("memoryapp.mcp_server.reading.wait_for_end", waits)
+        broken.setattr("memoryapp.doors.mcp_server.reading.wait_for_end", waits)
         call = asyncio.create_task(agent.call("search_memory", query=QUESTION))
         await begun.wait()
         call.cancel()
@@ -310,8 +310,8 @@ async def test_without_the_optional_package_a_sentence_says_what_to_install(
 ) -> None:
     with monkeypatch.context() as missing:
         missing.setitem(sys.modules, "mcp.server.lowlevel", None)
-        missing.delitem(sys.modules, "memoryapp.mcp_server.protocol")
-        missing.delattr("memoryapp.mcp_server.protocol")
+        missing.delitem(sys.modules, "memoryapp.doors.mcp_server.protocol")
+        missing.delattr("memoryapp.doors.mcp_server.protocol")
         answer = await agent.ask("tools/list")
     assert (answer.status_code, "pip install" in answer.json()["error"]["message"]) == (501, True)
     assert await agent.tools()

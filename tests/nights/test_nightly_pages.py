@@ -6,7 +6,7 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client, override_settings
 
-from memoryapp.evaluation.judgements import golden
+from memoryapp.insight.evaluation import judgements
 from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, GoldenNight, NightlyRun, Role, Run
 from tests.conftest import operator, signed_in
 
@@ -15,7 +15,7 @@ WORSE = {"figure": "recall@5", "mean": -0.3, "low": -0.5, "high": -0.1, "n": 20}
 
 
 def test_a_set_is_scheduled_asked_paused_and_removed(as_admin: Client, as_debugger: Client, anna: ChatUser) -> None:
-    golden.save(anna, "mine", "which cake?", [], "ada")
+    judgements.save(anna, "mine", "which cake?", [], "ada")
     Run.objects.create(owner=anna, query="?", strategy="vector", state="finished", seconds=2, cost_usd=0.5)
     sent = {"set": "mine", "strategy": "vector", "limit": "10", "hour": "4", "recipients": "a@b.example, c@d.example"}
     forecast = as_admin.get("/nights/new/", sent, headers={"HX-Request": "true"}).content.decode()

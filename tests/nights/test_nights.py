@@ -12,13 +12,12 @@ from django.core import mail
 from django.test import override_settings
 from django.utils import timezone
 
-from memoryapp import tasks
-from memoryapp.evaluation.judgements import golden
-from memoryapp.evaluation.nights import alarms, judging, schedule
-from memoryapp.evaluation.nights.schedule import NightlyError
+from memoryapp.curation.suggestions.inbox import waiting_in
+from memoryapp.insight.evaluation import judgements, nights
+from memoryapp.insight.evaluation.nights import NightlyError
 from memoryapp.models import ChatUser, Evaluation, GoldenAlarm, GoldenNight, NightlyRun, Run, WebhookDelivery
-from memoryapp.outgoing import settings
-from memoryapp.suggestions.inbox import waiting_in
+from memoryapp.platform import outgoing_settings
+from memoryapp.upkeep import tasks
 from tests.nights.mail_server import mail_server
 from tests.webhooks.receiver import hooked
 
@@ -29,15 +28,15 @@ MAILED = {"EMAIL_URL": "smtp://mail.example:25"}
 @pytest.fixture
 def nightly(anna: ChatUser, boris: ChatUser) -> NightlyRun:
     for number in range(20):
-        golden.save((anna, boris)[number % 2], "garden", f"question {number}?", [], "ada")
-    return schedule.save(
+        judgements.save((anna, boris)[number % 2], "garden", f"question {number}?", [], "ada")
+    return nights.save(
         NightlyRun(collection="garden", strategy="vector", most=50, hour=3, zone="UTC", recipients="a@b.example")
     )
 
 
 def night(nightly: NightlyRun, values: Sequence[float], *, outages: int = 0) -> GoldenNight:
     """A night whose questions had these figures; so many of its runs ended by an outage."""
-    (begun,) = schedule.begin_now(nightly)
+    (begun,) = nights.begin_now(nightly)
     done = begun.evaluation
     assert done
     rows: list[dict[str, Any]] = []
@@ -99,7 +98,7 @@ def test_a_night_without_the_endpoint_is_no_drop_and_single_outages_are_left_out
     some = night(nightly, [0.0] * 3 + [1.0] * 17, outages=3)
     assert (some.state, some.failed) == ("passed", 3)
     # A night that was stopped says nothing either, and the next one is asked as usual.
-    (begun,) = schedule.begin_now(nightly)
+    (begun,) = nights.begin_now(nightly)
     Evaluation.objects.filter(pk=begun.evaluation_id).update(state="stopped")
     tasks.watch_nights()
     begun.refresh_from_db()
@@ -116,26 +115,26 @@ def test_a_baseline_stays_and_a_set_without_questions_is_said(nightly: NightlyRu
     assert night(nightly, BAD).against == fixed
     anna.goldenquestion_set.all().delete()
     ChatUser.objects.get(name="boris").goldenquestion_set.all().delete()
-    (empty,) = schedule.begin_now(nightly)
+    (empty,) = nights.begin_now(nightly)
     assert (empty.state, empty.reason) == ("failed", "no_questions")
 
 
 def test_a_night_begins_at_its_hour_once_and_a_missed_one_is_made_up_for(nightly: NightlyRun) -> None:
     spring = datetime(2026, 3, 28, 20, tzinfo=UTC)
-    assert schedule.next_night(3, "Europe/Berlin", spring) == datetime(2026, 3, 29, 1, tzinfo=UTC)
-    assert schedule.next_night(3, "Asia/Tokyo", spring) == datetime(2026, 3, 29, 18, tzinfo=UTC)
-    assert schedule.next_night(21, "no such zone", spring) == datetime(2026, 3, 28, 21, tzinfo=UTC)
+    assert nights.next_night(3, "Europe/Berlin", spring) == datetime(2026, 3, 29, 1, tzinfo=UTC)
+    assert nights.next_night(3, "Asia/Tokyo", spring) == datetime(2026, 3, 29, 18, tzinfo=UTC)
+    assert nights.next_night(21, "no such zone", spring) == datetime(2026, 3, 28, 21, tzinfo=UTC)
     assert nightly.next_at > timezone.now()
-    assert schedule.begin_due() == []
+    assert nights.begin_due() == []
     NightlyRun.objects.update(next_at=timezone.now() - timedelta(days=3))
-    (begun,) = schedule.begin_due()
-    assert schedule.begin_due() == []
+    (begun,) = nights.begin_due()
+    assert nights.begin_due() == []
     assert begun.evaluation
     assert len(begun.evaluation.questions) == 20
-    assert schedule.begin_now(nightly) == []
-    assert judging.judge_ended() == []
+    assert nights.begin_now(nightly) == []
+    assert nights.judge_ended() == []
     NightlyRun.objects.update(next_at=timezone.now() - timedelta(days=3), is_on=False)
-    assert schedule.begin_due() == []
+    assert nights.begin_due() == []
 
 
 def test_what_cannot_be_scheduled_is_refused(nightly: NightlyRun) -> None:
@@ -151,27 +150,27 @@ def test_what_cannot_be_scheduled_is_refused(nightly: NightlyRun) -> None:
         for name, value in wrong.items():
             setattr(row, name, value)
         with pytest.raises(NightlyError):
-            schedule.save(row)
+            nights.save(row)
 
 
 def test_mail_is_tried_again_when_the_server_refused(nightly: NightlyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     with mail_server() as server:
         monkeypatch.setenv("EMAIL_URL", f"smtp://127.0.0.1:{server.port}")
         monkeypatch.setenv("EMAIL_FROM", "memory@example.com")
-        read = runpy.run_path(str(settings.__file__))
+        read = runpy.run_path(str(outgoing_settings.__file__))
         found = {name: read[name] for name in read["__all__"]}
         with override_settings(EMAIL_BACKEND="django.core.mail.backends.smtp.EmailBackend", **found):
             server.refuses = True
             night(nightly, GOOD)
             dropped = night(nightly, BAD)
             assert (dropped.mail, dropped.mail_tries) == ("waiting", 1)
-            assert any("451" in sentence for sentence in alarms.try_alarm(nightly))
+            assert any("451" in sentence for sentence in nights.try_alarm(nightly))
             server.refuses = False
-            alarms.send_mail_due()
+            nights.send_mail_due()
             assert server.letters == []
             GoldenNight.objects.update(mail_at=timezone.now())
-            alarms.send_mail_due()
-            alarms.send_mail_due()
+            nights.send_mail_due()
+            nights.send_mail_due()
     (letter,) = server.letters
     assert "From: memory@example.com" in letter
     assert "To: a@b.example" in letter
@@ -180,11 +179,11 @@ def test_mail_is_tried_again_when_the_server_refused(nightly: NightlyRun, monkey
 
 
 def test_an_alarm_can_be_tried_and_says_what_is_missing(nightly: NightlyRun) -> None:
-    assert list(alarms.try_alarm(nightly)) == [
+    assert list(nights.try_alarm(nightly)) == [
         "No webhook is for dropped golden runs.",
         "No mail can be sent: EMAIL_URL is not set.",
     ]
     hooked("http://127.0.0.1:9/", "golden_run.dropped")
     with override_settings(**MAILED):
-        assert len(alarms.try_alarm(nightly)) == 2
+        assert len(nights.try_alarm(nightly)) == 2
     assert (kinds(), len(mail.outbox)) == (["webhook.test"], 1)

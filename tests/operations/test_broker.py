@@ -13,7 +13,7 @@ from kombu import Connection
 from kombu.exceptions import ChannelError
 
 from memoryapp import celery
-from memoryapp.operations import broker
+from memoryapp.platform import broker
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from channels_postgres import core, db
 from django.db import connection
 
-from memoryapp.operations import channel_layer
-from memoryapp.operations.channel_layer import PersistentChannelLayer
-from memoryapp.operations.database import conninfo
+from memoryapp.platform import channel_layer
+from memoryapp.platform.channel_layer import PersistentChannelLayer
+from memoryapp.platform.database import conninfo
 from tests.support.clock import PATIENCE
 
 LISTENERS = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%%' AND datname = current_database()"

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memoryapp import erasure, suggestions, work
-from memoryapp.artifacts import arrival, processing
-from memoryapp.ingestion.imports import IMPORT
+from memoryapp import erasure
+from memoryapp.curation import suggestions
+from memoryapp.intake import artifacts
+from memoryapp.intake.imports import IMPORT
 from memoryapp.models import Artifact, ChatUser, Erasure, Role, Run, Suggestion, Work
+from memoryapp.platform import work
+from memoryapp.platform.work import ARCHIVE
 from memoryapp.runs import endings, lifecycle
-from memoryapp.work import ARCHIVE
 from tests.conftest import operator
-from tests.suggestions.test_suggestions import only, placed
+from tests.suggestions.placed_topics import only, placed
 
 AHEAD = timedelta(days=400)
 
@@ -39,9 +41,9 @@ def test_a_run_that_was_asked_for_then_is_executed(anna: ChatUser) -> None:
 
 def test_a_file_that_was_put_off_then_is_read(anna: ChatUser, settings: Any, tmp_path: Path) -> None:
     settings.MEDIA_ROOT = tmp_path
-    arrival.put(anna, "bread.txt", "text/plain", b"Rye bread with caraway seeds.")
+    artifacts.put(anna, "bread.txt", "text/plain", b"Rye bread with caraway seeds.")
     Artifact.objects.update(due_at=timezone.now() + AHEAD)
-    assert processing.process_due() == 1
+    assert artifacts.process_due() == 1
 
 
 def test_a_suggestion_that_was_leased_then_is_free(anna: ChatUser) -> None:

@@ -17,10 +17,10 @@ from pgvector import HalfVector
 from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.content import reading
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.memory import content
 from memoryapp.models import Run, Topic
-from memoryapp.operations import database
+from memoryapp.platform import database
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs.claims import claim
 from memoryapp.runs.journal import EventRow, Journal, JournalEntry
 from memoryapp.search import retrieval
@@ -79,7 +79,7 @@ async def read_together(scene: Scene) -> None:
 
 async def read_topics(scene: Scene) -> None:
     async with scene.pool.connection() as connection:
-        assert await reading.read_topics(connection, scene.topic.owner_id, [scene.topic.pk])
+        assert await content.read_topics(connection, scene.topic.owner_id, [scene.topic.pk])
 
 
 async def search(scene: Scene) -> None:

@@ -18,9 +18,9 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import Error, connection, connections
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Run, RunEvent
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.journal import EventsLost, Journal, JournalEntry

@@ -17,8 +17,8 @@ from django.utils.module_loading import import_string
 from kombu import Connection
 
 from memoryapp import settings as module
-from memoryapp.environment import SettingError
-from memoryapp.operations.logs import JsonFormatter, LineFormatter
+from memoryapp.platform.environment import SettingError
+from memoryapp.platform.logs import JsonFormatter, LineFormatter
 from memoryapp.runs.parameters import all_declarations
 from tests.support import forked
 from tests.support.stack import CHECKOUT

@@ -16,17 +16,23 @@ from asgiref.sync import async_to_sync
 from django.db import connection, connections
 from django.utils import timezone
 
-from memoryapp import bulk, erasure, extraction, suggestions, tasks, work
-from memoryapp.artifacts import arrival, processing
-from memoryapp.bulk import carrying_out
+from memoryapp import erasure
 from memoryapp.celery import SCHEDULE
+from memoryapp.curation import bulk, extraction, suggestions
+from memoryapp.curation.suggestions import consolidation
+from memoryapp.doors.traces import arrival as quiet_traces
 from memoryapp.engine.embeddings import Profile, Vectors
 from memoryapp.erasure import scanner
-from memoryapp.evaluation import passes
-from memoryapp.evaluation.nights import alarms, judging, schedule
-from memoryapp.ingestion import archiving
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm import clients
+from memoryapp.insight.evaluation import nights as alarms
+from memoryapp.insight.evaluation import nights as judging
+from memoryapp.insight.evaluation import nights as schedule
+from memoryapp.insight.evaluation import passes
+from memoryapp.intake import archiving, artifacts
+from memoryapp.intake.messages import add_messages
+from memoryapp.intake.transfer import files as import_files
+from memoryapp.intake.transfer import files as stored_files
+from memoryapp.memory import sessions
+from memoryapp.memory.sessions import SessionLimits
 from memoryapp.models import (
     ApiToken,
     Artifact,
@@ -48,19 +54,16 @@ from memoryapp.models import (
     WebhookDelivery,
     Work,
 )
-from memoryapp.operations.backlog import ages
-from memoryapp.operations.pauses import StagePaused
-from memoryapp.outgoing.webhooks import sending
-from memoryapp.runs import endings, lifecycle, stops
+from memoryapp.platform import work
+from memoryapp.platform.backlog import ages
+from memoryapp.platform.llm import clients
+from memoryapp.platform.pauses import StagePaused
+from memoryapp.platform.webhooks import sending
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.lifecycle import TooManyRuns, room_for
-from memoryapp.search import cards, missing, profiles
+from memoryapp.search import items, profiles
 from memoryapp.search.vectors import EMBED
-from memoryapp.sessions import passages
-from memoryapp.sessions.cutting import SessionLimits
-from memoryapp.suggestions import consolidation
-from memoryapp.traces import ending as quiet_traces
-from memoryapp.transfer import files as import_files
-from memoryapp.transfer.files import files as stored_files
+from memoryapp.upkeep import tasks
 from tests.conftest import talk
 from tests.ingestion.test_archiving import HOUR, in_pairs, message_record
 from tests.operations.test_work import unlock
@@ -152,7 +155,7 @@ async def nothing(*_given: Any, **_named: Any) -> None:
 def two_passages(owners: Sequence[ChatUser]) -> Rows:
     for owner in owners:
         backlog(owner, 1)
-    return Rows([owner.pk for owner in owners], passages, "renew")
+    return Rows([owner.pk for owner in owners], sessions, "renew")
 
 
 def two_traces(owners: Sequence[ChatUser]) -> Rows:
@@ -215,14 +218,14 @@ def two_receipts(owners: Sequence[ChatUser]) -> Rows:
 
 
 def two_artifacts(owners: Sequence[ChatUser]) -> Rows:
-    rows = [arrival.put(owner, "bread.txt", "text/plain", b"Rye bread.")[0] for owner in owners]
-    return Rows([row.pk for row in rows], processing, "_read")
+    rows = [artifacts.put(owner, "bread.txt", "text/plain", b"Rye bread.")[0] for owner in owners]
+    return Rows([row.pk for row in rows], artifacts, "_read")
 
 
 def two_media(owners: Sequence[ChatUser]) -> Rows:
     two_artifacts(owners)
     Artifact.objects.all().delete()
-    return Rows([owner.pk for owner in owners], arrival, "_put")
+    return Rows([owner.pk for owner in owners], artifacts, "_put")
 
 
 def two_evaluations(owners: Sequence[ChatUser]) -> Rows:
@@ -316,12 +319,12 @@ def test_a_fault_among_vectors_is_kept_with_the_one_whom_it_concerns(
         tasks.embed_pending()
         row = Work.objects.get(owner=anna, kind=EMBED)
         assert (row.state, row.fault, row.tries) == (Work.State.FAILED, "The text is poisoned.", min(tries, 3))
-        assert not missing.passages(profile, boris).exists()
-        assert not missing.topics(profile, boris).exists()
+        assert not profiles.passages(profile, boris).exists()
+        assert not profiles.topics(profile, boris).exists()
         Work.objects.update(at=timezone.now() - timedelta(days=2))
     assert len(asked) == 2 * work.MOST_TRIES
     person = Person.objects.create(owner=boris, display_name="Vera")
-    monkeypatch.setattr(cards, "_card", Poisoned(person.pk, lambda row, _noun: row.pk))
+    monkeypatch.setattr(items, "_card", Poisoned(person.pk, lambda row, _noun: row.pk))
     tasks.embed_pending()
     assert Work.objects.get(owner=boris, kind=EMBED).fault == "The row is poisoned."
 
@@ -342,14 +345,14 @@ def test_a_fault_of_one_topic_ends_as_its_state_and_the_others_are_done(
     begun = BulkWork.objects.create(owner=anna, kind=kind, asked_by="cora")
     for topic in topics:
         BulkTopic.objects.create(owner=anna, work=begun, topic=topic)
-    monkeypatch.setitem(carrying_out._ACTS, kind, act)
+    monkeypatch.setitem(bulk._ACTS, kind, act)
     for _sweep in range(3):
         tasks.carry_on_bulk()
     assert asked[topics[0].pk] == 1
     for _sweep in range(6):
         BulkWork.objects.update(rests_until=None)
         tasks.carry_on_bulk()
-    assert asked == {topics[0].pk: carrying_out.MOST_TRIES, topics[1].pk: 1}
+    assert asked == {topics[0].pk: bulk.MOST_TRIES, topics[1].pk: 1}
     failed = BulkTopic.objects.get(topic=topics[0])
     assert (failed.state, failed.fault) == (BulkTopic.State.FAILED, "The row is poisoned.")
     assert BulkWork.objects.get().state == BulkWork.State.DONE
@@ -380,12 +383,12 @@ def test_what_was_said_last_is_found_and_archived_before_the_backlogs_of_many(
     backlog(fresh, 1)
     tasks.index_talk()
     assert PassageVector.objects.filter(owner=fresh).exists()
-    assert len(passages.with_bare()) >= 6
+    assert len(sessions.with_bare()) >= 6
     tasks.archive_due()
     assert Topic.objects.filter(owner=fresh).exists()
     for _sweep in range(40):
         tasks.index_talk()
-    assert not passages.with_bare().exists()
+    assert not sessions.with_bare().exists()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -401,11 +404,11 @@ def test_a_memory_that_another_process_writes_is_left_out_and_the_others_are_ser
         with other.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(hashtextextended('messages', %s))", [boris.pk])
         tasks.index_talk()
-        assert list(passages.with_bare()) == [boris]
+        assert list(sessions.with_bare()) == [boris]
     finally:
         unlock(other)
     tasks.index_talk()
-    assert not passages.with_bare().exists()
+    assert not sessions.with_bare().exists()
 
 
 def test_a_turn_of_archiving_ends_and_what_was_asked_for_stays_asked_for(anna: ChatUser) -> None:
@@ -428,7 +431,7 @@ def test_the_ages_say_what_waits_and_nothing_when_all_is_done(anna: ChatUser, mo
     backlog(anna, 4)
     ImportBatch.objects.update(started_at=timezone.now() - timedelta(hours=2))
     assert ages() == {"passage": pytest.approx(7200, abs=60), "vector": 0.0, "topic": pytest.approx(7200, abs=60)}
-    passages.renew(anna)
+    sessions.renew(anna)
     assert ages()["vector"] == pytest.approx(7200, abs=60)
     tasks.index_talk()
     tasks.archive_due()
@@ -465,11 +468,11 @@ def test_a_run_that_is_claimed_again_in_a_process_keeps_its_own_stop() -> None:
     run = uuid4()
 
     async def twice() -> bool:
-        first = stops.stoppable(run)
+        first = endings.stoppable(run)
         first.__enter__()
-        with stops.stoppable(run) as second:
+        with endings.stoppable(run) as second:
             first.__exit__(None, None, None)
-            return stops._stops.get(run) is second
+            return endings._stops.get(run) is second
 
     assert async_to_sync(twice)()
-    assert run not in stops._stops
+    assert run not in endings._stops

@@ -15,8 +15,8 @@ from django.test import Client
 
 from memoryapp import celery
 from memoryapp.models import Heartbeat
-from memoryapp.operations import heartbeats
-from memoryapp.operations.outages import OutageLog, is_outage
+from memoryapp.platform import heartbeats
+from memoryapp.platform.database import OutageLog, is_outage
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

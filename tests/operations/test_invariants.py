@@ -17,9 +17,9 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from memoryapp import knowledge
+from memoryapp.curation import knowledge
 from memoryapp.engine.events import ModelReplied, RunFinished, to_payload
-from memoryapp.invariants import counted, violations
+from memoryapp.intake.invariants import counted, violations
 from memoryapp.models import (
     ChatUser,
     EditedTopic,
@@ -35,8 +35,9 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.models.user import Owned
-from memoryapp.runs.endings import close_abandoned, finished_columns
-from memoryapp.search import cards
+from memoryapp.runs.endings import close_abandoned
+from memoryapp.runs.journal import finished_columns
+from memoryapp.search import items
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import lawless, talk
 from tests.search.test_vectors import Hashing
@@ -253,7 +254,7 @@ def at_once() -> Iterator[None]:
 
 def test_no_writer_gives_a_row_to_another_memory(memory: ChatUser, boris: ChatUser) -> None:
     Person.objects.create(owner=memory, display_name="Dora")
-    cards.refresh(memory)
+    items.refresh(memory)
     for rows in (Person.objects.filter(owner=memory), Message.objects.of(memory), Passage.objects.filter(owner=memory)):
         with pytest.raises(IntegrityError, match="violates foreign key"), transaction.atomic(), at_once():
             rows.update(owner=boris)

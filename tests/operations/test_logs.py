@@ -21,12 +21,12 @@ from django.utils import timezone
 from memoryapp.engine.agents.merger import propose_summary
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Reply
-from memoryapp.engine.embedding.http_embedder import HttpEmbedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
+from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.memory import MessageContent, TopicContent
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Run
-from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunLogFilter, about_run, cause
+from memoryapp.platform.llm.clients import offline_embedder
+from memoryapp.platform.logs import JsonFormatter, LineFormatter, RunLogFilter, about_run, cause
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending

@@ -18,7 +18,9 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
-from memoryapp import curation, suggestions
+from memoryapp import curation
+from memoryapp.curation import suggestions
+from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -32,11 +34,10 @@ from memoryapp.engine.events import (
     SteppedDown,
     ToolCall,
 )
-from memoryapp.ingestion.archiving import archive
-from memoryapp.ingestion.cutters import Segmenter, cutter
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm import clients
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.intake.archiving import archive
+from memoryapp.intake.cutters import Segmenter, cutter
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory.sessions import limits
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -50,13 +51,13 @@ from memoryapp.models import (
     TopicEdit,
     UnreadTopic,
 )
-from memoryapp.operations import metrics
-from memoryapp.operations.backlog import BacklogCollector
+from memoryapp.platform import metrics
+from memoryapp.platform.backlog import BacklogCollector
+from memoryapp.platform.llm import clients
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
-from memoryapp.sessions.active import limits
-from memoryapp.suggestions import proposals
 from rerankui.runs.consumers import RunConsumer
 from tests.conftest import BEGAN, record, talk
 from tests.support.clock import PATIENCE
@@ -106,7 +107,7 @@ PROMISED = [
 COUNT_IN_ANOTHER_PROCESS = """
 import os, sys, django
 django.setup()
-from memoryapp.operations import metrics
+from memoryapp.platform import metrics
 metrics.archived([700, 900], owner=41)
 metrics.viewers.inc()
 os.kill(os.getpid(), 9)
@@ -115,7 +116,7 @@ TELL = """
 import sys, django
 django.setup()
 from prometheus_client import generate_latest
-from memoryapp.operations import metrics
+from memoryapp.platform import metrics
 sys.stdout.buffer.write(generate_latest(metrics.counted()))
 """
 

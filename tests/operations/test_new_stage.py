@@ -10,12 +10,12 @@ from django.conf import LazySettings
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import work
 from memoryapp.celery import SCHEDULE, app, sweep
 from memoryapp.models import ChatUser, Message, Work
 from memoryapp.models.work import KINDS, WorkKind
-from memoryapp.pipeline import STAGES
-from memoryapp.pipeline.stage import Scope, Stage, StageWords, up_to_most
+from memoryapp.platform import work
+from memoryapp.upkeep.pipeline import STAGES
+from memoryapp.upkeep.pipeline.stage import Scope, Stage, StageWords, up_to_most
 from tests.conftest import talk
 from tests.pages.test_pipeline import section
 

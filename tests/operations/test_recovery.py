@@ -15,10 +15,10 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.invariants import violations
-from memoryapp.llm.clients import http_client
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Run
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
+from memoryapp.platform.llm.clients import http_client
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from tests.engine.chat.test_cancellable_requests import until

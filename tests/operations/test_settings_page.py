@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from memoryapp import environment
 from memoryapp import settings as module
-from memoryapp.embedded import command_line
-from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.platform import environment
+from memoryapp.platform.embedded import command_line
+from memoryapp.platform.embedded.paths import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "settings.md").read_text(encoding="utf-8")
 CELLS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| `")]

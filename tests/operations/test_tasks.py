@@ -12,16 +12,17 @@ import pytest
 from django.db import DataError, connections
 from kombu import Connection
 
-from memoryapp import celery, tasks, work
+from memoryapp import celery
 from memoryapp.celery import Sweeps, app
-from memoryapp.ingestion import archiving
-from memoryapp.ingestion.archiving import Archived
-from memoryapp.ingestion.cutters import Cutter
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import IngestionError
-from memoryapp.llm import clients
+from memoryapp.intake import archiving
+from memoryapp.intake.archiving import Archived, IngestionError
+from memoryapp.intake.cutters import Cutter
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Topic, TopicEdit
-from memoryapp.pipeline.archive import DUE_LANES
+from memoryapp.platform import work
+from memoryapp.platform.llm import clients
+from memoryapp.upkeep import tasks
+from memoryapp.upkeep.pipeline.archive import DUE_LANES
 from tests.ingestion.test_archiving import message_record
 from tests.operations.test_work import unlock
 from tests.search.test_vectors import Away, Hashing, Refusing

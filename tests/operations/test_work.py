@@ -17,21 +17,22 @@ from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import tasks, work
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.notes import Note
-from memoryapp.ingestion import archiving
-from memoryapp.ingestion.cutters import Segmenter
-from memoryapp.ingestion.imports import IMPORT
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm import clients
+from memoryapp.intake import archiving
+from memoryapp.intake.cutters import Segmenter
+from memoryapp.intake.imports import IMPORT
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser, Message, PassageVector, Role, Topic, Work
-from memoryapp.operations.pauses import StagePaused
+from memoryapp.platform import work
+from memoryapp.platform.llm import clients
+from memoryapp.platform.pauses import StagePaused
+from memoryapp.platform.work import ARCHIVE
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.vectors import EMBED, embed_pending
-from memoryapp.sessions.active import limits
-from memoryapp.work import ARCHIVE
+from memoryapp.upkeep import tasks
 from tests.conftest import operator, signed_in
 from tests.ingestion.test_archiving import message_record
 from tests.search.test_vectors import Away, Hashing

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerankui.text.json_text import begins_as_json, indented
+from rerankui.text.differences import begins_as_json, indented
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=12),

@@ -7,8 +7,7 @@ import re
 import pytest
 from django.utils.html import escape
 
-from rerankui.text.markdown import to_html, to_text
-from rerankui.text.prose import line
+from rerankui.text.markdown import line, to_html, to_text
 
 
 @pytest.mark.parametrize(

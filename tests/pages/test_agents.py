@@ -21,9 +21,9 @@ from memoryapp.engine.events import (
     TurnStarted,
     to_payload,
 )
-from memoryapp.llm import clients
 from memoryapp.models import AgentCall, ChatUser, KnowledgeEdit, Person, Role, Topic, TopicEdit
-from rerankui.agent_talk import stored_events
+from memoryapp.platform.llm import clients
+from rerankui.views.agents import stored_events
 from tests.conftest import operator, signed_in, talk
 from tests.engine.endpoint import error, says
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Operator, Role, Run, Suggestion, Topic, TopicEdit
 from tests.conftest import operator, signed_in, talk
 from tests.curation.test_prompts import events_of

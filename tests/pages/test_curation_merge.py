@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from memoryapp import curation
-from memoryapp.browsing.comparison import Term, compare
+from memoryapp.insight.browsing.comparison import Term, compare
 from memoryapp.models import ChatUser, Person, Role, Topic
 from tests.conftest import operator, signed_in, talk
 from tests.support.browsing import HTMX, cost, get, rows

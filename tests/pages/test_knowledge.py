@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp import knowledge
+from memoryapp.curation import knowledge
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Operator, Person, Role
 from tests.conftest import BEGAN, operator, signed_in, talk
 from tests.support.browsing import HTMX, cost, flat, get

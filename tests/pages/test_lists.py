@@ -9,11 +9,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memoryapp.browsing import coverage
 from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.lessons import refused
-from memoryapp.llm import clients
+from memoryapp.insight.browsing import profiles
 from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
+from memoryapp.platform.llm import clients
 from rerankui.views import overview
 from tests.conftest import BEGAN, signed_in
 from tests.engine.endpoint import PLAIN
@@ -110,7 +110,7 @@ def test_the_overview_tells_what_search_cannot_compare_yet(anna: ChatUser, as_ad
 def test_the_overview_counts_what_cannot_be_compared_up_to_a_bound(
     anna: ChatUser, as_admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (coverage, overview):
+    for module in (profiles, overview):
         monkeypatch.setattr(module, "MOST_PASSAGES", 2)
     for _passage in range(3):
         Passage.objects.create(owner=anna, text="x", terms="x", term_count=1)

@@ -9,8 +9,7 @@ import pytest
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.browsing.holdings import holdings
-from memoryapp.browsing.months import messages_by_month
+from memoryapp.insight.browsing.quality import holdings, messages_by_month
 from memoryapp.models import Artifact, ChatUser, ImportBatch, Message
 from rerankui.views import messages
 from tests.conftest import BEGAN

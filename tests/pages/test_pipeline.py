@@ -10,11 +10,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import erasure, tasks, work
-from memoryapp.artifacts import arrival
-from memoryapp.browsing import costs
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm import clients
+from memoryapp import erasure
+from memoryapp.insight.browsing import usage
+from memoryapp.intake import artifacts
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import (
     AgentCall,
     Artifact,
@@ -29,9 +28,12 @@ from memoryapp.models import (
     UnreadTopic,
     Work,
 )
-from memoryapp.pipeline.shown import PipelineStage, stages
+from memoryapp.platform import work
+from memoryapp.platform.llm import clients
+from memoryapp.platform.work import ARCHIVE
 from memoryapp.search.vectors import EMBED
-from memoryapp.work import ARCHIVE
+from memoryapp.upkeep import tasks
+from memoryapp.upkeep.pipeline.shown import PipelineStage, stages
 from tests.conftest import operator, record, signed_in, talk
 
 
@@ -108,7 +110,7 @@ class TestStages:
     ) -> None:
         settings.MEDIA_ROOT = tmp_path
         talk(anna, ("Tea", ["green?", "yes"]), ("Cake", ["which?", "plum"]))
-        arrival.put(anna, "bread.txt", "text/plain", b"Rye bread.")
+        artifacts.put(anna, "bread.txt", "text/plain", b"Rye bread.")
         tasks.embed_pending()
         tasks.read_artifacts()
         made = PassageVector.objects.latest("made_at").made_at
@@ -271,9 +273,9 @@ class TestCosts:
         old = AgentCall.objects.create(owner=anna, agent="merger", cost_usd=1.0)
         AgentCall.objects.filter(pk=old.pk).update(at=now - timedelta(days=2))
         everybody, zone = ChatUser.objects.all(), timezone.get_current_timezone()
-        today, before = costs.by_day(everybody, now=now, zone=zone)
+        today, before = usage.by_day(everybody, now=now, zone=zone)
         assert (today.dollars, before.dollars) == ((0.25, 0, 0.5, 0, 0.125), (0, 1.0, 0, 0, 0))
-        assert [(row.owner, row.total) for row in costs.by_owner(everybody, now=now, zone=zone)] == [
+        assert [(row.owner, row.total) for row in usage.by_owner(everybody, now=now, zone=zone)] == [
             (anna, 1.375),
             (boris, 0.5),
         ]
@@ -315,7 +317,7 @@ class TestPausing:
         self, anna: ChatUser, as_admin: Client, settings: Any, tmp_path: Any
     ) -> None:
         settings.MEDIA_ROOT = tmp_path
-        row, _made = arrival.put(anna, "note.txt", "text/plain", b"A note about bread.")
+        row, _made = artifacts.put(anna, "note.txt", "text/plain", b"A note about bread.")
         [topic] = talk(anna, ("Tea", ["green?", "yes"]))
         gone = Message.objects.filter(topic=topic).in_order()[0]
         erasure.begin(erasure.Target(anna.pk, (gone.pk,)), "ada")

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Operator, Run, RunEvent
-from rerankui import filters, pages
+from rerankui.frame import filters, pages
 from rerankui.runs.page.outcomes import ADVICE, NAMES, SENTENCES
 from rerankui.runs.tags import MOST_SHOWN, pretty_json
 from rerankui.runs.views.runs import RunList

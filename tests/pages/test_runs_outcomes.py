@@ -15,7 +15,7 @@ from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import LLMRefused, LLMTimeout, LLMUnavailable, Reply
 from memoryapp.engine.events import CandidatesFound, RunFinished, ToolCall
 from memoryapp.engine.prompts.rerank import TOOL_NAME
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Operator, Run, RunEvent, RunProgress
 from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients

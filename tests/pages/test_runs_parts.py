@@ -25,11 +25,10 @@ from memoryapp.engine.events import (
 from memoryapp.engine.offline.scorer import MODEL
 from memoryapp.models import ChatUser, Message, Run
 from memoryapp.runs.followers import StoredEvent
-from rerankui.runs.page import legend
-from rerankui.runs.page.activity import activity_after
-from rerankui.runs.page.marked_text import marked_text
-from rerankui.runs.page.rank_lines import rank_lines
-from rerankui.runs.page.result import Segment
+from rerankui.runs.page import waterfall
+from rerankui.runs.page.answer_view import marked_text
+from rerankui.runs.page.outcomes import activity_after
+from rerankui.runs.page.result import Segment, rank_lines
 from rerankui.runs.page.waterfall import axis
 from rerankui.runs.tags import cost
 from tests.conftest import BEGAN, talk
@@ -118,9 +117,9 @@ def test_rank_lines_lead_from_similarity_over_score_to_the_choice() -> None:
 
 
 def test_rows_hidden_between_two_others_are_mentioned_and_states_are_counted() -> None:
-    rows = list(legend.rows([found(1), found(2, shown=False), found(3), found(4), found(9)]))
+    rows = list(waterfall.rows([found(1), found(2, shown=False), found(3), found(4), found(9)]))
     assert [(row.candidate.rank, row.gap) for row in rows] == [(1, ""), (3, "2"), (4, ""), (9, "5–8")]
-    counted = legend.counts([found(1), found(2), found(3, shown=False)], {"Topic:1": "chosen", "Topic:3": "read"})
+    counted = waterfall.counts([found(1), found(2), found(3, shown=False)], {"Topic:1": "chosen", "Topic:3": "read"})
     assert {count.name: count.count for count in counted if count.count} == {"chosen": 1, "none": 1}
 
 

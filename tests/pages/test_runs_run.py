@@ -16,20 +16,12 @@ from django.test import Client
 from django.utils.html import escape
 
 from memoryapp.engine.candidates import UnderstoodQuery
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    Filtered,
-    ModelReplied,
-    RunFinished,
-    RunStarted,
-    Selected,
-    ToolCall,
-)
-from memoryapp.engine.kinds.values import Totals
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, RunStarted, Selected, ToolCall
+from memoryapp.engine.kinds.filter import Filtered
+from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.memory import Where
 from memoryapp.engine.strategies.cuts import Cuts
-from memoryapp.evaluation.filter_lab import presets
+from memoryapp.insight.evaluation import filter_lab
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, Topic
 from memoryapp.runs import followers
 from memoryapp.runs.notices import announce
@@ -38,7 +30,7 @@ from rerankui.runs import fragments
 from rerankui.runs.consumers import RunConsumer
 from rerankui.runs.fragments import Seen
 from rerankui.runs.page.outcomes import ADVICE, SENTENCES
-from rerankui.runs.page.score_parts import bounds
+from rerankui.runs.page.result import bounds
 from tests.conftest import candidate, talk
 from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 from tests.support.browsing import flat
@@ -300,7 +292,7 @@ def test_cuts_and_presets_of_the_filter_are_chosen_for_a_recall(anna: ChatUser, 
     profile = EmbeddingProfile.objects.create(
         provider=serving.provider, model=serving.model, dimensions=serving.dimensions, threshold=0.1
     )
-    presets.save(profile, "Mine", Cuts(7, 0.11, 0.22, 0.33, 4), "dora")
+    filter_lab.save(profile, "Mine", Cuts(7, 0.11, 0.22, 0.33, 4), "dora")
     address = f"/memory/{anna.pk}/recall/"
     assert '<option value="Mine">Mine</option>' in as_debugger.get(address).content.decode()
     sent = {"query": "vllm?", "strategy": "filter", "preset": "Mine", "threshold": "0.25"}

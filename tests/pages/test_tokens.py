@@ -15,10 +15,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.accounts import tokens
-from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.models import ApiToken, ChatUser, LoginSession, Operator, Role
-from rerankui.forms import TokenForm
+from memoryapp.platform.accounts import tokens
+from memoryapp.platform.accounts.login_sessions import SessionStore
+from rerankui.frame.forms import TokenForm
 from tests.conftest import operator, signed_in
 from tests.support.api_client import Program
 from tests.support.browsing import cost, get, link, rows

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from memoryapp.models import ChatUser
-from rerankui.text.minimap import marks
-from rerankui.text.prose import beyond, headline
+from rerankui.text.markdown import beyond, headline
+from rerankui.text.time_axis import marks
 from tests.support.browsing import get, rows, topic_of
 
 GEORGIA = "Plan of the trip to Georgia from 30 April to 10 May 2026: five nights in Sololaki, then the hills. Tickets."

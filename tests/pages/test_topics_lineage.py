@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.browsing.topic_runs import topic_runs
+from memoryapp.insight.browsing.topics import topic_runs
 from memoryapp.models import ChatUser, Fact, Message, Topic, TopicEdit
 from tests.conftest import BEGAN, talk
 from tests.support.browsing import cost, get, grow, run_of, topic_of

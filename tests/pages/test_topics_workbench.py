@@ -14,10 +14,8 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 
 from memoryapp import curation
-from memoryapp.browsing.neighbours import nearest_to_parts
 from memoryapp.engine.embeddings import Profile
-from memoryapp.invariants import violations
-from memoryapp.llm import clients
+from memoryapp.intake.invariants import violations
 from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,
@@ -30,6 +28,8 @@ from memoryapp.models import (
     TopicEdit,
     TopicVector,
 )
+from memoryapp.platform.llm import clients
+from memoryapp.search.neighbours import nearest_to_parts
 from tests.conftest import BEGAN, operator, signed_in, talk
 from tests.support.browsing import HTMX, cost, get, message_ids
 from tests.support.peer import Peer, reply

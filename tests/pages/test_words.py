@@ -9,25 +9,23 @@ import pytest
 from django.utils import timezone, translation
 from django.utils.formats import date_format
 
-from memoryapp.browsing.similarities import Distribution, SimilarityShare
-from memoryapp.browsing.usage import Day
+from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import ModelReplied, QueryEnriched, TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
-from memoryapp.pipeline import STAGES
-from memoryapp.suggestions.proposals import ProposalError
-from rerankui.curation.change_words import actor_words
-from rerankui.curation.proposal_words import failure_words
+from memoryapp.insight.browsing.profiles import Distribution, SimilarityShare
+from memoryapp.insight.browsing.usage import Day
+from memoryapp.upkeep.pipeline import STAGES
+from rerankui.curation.change_form import actor_words, failure_words
 from rerankui.imports.tags import format_name, place
 from rerankui.pipeline.tags import fault_words, hours_chart, waits
-from rerankui.runs.page.item_words import details
-from rerankui.runs.page.notes import FOR_PEOPLE, error_words, remarks
+from rerankui.runs.page.outcomes import FOR_PEOPLE, error_words, remarks
+from rerankui.runs.page.result import details
 from rerankui.runs.tags import day_of, enrich_note
 from rerankui.templatetags.embedding import similarities_chart
 from rerankui.templatetags.memory import (
     ago,
     days_chart,
-    file_type,
     marked,
     money,
     months_chart,
@@ -38,8 +36,7 @@ from rerankui.templatetags.memory import (
     snippet,
     thousands,
 )
-from rerankui.text.counts import grouped
-from rerankui.text.tool_words import part_name, part_words
+from rerankui.text.words import file_type, grouped, part_name, part_words
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rerankui.web.moment import PastMoment
-from rerankui.web.moment_links import kept, kept_in
+from rerankui.web.moment import PastMoment, kept, kept_in
 
 THEN = PastMoment(datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
 TEXT = "as_of=2026-03-02T09:00:00Z"

@@ -14,8 +14,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import knowledge
-from memoryapp.curation import plan_edit, plan_merge, put_in, swap
+from memoryapp.curation import knowledge, plan_edit, plan_merge, put_in, swap
 from memoryapp.models import ChatUser, Fact, Person, Run, Topic, TopicEdit
 from rerankui.web.moment import written
 from tests.support.browsing import cost, flat, get, grow, message_of, rows, topic_of

@@ -11,8 +11,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from memoryapp.engine.events import Event, RunFinished
-from memoryapp.llm import clients
 from memoryapp.models import ChatUser
+from memoryapp.platform.llm import clients
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending

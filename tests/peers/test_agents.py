@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import tasks
-from memoryapp.artifacts import arrival
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.llm import clients
+from memoryapp.intake import artifacts
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, Message, Person, Topic, TopicEdit, TopicVector
+from memoryapp.platform.llm import clients
 from memoryapp.search import profiles
+from memoryapp.upkeep import tasks
 from tests.conftest import talk
 from tests.extraction.reading import fact, person
 from tests.ingestion.test_archiving import message_record
@@ -120,7 +120,7 @@ def test_the_archivist_finds_facts_and_people(peer: Peer, owner: ChatUser) -> No
 
 @pytest.mark.parametrize(("mime", "part"), [("image/png", "image_url"), ("audio/wav", "input_audio")])
 def test_the_describer_reads_pictures_and_recordings(peer: Peer, owner: ChatUser, mime: str, part: str) -> None:
-    arrival.put(owner, "menu", mime, b"the bytes of the file")
+    artifacts.put(owner, "menu", mime, b"the bytes of the file")
     peer.play(json.dumps(SEEN))
     tasks.read_artifacts()
     check_call(peer, "describer")

@@ -15,9 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.client import ChatOptions, HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
-from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA
 from tests.engine.scripted import collect

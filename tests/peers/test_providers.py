@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from memoryapp.engine.chat.capabilities import Learnt
-from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.request_body import ChatOptions
+from memoryapp.engine.chat.client import ChatOptions, HttpChat
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.parameters import Limits
 from memoryapp.engine.strategies.flash import rerank

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.core.management import CommandError, call_command
 
-from memoryapp.llm import clients
+from memoryapp.platform.llm import clients
 from tests.engine.endpoint import says
 from tests.peers.providers import USAGE, as_openai, chunk, error, streamed
 

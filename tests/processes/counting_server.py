@@ -15,7 +15,7 @@ from daphne.server import Server
 
 django.setup()
 
-from rerankui.web import server_limits, socket_closes  # noqa: E402 it imports the API, whose models need the setup
+from rerankui.web import server_limits, sockets  # noqa: E402 it imports the API, whose models need the setup
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -35,6 +35,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 if __name__ == "__main__":
     server_limits.limit()
-    socket_closes.allow()
+    sockets.allow()
     server_limits.FIRST_SECONDS = float(sys.argv[2])
     Server(application, endpoints=[f"fd:fileno={sys.argv[1]}"], verbosity=0).run()

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.embedded import paths
+from memoryapp.platform.embedded import paths
 from tests.embedded.cluster_use import connect
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, Stack

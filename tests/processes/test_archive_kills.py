@@ -16,10 +16,10 @@ from contextlib import ExitStack
 import pytest
 from django.db import connections
 
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import AgentCall, ChatUser, Message, TopicEdit, Work
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
 from tests.ingestion.test_archiving import message_record
 from tests.support.archiving import archive_all
 from tests.support.splitting import SplittingChat

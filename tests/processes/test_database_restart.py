@@ -14,7 +14,7 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import AgentCall, Message
 from tests.life.endpoint import Endpoint
 from tests.life.stages import EACH, Works

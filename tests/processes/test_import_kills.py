@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from django.db import connection
 
-from memoryapp import tasks
+from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Topic
-from memoryapp.operations.database import conninfo
-from memoryapp.transfer import files
+from memoryapp.platform.database import conninfo
+from memoryapp.upkeep import tasks
 from tests.support.chats import chat_line
 from tests.support.stack import CHECKOUT, wait_for
 from tests.transfer.laplaced import database, message, topic

@@ -16,9 +16,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connections
 
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 from tests.support.executing import QUERY, memory_of_three

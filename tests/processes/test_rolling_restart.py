@@ -17,7 +17,7 @@ from asgiref.sync import async_to_sync
 from django.db import connections
 
 from memoryapp.models import ChatUser, Run
-from memoryapp.operations.database import conninfo
+from memoryapp.platform.database import conninfo
 from tests.support import forked
 from tests.support.api_client import token_for
 from tests.support.clock import PATIENCE

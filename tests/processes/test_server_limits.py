@@ -16,8 +16,8 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from memoryapp.capsules import LARGEST_BYTES
-from memoryapp.embedded import paths
+from memoryapp.insight.capsules import LARGEST_CAPSULE_BYTES
+from memoryapp.platform.embedded import paths
 from rerankui.web import uploads
 from rerankui.web.server_limits import FORM_BYTES
 from tests.support.clock import PATIENCE
@@ -125,7 +125,7 @@ def test_a_program_may_send_more_than_a_page(served: Running) -> None:
 
 
 def test_the_file_of_a_run_may_be_as_large_as_its_page_promises(served: Running) -> None:
-    size = LARGEST_BYTES + 10_000
+    size = LARGEST_CAPSULE_BYTES + 10_000
     answer = served.asked(f"POST /runs/open/ HTTP/1.1\r\nContent-Length: {size}\r\n", b"a" * size)
     assert f"\r\n{size}\r\n" in answer
     assert served.asked("POST /runs/open/ HTTP/1.1\r\nContent-Length: 40000000\r\n").startswith("HTTP/1.1 413")

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from memoryapp.invariants import violations
-from memoryapp.operations.database import conninfo
+from memoryapp.intake.invariants import violations
+from memoryapp.platform.database import conninfo
 from tests.life.endpoint import Endpoint, serving
 from tests.life.stages import Works
 from tests.life.sweeping import SWEEPS, sweep

@@ -96,7 +96,7 @@ def test_the_installed_program_serves_pages_and_recalls_from_its_demo(stack: Sta
 def test_without_a_data_folder_named_it_keeps_its_data_in_the_accounts_own(program: Path, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in NOT_THEIRS}
     environment |= {"HOME": str(tmp_path / "home"), "XDG_DATA_HOME": ""}
-    where = "from memoryapp.embedded import paths; print(paths.data_dir())"
+    where = "from memoryapp.platform.embedded import paths; print(paths.data_dir())"
     usual = ran(program.with_name("python"), "-c", where, env=environment, cwd=tmp_path).stdout.strip()
     folder = "Library/Application Support" if sys.platform == "darwin" else ".local/share"
     assert usual == str(tmp_path / "home" / folder / "mnemoscope")

@@ -20,10 +20,10 @@ from memoryapp.engine.events import (
     TurnStarted,
     to_payload,
 )
-from memoryapp.engine.kinds.values import Piece, ReadTopic
+from memoryapp.engine.kinds.kind import Piece, ReadTopic
 from memoryapp.models import Message, Run, RunEvent, Topic
 from memoryapp.runs import followers
-from memoryapp.runs.records import finished_columns
+from memoryapp.runs.journal import finished_columns
 from tests.conftest import candidate
 
 

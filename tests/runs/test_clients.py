@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from memoryapp.engine.chat.protocol import Reply
-from memoryapp.llm import clients
+from memoryapp.platform.llm import clients
 from tests.engine.endpoint import FREE, PLAIN, Endpoint, error, says
 from tests.engine.scripted import collect
 

@@ -12,8 +12,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 from memoryapp.engine.chat.cross_encoder import CrossEncoderError
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.recall.stages import recall
 from memoryapp.search.vectors import embed_pending

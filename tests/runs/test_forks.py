@@ -16,8 +16,7 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from memoryapp import curation
-from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.request_body import ChatOptions
+from memoryapp.engine.chat.client import ChatOptions, HttpChat
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
@@ -30,9 +29,9 @@ from memoryapp.engine.events import (
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure.redaction import ERASED
-from memoryapp.llm import prompt_versions
 from memoryapp.models import ChatUser, Fact, Prompt, RawReply, Run, RunEvent
-from memoryapp.runs import forks, lifecycle, replays, stops
+from memoryapp.platform.llm import prompt_versions
+from memoryapp.runs import endings, forks, lifecycle, replays
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.recall.request import Replayed
 from tests.engine.endpoint import says as says_by_http
@@ -366,7 +365,7 @@ class TestAFork:
         async with open_clients() as clients:
             task = asyncio.create_task(lifecycle.execute(fork.pk, replace(clients, chat=silent, enricher=None)))
             await silent.asked.wait()
-            assert await sync_to_async(stops.stop)(fork.pk, "ada")
+            assert await sync_to_async(endings.stop)(fork.pk, "ada")
             await task
         assert (await events_of(fork))[-1].fallback == "stopped"
         models = Models(topics)

@@ -14,10 +14,18 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 
 from memoryapp.engine.events import RunFinished, RunStarted
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
-from memoryapp.operations.database import conninfo, pool
-from memoryapp.runs.journal import TRIES, EventRow, EventsLost, Journal, JournalEntry
+from memoryapp.platform.database import conninfo, pool
+from memoryapp.runs.journal import (
+    TRIES,
+    EventRow,
+    EventsLost,
+    Journal,
+    JournalEntry,
+    Recorder,
+    RunClosed,
+    finished_columns,
+)
 from memoryapp.runs.notices import ignore
-from memoryapp.runs.records import Recorder, RunClosed, finished_columns
 from tests.support.clock import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]

@@ -14,12 +14,11 @@ from asgiref.sync import sync_to_async
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ModelProgress, RunFinished, RunStarted
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
-from memoryapp.operations.database import pool
-from memoryapp.runs import endings, leases, lifecycle
+from memoryapp.platform.database import pool
+from memoryapp.runs import claims, endings, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.journal import Journal
-from memoryapp.runs.progress import MOST_CHARS, Showing
-from memoryapp.runs.records import Recorder, RunClosed
+from memoryapp.runs.journal import Journal, Recorder, RunClosed
+from memoryapp.runs.notices import MOST_CHARS, Showing
 from tests.support.clock import PATIENCE
 from tests.support.executing import events_of, memory_of_three, start
 
@@ -146,6 +145,6 @@ async def test_the_sweep_takes_the_words_of_a_dead_process_with_the_run(run: Run
         while not await RunProgress.objects.filter(run=run).aexists():
             await asyncio.wait_for(notices.heard.wait(), PATIENCE)
             notices.heard.clear()
-        assert await sync_to_async(endings.close_abandoned)(lease=leases.LEASE * 0) == 1
+        assert await sync_to_async(endings.close_abandoned)(lease=claims.LEASE * 0) == 1
     assert not await RunProgress.objects.aexists()
     assert isinstance((await events_of(run))[-1], RunFinished)

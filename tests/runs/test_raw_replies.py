@@ -12,14 +12,13 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import invariants
-from memoryapp.content import media
-from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.client import ChatOptions, HttpChat
 from memoryapp.engine.chat.media import MediaContent, read_part, with_media
 from memoryapp.engine.chat.protocol import ChatRequest
-from memoryapp.engine.chat.request_body import ChatOptions
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TopicsRead, TurnStarted
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from memoryapp.intake import invariants
+from memoryapp.memory import content as media
 from memoryapp.models import ChatUser, RawReply, Run, RunEvent
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients

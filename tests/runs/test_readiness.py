@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from memoryapp.engine.chat.cancellable_requests import send
-from memoryapp.runs import readiness
+from memoryapp.engine.chat.attempt import send
+from memoryapp.runs import runner as readiness
 from memoryapp.runs.runner import Runner
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]

@@ -12,9 +12,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.management.commands import recall
 from memoryapp.models import ChatUser, Run
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.search.vectors import embed_pending

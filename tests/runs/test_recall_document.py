@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from memoryapp.curation import plan_edit
-from memoryapp.curation.swapping import put_in, swap
+from memoryapp.curation.topic_writer import put_in, swap
 from memoryapp.engine import context as parts
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected, to_payload
-from memoryapp.engine.kinds.values import ContextPart, Piece
+from memoryapp.engine.kinds.kind import ContextPart, Piece
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic
 from memoryapp.runs import recall_document
 from tests.conftest import talk

@@ -13,7 +13,6 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 
-from memoryapp.content.reading import Background
 from memoryapp.engine.chat.protocol import LLMUnavailable, PartialReply
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.events import (
@@ -26,14 +25,14 @@ from memoryapp.engine.events import (
     RunStarted,
     TurnStarted,
 )
-from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.memory import Background, MessageContent
 from memoryapp.engine.notes import english
 from memoryapp.engine.prompt_registry import built_in
-from memoryapp.evaluation.asking import evaluate
-from memoryapp.evaluation.questions import LabelledQuestion
-from memoryapp.evaluation.scores import QuestionScore
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.insight.evaluation.passes import evaluate
+from memoryapp.insight.evaluation.questions import LabelledQuestion
+from memoryapp.insight.evaluation.scores import QuestionScore
 from memoryapp.models import Artifact, ChatUser, Evaluation, Fact, Message, Person, Prompt, QueryVector, Run, Topic
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import followers, lifecycle, recall_document, replays
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.parameters import defaults

@@ -22,9 +22,9 @@ from memoryapp.engine.notes import english
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, Topic
-from memoryapp.operations import database
+from memoryapp.platform import database
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.lifecycle import execute
 from memoryapp.runs.parameters import defaults, validate

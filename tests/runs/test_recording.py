@@ -13,11 +13,10 @@ import pytest
 
 from memoryapp.engine.events import Event, ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
 from memoryapp.models import ChatUser, Run, RunEvent
-from memoryapp.operations.database import pool
+from memoryapp.platform.database import pool
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.journal import EventsLost, Journal
-from memoryapp.runs.records import Recorder
+from memoryapp.runs.journal import EventsLost, Journal, Recorder
 from tests.runs.test_progress import Notices
 from tests.support.clock import PATIENCE
 from tests.support.executing import Silent, events_of, memory_of_three, start

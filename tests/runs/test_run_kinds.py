@@ -13,7 +13,6 @@ from django.test import Client
 from django.utils import timezone
 from lxml import html
 
-from memoryapp.content import media as kept
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import (
@@ -27,12 +26,13 @@ from memoryapp.engine.events import (
     Selected,
     TurnStarted,
 )
-from memoryapp.engine.kinds.values import ContextPart
+from memoryapp.engine.kinds.kind import ContextPart
+from memoryapp.memory import content as kept
 from memoryapp.models import ChatUser, Operator, Run, RunProgress, Topic
 from memoryapp.runs.notices import announce
 from rerankui.runs import fragments
 from rerankui.runs.fragments import Seen
-from rerankui.runs.page.context_parts import context_parts
+from rerankui.runs.page.result import context_parts
 from tests.conftest import candidate, signed_in, talk
 from tests.pages.test_runs_run import connected
 from tests.runs.stored_events import store

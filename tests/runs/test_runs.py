@@ -18,17 +18,16 @@ from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import CandidatesFound, MediaItem, ModelReplied, RunFinished, RunStarted, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.engine.prompt_registry import built_in
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
-from memoryapp.operations.database import conninfo, pool
-from memoryapp.operations.outages import rests
-from memoryapp.pipeline import recalls
-from memoryapp.runs import endings, leases, lifecycle, recall_document
+from memoryapp.platform.database import conninfo, pool, rests
+from memoryapp.runs import claims, endings, lifecycle, recall_document
 from memoryapp.runs.claims import claim, request_of
 from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.journal import Recorder, RunClosed
 from memoryapp.runs.notices import ignore
 from memoryapp.runs.parameters import ParameterError
-from memoryapp.runs.records import Recorder, RunClosed
+from memoryapp.upkeep.pipeline import recalls
 from tests.conftest import record
 from tests.engine.scripted import ScriptedChat, asks, chooses
 from tests.runs.odd_chats import Broken, Companionable, Talkative
@@ -176,7 +175,7 @@ async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
 async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    monkeypatch.setattr(claims, "RENEWED_EVERY", 0.02)
     async with open_clients() as clients:
         seen: set[Any] = set()
         async with unanswered(memory, clients) as run, asyncio.timeout(PATIENCE):
@@ -191,7 +190,7 @@ async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
 async def test_runs_that_wait_for_a_connection_are_no_abandoned_ones(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    monkeypatch.setattr(claims, "RENEWED_EVERY", 0.02)
     async with (
         open_clients() as clients,
         unanswered(memory, clients) as run,
@@ -208,7 +207,7 @@ async def test_runs_that_wait_for_a_connection_are_no_abandoned_ones(
 async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    monkeypatch.setattr(claims, "RENEWED_EVERY", 0.02)
     begun = [await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE}) for _ in range(5)]
     async with open_clients() as clients:
         silent = [Silent() for _ in begun]

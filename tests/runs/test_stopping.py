@@ -19,7 +19,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ModelProgress, RunFinished, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.models import ChatUser, Operator, Role, Run, RunProgress
-from memoryapp.runs import endings, leases, lifecycle, stops
+from memoryapp.runs import claims, endings, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.recall.stages import recall
 from tests.conftest import operator, signed_in
@@ -31,7 +31,7 @@ from tests.support.executing import QUERY, Silent, background_of, events_of, mem
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
-stop = sync_to_async(stops.stop)
+stop = sync_to_async(endings.stop)
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ async def test_a_run_is_stopped_and_the_next_one_works(memory: ChatUser) -> None
 async def test_another_process_that_executes_the_run_finds_it_in_the_row(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
-    monkeypatch.setattr(stops, "stop_here", lambda *_: None)
+    monkeypatch.setattr(claims, "RENEWED_EVERY", 0.02)
+    monkeypatch.setattr(endings, "stop_here", lambda *_: None)
     run = await long_run(memory)
     async with open_clients() as clients:
         silent = Silent()
@@ -109,12 +109,12 @@ async def test_a_fault_of_its_own_is_not_taken_for_a_stop() -> None:
     async def late() -> None:
         raise TimeoutError
 
-    bounded = stops.Stop()
+    bounded = endings.Stop()
     with pytest.raises(TimeoutError):
         await bounded.complete(late())
     bounded.ask("ada")
     bounded.ask("boris")
-    with pytest.raises(stops.Stopped, match="ada"):
+    with pytest.raises(endings.Stopped, match="ada"):
         await bounded.complete(asyncio.sleep(60))
 
 

@@ -16,7 +16,6 @@ from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 from django.core.management import call_command
 
-from memoryapp.compare.states import states_of_runs
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import KINDS, Event, QueryEnriched, RunFinished, RunStarted, Selected, from_payload
 from memoryapp.engine.kinds.kind import EventKind, ToolWork
@@ -24,15 +23,15 @@ from memoryapp.engine.memory import topic_id
 from memoryapp.engine.notes import Note, Notes, english
 from memoryapp.engine.parameters import Parameters, number
 from memoryapp.engine.strategies import STRATEGIES
-from memoryapp.engine.strategies.ports import Ports, StrategyRequest
-from memoryapp.engine.strategies.strategy import Strategy
+from memoryapp.engine.strategies.strategy import Ports, Strategy, StrategyRequest
 from memoryapp.engine.text.lexical import Floats
+from memoryapp.insight.compare.comparison import states_of_runs
 from memoryapp.models import Operator, Run, RunEvent
-from memoryapp.outgoing.telemetry.spans import RunSpans
+from memoryapp.platform.telemetry.spans import RunSpans
 from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
-from rerankui.forms import RecallForm
+from rerankui.frame.forms import RecallForm
 from rerankui.runs import fragments
 from rerankui.runs.fragments import Seen
 from tests.conftest import signed_in

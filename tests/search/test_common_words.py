@@ -9,12 +9,12 @@ from asgiref.sync import async_to_sync
 from django.template.loader import render_to_string
 from django.utils.translation import override
 
-from memoryapp.effect import rescoring
-from memoryapp.effect.rescoring import Query
+from memoryapp.curation import rescoring
+from memoryapp.curation.rescoring import Query
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.models import ChatUser, Topic
-from memoryapp.operations import database
-from memoryapp.search import common_words, retrieval
+from memoryapp.platform import database
+from memoryapp.search import retrieval, similarity
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question, Wording
 from tests.conftest import talk
@@ -35,7 +35,7 @@ def topics(anna: ChatUser) -> list[Topic]:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch, topics: list[Topic]) -> list[Topic]:
     """The same memory, where at most three passages are searched for words."""
-    monkeypatch.setattr(common_words, "MOST", 3)
+    monkeypatch.setattr(similarity, "MOST", 3)
     return topics
 
 
@@ -69,7 +69,7 @@ def test_what_a_rarer_word_finds_weighs_as_if_all_were_counted(
     anna: ChatUser, topics: list[Topic], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = search(anna, "the kayak in the weather and the wind")
-    monkeypatch.setattr(common_words, "MOST", 3)
+    monkeypatch.setattr(similarity, "MOST", 3)
     found = search(anna, "the kayak in the weather and the wind")
     assert found.candidates[0].terms == full.candidates[0].terms
     assert found.rarity == full.rarity
@@ -96,7 +96,7 @@ def test_an_unknown_word_replaces_no_other_word(anna: ChatUser, large: list[Topi
 def test_a_rare_word_that_the_sample_lacks_is_counted(
     anna: ChatUser, large: list[Topic], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(common_words, "SAMPLE", 2)
+    monkeypatch.setattr(similarity, "SAMPLE", 2)
     found = search(anna, "the kayak in the weather")
     assert found.understood.common == ("weather",)
     assert named(found) == ["Kayak"]
@@ -107,7 +107,7 @@ def test_a_rare_word_that_the_sample_lacks_is_counted(
 def test_a_past_run_is_tried_again_without_the_same_words(
     anna: ChatUser, large: list[Topic], monkeypatch: pytest.MonkeyPatch, rewrite: str, sample: int
 ) -> None:
-    monkeypatch.setattr(common_words, "SAMPLE", sample)
+    monkeypatch.setattr(similarity, "SAMPLE", sample)
     typed = Query("the kayak in the weather and the wind")
     found = search(anna, typed.text, rewrite)
     (again,) = rescoring.compared(
@@ -129,8 +129,8 @@ def test_a_past_run_is_tried_again_without_the_same_words(
 def test_the_rarest_words_are_searched_for_as_far_as_the_bound(
     monkeypatch: pytest.MonkeyPatch, holding: dict[str, int], common: Sequence[str]
 ) -> None:
-    monkeypatch.setattr(common_words, "MOST", 5)
-    assert sorted(common_words.common(holding).words) == sorted(common)
+    monkeypatch.setattr(similarity, "MOST", 5)
+    assert sorted(similarity.common(holding).words) == sorted(common)
 
 
 @pytest.mark.parametrize(

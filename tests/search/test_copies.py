@@ -11,14 +11,13 @@ from asgiref.sync import async_to_sync
 
 from memoryapp.engine.memory import ANYWHERE, TopicDraft, Where
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Message
-from memoryapp.operations import database
+from memoryapp.platform import database
 from memoryapp.search import retrieval
-from memoryapp.search.index_cache import IndexCache
-from memoryapp.search.reranking import reranked
-from memoryapp.search.retrieval import SearchResult, Sizes
+from memoryapp.search.memory_index import IndexCache
+from memoryapp.search.retrieval import SearchResult, Sizes, reranked
 from memoryapp.search.similarity import Question
 
 pytestmark = pytest.mark.django_db(transaction=True)

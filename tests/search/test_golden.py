@@ -11,13 +11,12 @@ from collections.abc import Sequence
 import pytest
 from asgiref.sync import async_to_sync
 
-from memoryapp import demo
-from memoryapp.evaluation.asking import evaluate
-from memoryapp.evaluation.figures import report
-from memoryapp.evaluation.questions import LabelledQuestion, read_questions
-from memoryapp.evaluation.scores import QuestionScore
+from memoryapp.insight.evaluation.passes import evaluate
+from memoryapp.insight.evaluation.questions import LabelledQuestion, read_questions
+from memoryapp.insight.evaluation.scores import QuestionScore, report
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
+from memoryapp.upkeep import demo
 
 CUTS = (5, 10)
 # Quality is measured here, not the speed of the machine.

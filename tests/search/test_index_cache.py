@@ -14,16 +14,15 @@ from django.db import transaction
 from memoryapp import curation
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.memory.sessions import ActiveTalk
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit
-from memoryapp.operations import database
-from memoryapp.search import index_cache, retrieval
-from memoryapp.search.index_cache import IndexCache
-from memoryapp.search.lifts import PassageOrigins
-from memoryapp.search.memory_index import Archive, MemoryIndex, Messages, Passages, TopicFacts, build_index
+from memoryapp.platform import database
+from memoryapp.search import memory_index, retrieval
+from memoryapp.search.memory_index import Archive, IndexCache, MemoryIndex, Messages, Passages, TopicFacts, build_index
 from memoryapp.search.retrieval import SearchResult
+from memoryapp.search.scores import PassageOrigins
 from memoryapp.search.similarity import Question
-from memoryapp.sessions.active import ActiveTalk
 from tests.conftest import BEGAN, talk
 from tests.curation.test_curation import Kind, batch_of, made, messages
 from tests.erasure.erasing import erase_user
@@ -153,9 +152,9 @@ def test_an_erased_memory_leaves_the_cache_of_the_process_that_erases_at_once(
 def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_search(
     anna: ChatUser, boris: ChatUser, topics: list[Topic], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_cache, "_caches", set())
+    monkeypatch.setattr(memory_index, "_caches", set())
     cache = IndexCache()
-    index_cache._caches.clear()
+    memory_index._caches.clear()
     number = anna.pk
     for owner in (anna, boris):
         search(owner, cache)

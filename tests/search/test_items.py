@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from memoryapp.engine.candidates import ItemCandidate
-from memoryapp.ingestion.messages import add_messages
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import Artifact, CardVector, ChatUser, Message, Person
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import record, talk

@@ -10,18 +10,18 @@ from django.db.models import F
 from django.template.loader import render_to_string
 from django.utils.translation import override
 
-from memoryapp.effect import rescoring
-from memoryapp.effect.rescoring import Query
+from memoryapp.curation import rescoring
+from memoryapp.curation.rescoring import Query
 from memoryapp.engine.candidates import NamedDates, OneTerm, UnderstoodQuery
 from memoryapp.engine.fusion import fuse, z_scores
 from memoryapp.engine.text.lexical import Floats, Weighed
 from memoryapp.models import ChatUser, Message, Topic
-from memoryapp.operations import database
+from memoryapp.platform import database
 from memoryapp.search import retrieval
-from memoryapp.search.lifts import DATES, INSTRUCTED, REPLY_ALONE
 from memoryapp.search.retrieval import SearchResult
+from memoryapp.search.scores import DATES, INSTRUCTED, REPLY_ALONE
 from memoryapp.search.similarity import Question
-from rerankui.runs.page.score_parts import score_parts, sum_of_parts
+from rerankui.runs.page.result import score_parts, sum_of_parts
 from tests.conftest import talk
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
-from memoryapp.api.answers import message_fields
+from memoryapp.doors.api.access import message_fields
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Message, Run
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
-from rerankui.runs.page import passages_view
+from rerankui.runs.page import answer_view
 from tests.engine.scripted import asks, chooses, says
 from tests.search.test_where import dated_record
 from tests.support.executing import events_of
@@ -84,7 +84,7 @@ def handed_over(run: Run) -> Any:
     document = recall_document.document(run, message_fields, ["messages"])
     assert [topic["message_count"] for topic in document["topics"]] == [len(document["topics"][0]["messages"])]
     answered = next((event.event for event in followers.stored(run.pk) if isinstance(event.event, Answered)), None)
-    return document, answered and [each.messages for each in passages_view.passages(run, answered.citations)]
+    return document, answered and [each.messages for each in answer_view.passages(run, answered.citations)]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -12,14 +12,14 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 
-from memoryapp import tasks
-from memoryapp.engine.embedding.http_embedder import HttpEmbedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
+from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
-from memoryapp.llm import clients
 from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, RefusedText, Topic
+from memoryapp.platform.llm import clients
 from memoryapp.runs.clients import Serving
 from memoryapp.search import profiles
+from memoryapp.upkeep import tasks
 from tests.conftest import talk
 from tests.search.test_vectors import Hashing
 

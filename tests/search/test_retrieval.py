@@ -13,10 +13,10 @@ from asgiref.sync import async_to_sync
 from pgvector import HalfVector
 
 from memoryapp.curation import plan_merge
-from memoryapp.curation.swapping import put_in, swap
+from memoryapp.curation.topic_writer import put_in, swap
 from memoryapp.engine.embeddings import Profile, Vectors, unit
 from memoryapp.models import ChatUser, Passage, PassageVector, Topic, TopicEdit
-from memoryapp.operations import database
+from memoryapp.platform import database
 from memoryapp.search import retrieval
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.retrieval import SearchResult, Sizes

@@ -10,9 +10,9 @@ from django.db import connection
 
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.engine.text.lexical import fold_query
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
 from memoryapp.models import ChatUser, Passage, Topic
-from memoryapp.search import cards
+from memoryapp.search import items
 from tests.search.test_cards import artifact
 from tests.support.browsing import message_of
 
@@ -77,14 +77,14 @@ def test_summaries_of_an_earlier_version_are_folded_again(passages: dict[str, in
 def test_what_an_earlier_version_stored_is_folded_again(passages: dict[str, int], anna: ChatUser) -> None:
     """Version 0.15.1 took a Chinese sentence for one word and kept accents."""
     artifact(anna, "合同.pdf", summary="租房合同，房租三千块。")
-    cards.refresh()
+    items.refresh()
     with connection.cursor() as cursor:
         cursor.execute("UPDATE memoryapp_passage SET terms = to_tsvector('russian', lower(text)), term_count = 1")
         cursor.execute("UPDATE memoryapp_card SET terms = to_tsvector('russian', lower(text)), term_count = 1")
     assert not holding("passage", "猫对什么过敏")
     with connection.schema_editor() as editor:
         import_module("memoryapp.migrations.0002_release_0_16").fold_texts(apps, editor)
-    cards.refresh()
+    items.refresh()
     for question, number in passages.items():
         assert holding("passage", question) == [number]
     assert Passage.objects.get(pk=passages["猫对什么过敏"]).term_count > 1

@@ -13,10 +13,9 @@ from pgvector import HalfVector
 from memoryapp import curation
 from memoryapp.engine.fusion import Fusion, by_meaning, fuse
 from memoryapp.models import ChatUser, Person, Topic
-from memoryapp.operations import database
-from memoryapp.search import cards, search_cache
-from memoryapp.search.retrieval import SearchResult, Sizes
-from memoryapp.search.search_cache import CachedResult, SearchCache
+from memoryapp.platform import database
+from memoryapp.search import items, retrieval
+from memoryapp.search.retrieval import CachedResult, SearchCache, SearchResult, Sizes
 from memoryapp.search.similarity import Question
 from tests.conftest import talk
 from tests.curation.test_curation import made
@@ -44,7 +43,7 @@ def search(
     async def run() -> tuple[SearchResult, float | None]:
         async with database.pool() as connections, connections.connection() as connection:
             asked = Question(owner.pk, text, vector, 0, 32)
-            return await search_cache.search(connection, asked, cache, sizes=sizes, fusion=fusion)
+            return await retrieval.cached_search(connection, asked, cache, sizes=sizes, fusion=fusion)
 
     return async_to_sync(run)()
 
@@ -81,12 +80,12 @@ def _edited(owner: ChatUser, topics: list[Topic]) -> None:
 
 def _person_added(owner: ChatUser, topics: list[Topic]) -> None:
     Person.objects.create(owner=owner, display_name="Tea master")
-    cards.refresh(owner)
+    items.refresh(owner)
 
 
 def _person_renamed(owner: ChatUser, topics: list[Topic]) -> None:
     Person.objects.filter(owner=owner).update(display_name="Cat", updated_at=timezone.now() + timedelta(seconds=1))
-    cards.refresh(owner)
+    items.refresh(owner)
 
 
 def _another_erased(owner: ChatUser, topics: list[Topic]) -> None:
@@ -98,7 +97,7 @@ def test_a_change_of_the_memory_ends_it_at_once(
     anna: ChatUser, topics: list[Topic], change: Callable[[ChatUser, list[Topic]], None]
 ) -> None:
     Person.objects.create(owner=anna, display_name="Boris")
-    cards.refresh(anna)
+    items.refresh(anna)
     cache = SearchCache(HOUR)
     search(anna, cache)
     change(anna, topics)

@@ -10,11 +10,11 @@ from django.utils.translation import override
 from memoryapp import curation
 from memoryapp.engine.fusion import ReciprocalRanks, Sum, fuse
 from memoryapp.models import ChatUser, Topic
-from memoryapp.operations import database
-from memoryapp.search import common_words, reranking, retrieval
+from memoryapp.platform import database
+from memoryapp.search import retrieval, similarity
 from memoryapp.search.retrieval import SearchResult, Sizes
 from memoryapp.search.similarity import Question, Wording
-from rerankui.runs.page.score_parts import sum_of_parts
+from rerankui.runs.page.result import sum_of_parts
 from tests.conftest import talk
 from tests.curation.test_curation import made
 
@@ -96,7 +96,7 @@ def test_common_words_of_a_large_memory_count_in_no_summary(
     anna: ChatUser, topics: list[Topic], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk(anna, ("The park of the kayak", ["It sank", "Oh no"]))
-    monkeypatch.setattr(common_words, "MOST", 3)
+    monkeypatch.setattr(similarity, "MOST", 3)
     found = search(anna, "the kayak or the tap in the park")
     assert found.understood.common == ("park",)
     assert set(named(found)) == {"The park of the kayak", "The kitchen tap leaks"}
@@ -105,7 +105,7 @@ def test_common_words_of_a_large_memory_count_in_no_summary(
 def test_what_a_summary_found_stays_shown_behind_a_cross_encoder(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "the tap of the отпуск", shown=1)
     scores = np.array([0.01, 0.99, *[0.5] * 6])
-    again = reranking.reranked(found, scores, 1)
+    again = retrieval.reranked(found, scores, 1)
     assert {*named(found), *named(again)} == {TRIP, "The kitchen tap leaks"}
 
 

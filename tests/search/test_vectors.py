@@ -16,11 +16,11 @@ from django.core.exceptions import ValidationError
 from django.db import connections
 from django.utils import timezone
 
-from memoryapp.browsing.coverage import passages_without_vector
 from memoryapp.curation import plan_edit
-from memoryapp.curation.swapping import put_in, swap
+from memoryapp.curation.topic_writer import put_in, swap
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
-from memoryapp.invariants import violations
+from memoryapp.insight.browsing.profiles import passages_without_vector
+from memoryapp.intake.invariants import violations
 from memoryapp.models import (
     CardVector,
     ChatUser,
@@ -32,7 +32,7 @@ from memoryapp.models import (
     Topic,
     TopicVector,
 )
-from memoryapp.search import cards, missing, profiles
+from memoryapp.search import items, profiles
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.vectors import HARMLESS, embed_pending
 from tests.conftest import talk
@@ -184,7 +184,7 @@ def test_a_card_that_changes_while_the_model_works_gets_no_vector_of_its_old_tex
             if not self.texts:
                 petrov.bio = "He retired."
                 await petrov.asave()
-                await sync_to_async(cards.refresh)()
+                await sync_to_async(items.refresh)()
             return await super().embed(texts)
 
     assert embed(Meanwhile()) == 0
@@ -222,7 +222,7 @@ def test_a_refused_text_keeps_its_vector_from_nobody_else(
     assert embed(patient) == 0, "every sweep asks again for a text that was refused a moment ago"
     assert patient.texts == []
     row = EmbeddingProfile.objects.get()
-    assert set(missing.refused(row).values_list("owner__name", "tries")) == {("anna", 1)}
+    assert set(profiles.refused_texts(row).values_list("owner__name", "tries")) == {("anna", 1)}
     assert embed(Refusing("green?")) == 0
     profiles.ask_again(row)
     assert embed(Hashing()) == wordless + 1

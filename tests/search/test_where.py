@@ -9,13 +9,13 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from memoryapp.curation import plan_split
-from memoryapp.curation.swapping import swap
+from memoryapp.curation.topic_writer import swap
 from memoryapp.engine.memory import TopicDraft, Where
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Message
-from memoryapp.operations import database
+from memoryapp.platform import database
 from memoryapp.search import retrieval
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.retrieval import SearchResult, Sizes

@@ -13,16 +13,16 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import ValidationError
 from pgvector import HalfVector
 
-from memoryapp.effect import rescoring
-from memoryapp.effect.rescoring import Query
+from memoryapp.curation import rescoring
+from memoryapp.curation.rescoring import Query
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
-from memoryapp.llm import clients
-from memoryapp.llm.clients import offline_embedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, QueryVector, Run, Topic
-from memoryapp.operations import database
+from memoryapp.platform import database
+from memoryapp.platform.llm import clients
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.recall.stages import recall

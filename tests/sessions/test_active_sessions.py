@@ -10,16 +10,17 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import erasure, tasks
+from memoryapp import erasure
 from memoryapp.engine.events import CandidatesFound, TopicsRead
 from memoryapp.importers.record import MessageRecord
-from memoryapp.ingestion.archiving import archive
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake.archiving import archive
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageVector, Run
 from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import Clients, open_clients
-from memoryapp.sessions.active import limits
+from memoryapp.upkeep import tasks
 from tests.ingestion.test_archiving import in_pairs
 from tests.support.executing import events_of, memory_of_three, start
 

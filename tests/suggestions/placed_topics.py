@@ -9,11 +9,12 @@ import numpy as np
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
-from memoryapp import curation, suggestions
+from memoryapp import curation
+from memoryapp.curation import suggestions
 from memoryapp.engine.events import RunFinished, Selected, to_payload
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,

@@ -8,8 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from memoryapp import suggestions
-from memoryapp.curation import plan_edit, swap
+from memoryapp.curation import plan_edit, suggestions, swap
 from memoryapp.models import ChatUser, Operator, Role, Suggestion, Topic, TopicEdit
 from tests.conftest import operator, signed_in, talk
 from tests.pages.test_curation_queue import pairs, suggested

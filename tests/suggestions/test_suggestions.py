@@ -10,20 +10,16 @@ from django.db import DatabaseError
 from django.utils import timezone, translation
 from pytest_django import DjangoAssertNumQueries
 
-from memoryapp import curation, suggestions, tasks
+from memoryapp import curation
+from memoryapp.curation import suggestions
+from memoryapp.curation.suggestions import SuggestionDecided
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
-from memoryapp.models import (
-    ChatUser,
-    Message,
-    Person,
-    Suggestion,
-    Topic,
-    TopicMessage,
-)
-from memoryapp.suggestions import SuggestionDecided
-from tests.conftest import BEGAN, Operator, Role, operator, record, talk
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
+from memoryapp.models import ChatUser, Message, Person, Suggestion, Topic, TopicMessage
+from memoryapp.models.operator import Operator, Role
+from memoryapp.upkeep import tasks
+from tests.conftest import BEGAN, operator, record, talk
 from tests.suggestions.placed_topics import (
     accepted,
     choose,
@@ -134,7 +130,7 @@ class TestMerges:
     def test_there_are_never_more_open_than_there_is_room_for(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("memoryapp.suggestions.making.MOST_OPEN", 2)
+        monkeypatch.setattr("memoryapp.curation.suggestions.making.MOST_OPEN", 2)
         one, other, third, _fourth = placed(anna, 0, 1, 3, 6)
         assert proposed(anna) == [[one.pk, other.pk], [other.pk, third.pk]]
         assert suggestions.suggest(anna) == 0
@@ -143,7 +139,7 @@ class TestMerges:
     def test_a_memory_too_large_for_one_go_is_gone_through_and_then_left_alone(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("memoryapp.suggestions.making.MOST_PAIRS", 7 * 2)
+        monkeypatch.setattr("memoryapp.curation.suggestions.making.MOST_PAIRS", 7 * 2)
         topics = placed(anna, 0, 60, 120, 180, 240, 300, 5)
         left = []
         while suggestions.with_unchecked().exists():

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.test import Client
 
-from memoryapp.accounts import tokens
-from memoryapp.api.shapes.errors import EVERY_CODE
+from memoryapp.doors.api.shapes.fields import EVERY_CODE
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform.accounts import tokens
 
 EVERY_SCOPE = ("recall", "ingest", "read", "curate", "forget")
 

@@ -10,10 +10,10 @@ from datetime import timedelta
 from asgiref.sync import sync_to_async
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.ingestion.archiving import archive
-from memoryapp.ingestion.cutters import ModelCutter
+from memoryapp.intake.archiving import archive
+from memoryapp.intake.cutters import ModelCutter
+from memoryapp.memory.sessions import SessionLimits
 from memoryapp.models import ChatUser, Message
-from memoryapp.sessions.cutting import SessionLimits
 from tests.ingestion.test_archiving import in_pairs
 from tests.search.test_vectors import Hashing
 from tests.support.splitting import SplittingChat

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memoryapp.evaluation.figures import report
-from memoryapp.evaluation.scores import QuestionScore
+from memoryapp.insight.evaluation.scores import QuestionScore, report
 from memoryapp.models import ChatUser, Evaluation, Run
 
 

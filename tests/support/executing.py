@@ -12,13 +12,13 @@ import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp.content import reading
-from memoryapp.content.reading import Background
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.engine.memory import Background
+from memoryapp.memory import content
 from memoryapp.models import ChatUser, Run
-from memoryapp.operations import database
+from memoryapp.platform import database
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import Clients
 from memoryapp.search.vectors import embed_pending
@@ -82,11 +82,11 @@ async def memory_of_three(name: str = "anna") -> ChatUser:
 async def background_of(owner: int, **given: Any) -> Background:
     """Returns what a run of this chat user begins with."""
     asked = "SELECT %(owner)s::bigint AS owner_id, %(messages)s::jsonb AS messages"
-    values = {**reading.HOW_MUCH, "owner": owner, "messages": None if given.get("messages") is None else "[]"}
+    values = {**content.HOW_MUCH, "owner": owner, "messages": None if given.get("messages") is None else "[]"}
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-        rows = await connection.execute(f"SELECT {reading.BACKGROUND} FROM ({asked}) AS asked", values)
+        rows = await connection.execute(f"SELECT {content.BACKGROUND} FROM ({asked}) AS asked", values)
         (found,) = await rows.fetchone() or ()
-    return reading.background(found, **given)
+    return content.background(found, **given)
 
 
 async def start(owner: ChatUser, query: str = QUERY, **given: Any) -> Run:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.platform.embedded.paths import CHECKOUT
 
 MANAGE = "manage.py"
 # What most programs of this project import and what reads no setting. Not prometheus_client, which looks into the

@@ -13,7 +13,7 @@ from uuid import UUID
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.prompts.rerank import TOOL_NAME
-from memoryapp.llm.clients import offline_embedder
+from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 

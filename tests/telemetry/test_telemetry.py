@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, Run
-from memoryapp.outgoing.telemetry import ended
+from memoryapp.platform.telemetry import ended
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from tests.support.api_client import token_for
@@ -153,7 +153,7 @@ def test_without_the_package_one_sentence_says_so_and_runs_go_on(
 ) -> None:
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     environment.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    environment.delitem(sys.modules, "memoryapp.outgoing.telemetry.exporting", raising=False)
+    environment.delitem(sys.modules, "memoryapp.platform.telemetry.exporting", raising=False)
     ended.begin()
     assert [record.message for record in caplog.records] == [ended.MISSING]
     assert executed(memory).fallback == ""

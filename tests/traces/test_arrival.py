@@ -17,11 +17,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from memoryapp import invariants
+from memoryapp.doors.traces import arrival
+from memoryapp.doors.traces.wire import LARGEST_BYTES
+from memoryapp.intake import invariants
 from memoryapp.models import ChatUser, Run, RunEvent, Trace, TraceSpan
 from memoryapp.runs import endings
-from memoryapp.traces import ending
-from memoryapp.traces.wire import LARGEST_BYTES
 from tests.support.api_client import Program, error_of, token_for
 from tests.traces.sent import TRACE, request, requests_of, search, span
 
@@ -76,7 +76,7 @@ def test_the_same_spans_again_change_nothing_and_late_ones_belong_to_their_run(p
     run = Run.objects.get()
     assert (run.state, kinds(run)) == ("finished", ["run_started", "candidates_found", "tool_used", "run_finished"])
     # Once its spans are dropped, nothing belongs to it any more, and the program is told so.
-    assert ending.drop_spans(timedelta(0)) == 3
+    assert arrival.drop_spans(timedelta(0)) == 3
     assert Trace.objects.update(has_root=True) == 1
     Run.objects.update(heartbeat_at="2026-01-01T00:00Z")
     late = sent(program, search(4, 1, "wax", "Wax."), *whole)
@@ -87,9 +87,9 @@ def test_the_same_spans_again_change_nothing_and_late_ones_belong_to_their_run(p
 
 def test_a_trace_without_a_root_ends_when_nothing_comes_any_more(program: Program, anna: ChatUser) -> None:
     sent(program, search(2, 1, "bees", "Vera keeps bees."))
-    assert ending.end_quiet() == []
+    assert arrival.end_quiet() == []
     run = Run.objects.get()
-    assert ending.end_quiet(timedelta(0)) == [run.pk]
+    assert arrival.end_quiet(timedelta(0)) == [run.pk]
     run.refresh_from_db()
     assert (run.state, run.selected_count) == ("finished", 1)
     assert list(invariants.violations(anna)) == []

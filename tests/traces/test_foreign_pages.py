@@ -7,8 +7,8 @@ import json
 import pytest
 from django.test import Client
 
-from memoryapp import capsules, delivery
-from memoryapp.capsules import capsule_of, document
+from memoryapp.insight import capsules, delivery
+from memoryapp.insight.capsules import capsule_of, document
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
 from rerankui.runs import fragments

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memoryapp import invariants
 from memoryapp.engine.events import CandidatesFound, ModelReplied, RunFinished, TurnStarted
 from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.outline import Outline
+from memoryapp.intake import invariants
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import followers
 from tests.peers.chat_provider import MODEL, WORDS, ChatProvider

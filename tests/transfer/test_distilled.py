@@ -14,10 +14,11 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from memoryapp import history, knowledge, tasks
-from memoryapp.curation import CurationError
-from memoryapp.ingestion import imports
-from memoryapp.invariants import violations
+from memoryapp.curation import CurationError, history, knowledge
+from memoryapp.intake import imports
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.transfer import files as import_files
+from memoryapp.intake.transfer import files as working
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -30,8 +31,7 @@ from memoryapp.models import (
     Topic,
     TopicEdit,
 )
-from memoryapp.transfer import files as import_files
-from memoryapp.transfer.files import working
+from memoryapp.upkeep import tasks
 from tests.support.browsing import flat
 from tests.transfer.laplaced import USER, artifact, database, fact, message, topic
 

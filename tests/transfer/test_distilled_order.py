@@ -11,10 +11,10 @@ import pytest
 from django.db import connection, connections
 
 from memoryapp.importers import MessageRecord, Rejected, open_chat
-from memoryapp.ingestion.imports import Course, addressee_of, import_for
-from memoryapp.invariants import violations
+from memoryapp.intake.imports import Course, addressee_of, import_for
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.transfer import distilled
 from memoryapp.models import ChatUser, Message
-from memoryapp.transfer import distilled
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
 from tests.transfer.laplaced import database, message

@@ -11,16 +11,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryapp import transfer
-from memoryapp.content import media
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.importers.record import UnreadableFile
-from memoryapp.invariants import violations
+from memoryapp.intake import transfer
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.transfer.checking import SHAPES
+from memoryapp.intake.transfer.exporting import columns, exported
+from memoryapp.memory import content
 from memoryapp.models import AgentCall, ChatUser, KnowledgeEdit, Media, Suggestion, TopicEdit
-from memoryapp.transfer.checking import SHAPES
-from memoryapp.transfer.rows import columns, exported
-from rerankui.curation.change_words import actor_words
+from rerankui.curation.change_form import actor_words
 from tests.transfer.test_transfer import export, filled
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -97,7 +97,7 @@ def test_the_file_of_another_memory_is_not_claimed_by_its_hash(
     lines: list[dict[str, Any]], boris: ChatUser, tmp_path: Path
 ) -> None:
     item = MediaItem(HASH, "file", "text/plain", "secret.txt", 6)
-    media.store(boris, MediaContent(item, b"secret"))
+    content.store(boris, MediaContent(item, b"secret"))
     values = {"type": "file", "name": "secret.txt", "created_at": "2026-01-01T00:00:00+00:00"}
     there = {"mnemoscope": "media", "n": 1, "sha256": HASH, "size_bytes": 6, **values}
     nowhere = {**there, "n": 2, "sha256": "cd" * 32}
@@ -107,7 +107,7 @@ def test_the_file_of_another_memory_is_not_claimed_by_its_hash(
 
 def test_a_file_that_this_memory_has_already_stays(lines: list[dict[str, Any]], tmp_path: Path) -> None:
     copy = ChatUser.objects.create(name="copy")
-    media.store(copy, MediaContent(MediaItem(HASH, "file", "text/plain", "mine.txt", 4), b"mine"))
+    content.store(copy, MediaContent(MediaItem(HASH, "file", "text/plain", "mine.txt", 4), b"mine"))
     values = {"type": "file", "created_at": "2026-01-01T00:00:00+00:00"}
     line = {"mnemoscope": "media", "n": 1, "sha256": HASH, "size_bytes": 4, **values}
     assert restored([*lines[:-1], line], tmp_path).missing_files == 0

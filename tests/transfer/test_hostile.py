@@ -20,11 +20,14 @@ from django.urls import reverse
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memoryapp import curation, knowledge, transfer
-from memoryapp.curation import CurationError
+from memoryapp import curation
+from memoryapp.curation import CurationError, knowledge
 from memoryapp.importers.formats.memories.jsonl import conversation
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile
-from memoryapp.invariants import violations
+from memoryapp.intake import transfer
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.transfer.checking import checked
+from memoryapp.intake.transfer.exporting import exported, label
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -42,8 +45,6 @@ from memoryapp.models import (
     UnreadTopic,
 )
 from memoryapp.models.user import Owned
-from memoryapp.transfer.checking import checked
-from memoryapp.transfer.rows import exported, label
 from tests.transfer.test_transfer import export, filled
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]

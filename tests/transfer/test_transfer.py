@@ -17,12 +17,15 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from memoryapp import curation, knowledge, transfer
+from memoryapp import curation
+from memoryapp.curation import knowledge
 from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.importers import read
 from memoryapp.importers.record import LeftOut, MessageRecord, Rejected, UnreadableFile
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
+from memoryapp.intake import transfer
+from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import add_messages
+from memoryapp.intake.transfer.exporting import LEFT_OUT, exported
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -36,7 +39,6 @@ from memoryapp.models import (
     TopicEdit,
 )
 from memoryapp.models.user import Owned
-from memoryapp.transfer.rows import LEFT_OUT, exported
 from tests.conftest import record, talk
 
 pytestmark = pytest.mark.django_db

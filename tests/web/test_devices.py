@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rerankui.web.devices import device_name
+from rerankui.account.account import device_name
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 

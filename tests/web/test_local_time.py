@@ -13,8 +13,9 @@ from django.utils import timezone
 from memoryapp.models import ChatUser, Run
 from rerankui.runs import fragments
 from rerankui.runs.fragments import Seen
-from rerankui.templatetags.memory import absolute, clock, span_of
-from rerankui.web.local_time import COOKIE, reader_zone, zone_names
+from rerankui.templatetags.memory import clock, span_of
+from rerankui.text.words import absolute
+from rerankui.web.pages import COOKIE, reader_zone, zone_names
 from tests.support.browsing import get, message_of, topic_of
 
 EVENING = datetime(2026, 3, 2, 22, 30, tzinfo=UTC)

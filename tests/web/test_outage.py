@@ -12,8 +12,7 @@ from django.db import connection, connections
 from django.test import AsyncClient
 
 from memoryapp.models import ChatUser, Run
-from memoryapp.operations.database import pool
-from memoryapp.operations.outages import database_outage
+from memoryapp.platform.database import database_outage, pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,7 +72,7 @@ async def test_a_pool_that_connects_again_logs_no_attempt(
     async with pool(is_single=True) as runs:
         with pytest.raises(psycopg.OperationalError):
             await runs.getconn(timeout=ATTEMPTS)
-    assert [each.name for each in caplog.records] == ["memoryapp.operations.outages"]
+    assert [each.name for each in caplog.records] == ["memoryapp.platform.database"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from channels.testing import WebsocketCommunicator
 from django.db import OperationalError
 
-from memoryapp.operations.outages import database_outage
-from rerankui.web.unreachable import RefusedWithoutDatabase
+from memoryapp.platform.database import database_outage
+from rerankui.web.refusals import RefusedWithoutDatabase
 from tests.support.clock import PATIENCE
 
 

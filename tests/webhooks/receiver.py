@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from memoryapp.models import Webhook
-from memoryapp.outgoing.webhooks import receivers, signing
-from memoryapp.outgoing.webhooks.announcing import KINDS
+from memoryapp.platform.webhooks import receivers
+from memoryapp.platform.webhooks.announcing import KINDS
 from tests.support.clock import PATIENCE
 
 Play = Callable[[BaseHTTPRequestHandler], None]
@@ -105,4 +105,4 @@ def receiving() -> Iterator[Receiver]:
 def hooked(url: str, *kinds: str, name: str = "bot") -> tuple[Webhook, str]:
     """A webhook for these kinds, or for all, and its secret."""
     by, _new = User.objects.get_or_create(username="ada")
-    return receivers.make(name, url, kinds or KINDS, nonce=signing.new_nonce(), by=by)
+    return receivers.make(name, url, kinds or KINDS, nonce=receivers.new_nonce(), by=by)

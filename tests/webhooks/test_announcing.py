@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from memoryapp import erasure
 from memoryapp.erasure import Target
-from memoryapp.invariants import violations
+from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Evaluation, Finding, Message, Run, Suggestion, Topic, WebhookDelivery
-from memoryapp.outgoing.webhooks import announcing, sending
-from memoryapp.outgoing.webhooks.announcing import announce, announce_waiting
+from memoryapp.platform.webhooks import announcing, sending
+from memoryapp.platform.webhooks.announcing import announce, announce_waiting
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
 from tests.conftest import talk

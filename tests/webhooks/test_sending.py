@@ -20,11 +20,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from memoryapp import tasks
 from memoryapp.models import Webhook, WebhookDelivery
-from memoryapp.outgoing.webhooks import addresses, log, receivers, sending, signing
-from memoryapp.outgoing.webhooks.addresses import AddressError
-from memoryapp.outgoing.webhooks.announcing import KINDS
+from memoryapp.platform.webhooks import receivers, sending
+from memoryapp.platform.webhooks.announcing import KINDS
+from memoryapp.platform.webhooks.receivers import AddressError
+from memoryapp.upkeep import tasks
 from tests.support.clock import PATIENCE
 from tests.support.stack import free_port
 from tests.webhooks.receiver import Receiver, answer, endless, hang_up, hooked, receiving
@@ -69,7 +69,7 @@ def test_the_library_of_the_specification_verifies_what_is_sent(receiver: Receiv
 
 def test_a_new_secret_and_the_former_one_are_both_good_for_a_day(receiver: Receiver) -> None:
     hook, former = hooked(receiver.url)
-    secret = receivers.rotate(hook, nonce=signing.new_nonce(), by=hook_maker())
+    secret = receivers.rotate(hook, nonce=receivers.new_nonce(), by=hook_maker())
     receivers.test(hook)
     sent()
     assert receiver.verified(former) == receiver.verified(secret)
@@ -176,7 +176,7 @@ def test_a_message_is_given_up_after_three_days_and_a_silent_receiver_is_switche
     assert (hook.state, hook.off_reason) == ("off", "failing")
     receiver.play = answer(200)
     receivers.resume(hook, by=hook_maker())
-    assert log.resend(WebhookDelivery.objects.all(), hook) == 1
+    assert sending.resend(WebhookDelivery.objects.all(), hook) == 1
     sent()
     row.refresh_from_db()
     assert row.state == "delivered"
@@ -217,7 +217,7 @@ def test_a_paused_webhook_collects_and_another_key_sends_nothing(receiver: Recei
         assert (hook.state, hook.off_reason, receiver.received) == ("off", "key", [])
         with pytest.raises(receivers.WebhookError):
             receivers.resume(hook, by=hook_maker())
-        secret = receivers.rotate(hook, nonce=signing.new_nonce(), by=hook_maker())
+        secret = receivers.rotate(hook, nonce=receivers.new_nonce(), by=hook_maker())
         hook.refresh_from_db()
         receivers.resume(hook, by=hook_maker())
         assert sent() == 1
@@ -230,7 +230,7 @@ def test_messages_go_to_no_place_that_is_not_permitted(receiver: Receiver) -> No
         *("[::169.254.169.254]", "[64:ff9b:1::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]", "[2001:0:0:0::5601:5601]"),
     ):
         with pytest.raises(AddressError):
-            addresses.checked(f"http://{never}/latest/meta-data")
+            receivers.checked(f"http://{never}/latest/meta-data")
     for odd in (
         "ftp://a.example",
         "http://",
@@ -241,14 +241,14 @@ def test_messages_go_to_no_place_that_is_not_permitted(receiver: Receiver) -> No
         "http://[",
     ):
         with pytest.raises(AddressError):
-            addresses.checked(odd)
-    assert addresses.checked(" https://bücher.example/a?b=1#c ") == "https://xn--bcher-kva.example/a?b=1"
+            receivers.checked(odd)
+    assert receivers.checked(" https://bücher.example/a?b=1#c ") == "https://xn--bcher-kva.example/a?b=1"
     # The name leads to this machine, which is found when it is looked up for the attempt.
     hook, _secret = hooked(receiver.url)
     row = receivers.test(hook)
     with override_settings(WEBHOOK_PRIVATE_ADDRESSES=False):
         with pytest.raises(AddressError):
-            addresses.checked("http://127.0.0.1/")
+            receivers.checked("http://127.0.0.1/")
         sent()
     row.refresh_from_db()
     assert (row.fault, row.state, receiver.received) == ("address", "waiting", [])

@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from memoryapp.models import Webhook, WebhookDelivery
-from memoryapp.outgoing.webhooks import sending
+from memoryapp.platform.webhooks import sending
 from tests.webhooks.receiver import answer, hooked, receiving
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import SPLIT_CHARS, segment
-from memoryapp.llm import clients
+from memoryapp.platform.llm import clients
 from tools.bench.table import BenchRow
 
 DIALOGUES = Path(__file__).with_name("dialogues.jsonl")

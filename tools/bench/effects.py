@@ -13,8 +13,9 @@ import numpy as np
 from django.db import connection
 from django.utils import timezone
 
-from memoryapp import curation, suggestions
-from memoryapp.effect import effect_of, past_runs, rescoring
+from memoryapp import curation
+from memoryapp.curation import past_runs, rescoring, suggestions
+from memoryapp.curation.effect import effect_of
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic, TopicMessage
 from tools.bench.memory import directions

@@ -13,7 +13,7 @@ from pathlib import Path
 from django.db import connection
 
 from memoryapp.importers import open_chat
-from memoryapp.ingestion.imports import import_chat
+from memoryapp.intake.imports import import_chat
 from memoryapp.models import ChatUser, Message
 from tools.bench import memory
 from tools.bench.table import BenchRow

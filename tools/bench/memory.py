@@ -20,8 +20,8 @@ from psycopg.errors import DeadlockDetected, ForeignKeyViolation
 
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.topics import put_topics
+from memoryapp.intake.archiving import put_topics
+from memoryapp.intake.messages import add_messages
 from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,

@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from memoryapp.embedded import statics
 from memoryapp.models import Access, Operator, Role, Run
+from memoryapp.platform.embedded import statics
 from tools.bench.memory import NAME
 from tools.bench.stage import BenchStage
 from tools.bench.table import BenchRow, quantile

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from asgiref.sync import sync_to_async
 
-from memoryapp.llm.clients import http_client
 from memoryapp.models import Run, RunEvent
+from memoryapp.platform.llm.clients import http_client
 from memoryapp.runs.clients import Clients
 from tools.bench import stage as staged
 from tools.bench.stage import TURN, BenchStage

@@ -15,10 +15,10 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 
-from memoryapp.embedded import processes
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.llm.clients import http_client, offline_chat, offline_embedder
 from memoryapp.models import ChatUser, Run
+from memoryapp.platform.embedded import children
+from memoryapp.platform.llm.clients import http_client, offline_chat, offline_embedder
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 
@@ -49,7 +49,7 @@ def peer(seconds: float = TURN) -> Iterator[str]:
         (sys.executable, "-m", "tools.bench.peer", str(seconds)),
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=processes.end_with_parent(signal.SIGKILL),
+        preexec_fn=children.end_with_parent(signal.SIGKILL),
     )
     with process:
         assert process.stdout

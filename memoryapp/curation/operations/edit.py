@@ -6,10 +6,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.change import Change, CurationError
-from memoryapp.curation.operations.operation import SUMMARY, TOPIC, ChangeRequest, Endpoint, Operation, Words
-from memoryapp.curation.operations.topics import live_topic, messages_by_topic
-from memoryapp.curation.summarising import Summarise
-from memoryapp.curation.swapping import check_summary
+from memoryapp.curation.operations.operation import (
+    SUMMARY,
+    TOPIC,
+    ChangeRequest,
+    Endpoint,
+    Operation,
+    Words,
+    live_topic,
+    messages_by_topic,
+)
+from memoryapp.curation.topic_writer import Summarise, check_summary
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser
 

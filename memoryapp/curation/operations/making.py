@@ -12,10 +12,9 @@ from typing import NamedTuple
 from django.db import transaction
 
 from memoryapp.curation.change import Change
-from memoryapp.curation.deciding import close
 from memoryapp.curation.operations.operation import ChangeRequest
-from memoryapp.curation.summarising import Summarise, opening
-from memoryapp.curation.swapping import check_live, swap
+from memoryapp.curation.settling import close
+from memoryapp.curation.topic_writer import Summarise, check_live, opening, swap
 from memoryapp.models import AgentCall, Suggestion, Topic, TopicEdit
 
 

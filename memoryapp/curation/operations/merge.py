@@ -8,10 +8,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.change import MOST_SUMMARY_CHARS, Change, CurationError
-from memoryapp.curation.operations.operation import PROPOSED, TOPICS, ChangeRequest, Endpoint, Operation, Words
-from memoryapp.curation.operations.topics import live_topics, messages_by_topic
-from memoryapp.curation.summarising import Summarise
-from memoryapp.curation.swapping import check_summary
+from memoryapp.curation.operations.operation import (
+    PROPOSED,
+    TOPICS,
+    ChangeRequest,
+    Endpoint,
+    Operation,
+    Words,
+    live_topics,
+    messages_by_topic,
+)
+from memoryapp.curation.topic_writer import Summarise, check_summary
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.engine.text.lines import shortened
 from memoryapp.models import ChatUser, TopicEdit

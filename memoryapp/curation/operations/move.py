@@ -8,8 +8,7 @@ from dataclasses import replace
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp.curation.bounds import too_many_messages
-from memoryapp.curation.change import MOST_MESSAGES, Change, CurationError, named
+from memoryapp.curation.change import MOST_MESSAGES, Change, CurationError, named, too_many_messages
 from memoryapp.curation.operations.operation import (
     MESSAGES,
     PROPOSED,
@@ -19,10 +18,12 @@ from memoryapp.curation.operations.operation import (
     Endpoint,
     Operation,
     Words,
+    drafts,
+    live_topic,
+    live_topics,
+    messages_by_topic,
 )
-from memoryapp.curation.operations.topics import drafts, live_topic, live_topics, messages_by_topic
-from memoryapp.curation.summarising import Summarise, opening
-from memoryapp.curation.swapping import check_summary
+from memoryapp.curation.topic_writer import Summarise, check_summary, opening
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Topic
 

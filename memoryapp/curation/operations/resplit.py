@@ -8,16 +8,21 @@ from asgiref.sync import async_to_sync
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp.content.reading import content
 from memoryapp.curation.change import Change, CurationError
-from memoryapp.curation.operations.operation import ChangeRequest, Operation, Words
+from memoryapp.curation.operations.operation import (
+    ChangeRequest,
+    Operation,
+    Words,
+    check_count,
+    live_topic,
+    messages_by_topic,
+)
 from memoryapp.curation.operations.split import plan_cuts
-from memoryapp.curation.operations.topics import check_count, live_topic, messages_by_topic
-from memoryapp.curation.summarising import Summarise
-from memoryapp.curation.swapping import check_summary
+from memoryapp.curation.topic_writer import Summarise, check_summary
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.engine.offline.segmenter import segment
+from memoryapp.memory.content import content
 from memoryapp.models import ChatUser, Message
 
 

@@ -18,9 +18,12 @@ from memoryapp.curation.operations.operation import (
     Endpoint,
     Operation,
     Words,
+    check_count,
+    drafts,
+    live_topic,
+    messages_by_topic,
 )
-from memoryapp.curation.operations.topics import check_count, drafts, live_topic, messages_by_topic
-from memoryapp.curation.summarising import Summarise, opening
+from memoryapp.curation.topic_writer import Summarise, opening
 from memoryapp.models import ChatUser, Topic
 
 

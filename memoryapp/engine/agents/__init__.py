@@ -9,7 +9,7 @@ have none, because they are asked within runs, whose strategies list their promp
 from __future__ import annotations
 
 from memoryapp.engine.agents import archivist, describer, merger, paraphraser, splitter
-from memoryapp.engine.agents.agent import Agent
+from memoryapp.engine.agents.ask import Agent
 
 AGENTS: dict[str, Agent] = {
     agent.name: agent for agent in (splitter.AGENT, merger.AGENT, archivist.AGENT, describer.AGENT, paraphraser.AGENT)

@@ -14,23 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from memoryapp.engine.agents.agent import Agent
-from memoryapp.engine.agents.ask import Ask, CutAnswer
+from memoryapp.engine.agents.ask import Agent, Ask, CutAnswer
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.prompts.language import language_of
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook
-from memoryapp.engine.prompts.variables import TOPIC
-from memoryapp.engine.prompts.words import gettext_noop as _
-from memoryapp.engine.text.json_answers import (
-    INTEGER,
-    MOST_ANSWER_CHARS,
-    TEXT,
-    line,
-    list_schema,
-    mended,
-    object_schema,
-)
+from memoryapp.engine.prompts.prompt import TOPIC, UNEDITED, BuiltInPrompt, PromptBook, language_of
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.answers import INTEGER, MOST_ANSWER_CHARS, TEXT, line, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import quoted
 
 PART_CHARS = 40_000

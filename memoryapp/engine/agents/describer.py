@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memoryapp.engine.agents.agent import Agent
-from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.ask import Agent, Ask
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.prompts.language import language_of
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptVariable
-from memoryapp.engine.prompts.words import gettext_noop as _
-from memoryapp.engine.storable import storable
-from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
+from memoryapp.engine.json_values import storable
+from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptVariable, language_of
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import one_line
 
 # More than other answers have, for the text of a whole document may be in it.

@@ -6,8 +6,10 @@ nothing is added that the user did not mean. When the model fails, the raw query
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
 from types import MappingProxyType
 
 from memoryapp.engine.agents.ask import Ask
@@ -16,11 +18,24 @@ from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.prompts.language import NONE, language_of
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptTrial
-from memoryapp.engine.prompts.variables import BACKGROUND, QUERY, background
-from memoryapp.engine.prompts.words import gettext_noop as _
+from memoryapp.engine.prompts.prompt import (
+    BACKGROUND,
+    NONE,
+    QUERY,
+    UNEDITED,
+    BuiltInPrompt,
+    PromptBook,
+    PromptTrial,
+    background,
+    language_of,
+)
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.dates import MONTH_NAMES
+from memoryapp.engine.text.lexical import base, normal, stems, words
 from memoryapp.engine.text.lines import one_line
+from memoryapp.engine.text.names import names_in
+from memoryapp.engine.text.negation import is_negated
+from memoryapp.engine.text.standing import is_akin
 
 LONGEST = 500
 # How many messages of the running conversation the model is shown.
@@ -185,3 +200,128 @@ def _note(ask: Ask[str]) -> str:
 
 def _line(text: str) -> str | None:
     return one_line(text)[:LONGEST] or None
+
+
+# Whether a rewrite of a query guesses: a word of the query gave way to one that nobody said, or one was added that
+# names something.
+#
+# A rewrite may drop words, inflect them, put dates into numbers, and take words from the conversation and the
+# profile. It may not put "MinIO" in the place of "мениск", nor add a name, a number, a date or a "not" that nobody
+# said. A pronoun counts as such a place too, since it may only become what was talked about. Words by which one asks
+# ("сказал", "tell") may become any others, and nothing is decided by a model, so that the same rewrite is judged
+# alike for every embedding.
+
+# They ask for something without naming it, or only say that something was said; a rewrite may replace or add them.
+_ASKING = """
+answer ask ate call called chat conversation describe detail details discuss discussed discussion do does done explain
+file find get give go got happen happened have info information know known like list mean meant mention mentioned
+message name named need note photo picture please question recall recommend recommendation recommended remember remind
+result said say says screenshot see show suggest suggested talk talked tell thing thought told topic use used user want
+wanted word write wrote didn doesn don isn wasn won couldn wouldn hasn haven aren weren ll re ve
+беседа бывало говорила говорили говорил говорилось дай деталь делала делали делал детали думал звали зовут имя
+информация найди название напиши написал написала напомни обсуждали обсуждал обсуждение ответил ответила подробности
+подскажи пожалуйста покажи помнишь помню пользователь посоветовал посоветовала произошло происходило разговор рассказал
+рассказала рассказывал рассказывала расскажи рекомендация рекомендации рекомендовал результат решил решили сказала
+сказали сказал скажи случилось советовал совет сообщение спросил спросила спрашивал стоит тема узнал узнать упоминал
+упоминала упомянул файл фото хотел хотела
+"""
+_TIME = """
+afternoon ago autumn current date day earlier evening fall following fortnight friday last later late latest monday
+month morning next night noon now past previous recent recently same saturday season spring summer sunday then this
+thursday today tomorrow tonight tuesday wednesday week weekend winter year yesterday
+будущий весна весной весны воскресенье вчера вторник выходные год года году дата день дни дней завтра зима зимой зимы
+квартал лет лето летом минувший месяц месяца наднях настоящий неделя недели недавно нынешний осень осенью осени
+позавчера понедельник последний послезавтра предыдущий прошлый пятница сегодня следующий среда суббота сутки текущий
+тогда утро утром вечер вечером ночь ночью четверг ближайший
+"""
+_PRONOUNS = """
+he him his she her hers it its they them their theirs
+он его ему нем ним она ее ей ней нею они их им ими них
+"""
+_NUMBER = re.compile(r"\d+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+def guesses(query: str, rewrite: str, texts: Iterable[str]) -> bool:
+    """Whether ``rewrite`` has a word that is neither in ``query`` nor in the ``texts`` of the conversation, and is no
+    date where the query names a time: in the place of a word of the query, or a name, a number or a negation."""
+    shown = list(texts)
+    own, known = _known(query), {stem for text in shown for stem in _known(text)}
+    written = _known(rewrite)
+    if _names_more(query, rewrite, own | known) or is_negated(rewrite) and not any(map(is_negated, (query, *shown))):
+        return True
+    missing = [word for word in _telling(query) if not _is_among(word, written)]
+    if not missing and not _lost_pronouns(query, rewrite):
+        return False
+    added = (word for word in _telling(rewrite) if not _is_among(word, own | known))
+    return any(not _may_be_added(word, query) for word in added)
+
+
+def _names_more(query: str, rewrite: str, known: Collection[str]) -> bool:
+    """Whether the rewrite has a number, a month, or a word with a capital letter in a sentence that is not known."""
+    naming = (word for word in words(rewrite) if word in names_in(rewrite) or _NUMBER.search(word) or _is_month(word))
+    added = (base(stem) for word in naming for stem in stems(word)[:1])
+    return any(
+        not _is_among(stem, known) and not _may_be_added(stem, query) and not _is_resolved(stem, query)
+        for stem in added
+    )
+
+
+def _is_resolved(stem: str, query: str) -> bool:
+    """Whether the word is of time, to which the query's words of time may have been resolved."""
+    return stem in _times() and _names_time(query)
+
+
+def _is_month(word: str) -> bool:
+    return normal(word) in MONTH_NAMES
+
+
+def _known(text: str) -> set[str]:
+    """Every stem of the text, joined forms too; an irregular form counts as its word."""
+    return {base(stem) for stem in stems(text)}
+
+
+def _telling(text: str) -> list[str]:
+    """The stems of the words that name something; no words that only ask, and none of time."""
+    found = [base(stem) for word in words(normal(text)) for stem in stems(word)[:1]]
+    # A single letter is what an apostrophe left: "Anna's".
+    found = [stem for stem in found if len(stem) > 1 or stem.isdecimal()]
+    return [stem for stem in found if stem not in _asking() and not _is_of_time(stem, text)]
+
+
+def _is_of_time(stem: str, text: str) -> bool:
+    """Whether the word names a time. A number does beside another word of time, but a year is always meant as it is."""
+    if not _NUMBER.fullmatch(stem):
+        return stem in _times()
+    return not _YEAR.fullmatch(stem) and int(stem) <= 31 and _names_time(text)
+
+
+def _names_time(text: str) -> bool:
+    """Whether the text names a time, such as "last week" or "в мае"."""
+    return not _times().isdisjoint(_known(text))
+
+
+def _may_be_added(stem: str, query: str) -> bool:
+    """Whether the word is a year or a day to which the query's words of time may have been resolved."""
+    has_year = any(_YEAR.fullmatch(word) for word in words(query))
+    is_date = bool(_NUMBER.fullmatch(stem)) and (int(stem) <= 31 or bool(_YEAR.fullmatch(stem)))
+    return is_date and _names_time(query) and not (has_year and _YEAR.fullmatch(stem))
+
+
+def _lost_pronouns(query: str, rewrite: str) -> bool:
+    asked, written = (set(words(normal(text))) for text in (query, rewrite))
+    return not asked.difference(written).isdisjoint(_PRONOUNS.split())
+
+
+def _is_among(stem: str, known: Collection[str]) -> bool:
+    return stem in known or any(is_akin(stem, other) for other in known)
+
+
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(base(stem) for stem in stems(_ASKING))
+
+
+@cache
+def _times() -> frozenset[str]:
+    return frozenset(base(stem) for stem in stems(f"{_TIME} {' '.join(MONTH_NAMES)}"))

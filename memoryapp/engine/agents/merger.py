@@ -10,24 +10,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memoryapp.engine.agents.agent import Agent
-from memoryapp.engine.agents.ask import Ask, Incomplete
-from memoryapp.engine.agents.message_lines import MOST_CHARS, MessageLines, language_of_messages
+from memoryapp.engine.agents.ask import MOST_CHARS, Agent, Ask, Incomplete, MessageLines, language_of_messages
 from memoryapp.engine.agents.summary_checks import SummaryFault, asked_again, fault_of
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicContent
-from memoryapp.engine.prompts.language import Language
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptVariable
-from memoryapp.engine.prompts.words import gettext_noop as _
-from memoryapp.engine.text.json_answers import (
-    MOST_ANSWER_CHARS,
-    TEXT,
-    clipped,
-    line,
-    mended,
-    object_schema,
-    objects_with,
-)
+from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, Language, PromptBook, PromptVariable
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.answers import MOST_ANSWER_CHARS, TEXT, clipped, line, mended, object_schema, objects_with
 from memoryapp.engine.text.lines import one_line
 
 _MERGE_SYSTEM_EN = """\

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from datetime import date
 
-from memoryapp.engine.agents.agent import Agent
-from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.ask import Agent, Ask
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.prompts.language import language_of
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook
-from memoryapp.engine.prompts.variables import QUERY, TODAY
-from memoryapp.engine.prompts.words import gettext_noop as _
-from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
+from memoryapp.engine.prompts.prompt import QUERY, TODAY, UNEDITED, BuiltInPrompt, PromptBook, language_of
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import one_line, quoted
 
 _EXPAND_SYSTEM_EN = """\

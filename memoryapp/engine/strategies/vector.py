@@ -12,8 +12,7 @@ from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import QueryEnriched, RunFinished, Selected
 from memoryapp.engine.fusion import by_meaning
 from memoryapp.engine.parameters import Parameters, number
-from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
-from memoryapp.engine.strategies.strategy import NEAREST, Strategy
+from memoryapp.engine.strategies.strategy import NEAREST, Found, Ports, Strategy, StrategyRequest
 
 # As many replace a strategy whose model is switched off.
 TOPICS = 5

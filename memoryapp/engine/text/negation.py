@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from memoryapp.engine.text.irregular import bases
-from memoryapp.engine.text.lexical import normal, stems
+from memoryapp.engine.text.lexical import bases, normal, stems
 from memoryapp.engine.text.sentences import sentences
 
 _WORDS: Mapping[str, str] = {

@@ -24,9 +24,8 @@ from itertools import combinations, pairwise
 from typing import Literal
 
 from memoryapp.engine.text.dates import MONTH_NAMES
-from memoryapp.engine.text.irregular import bases
 from memoryapp.engine.text.languages import language, latin_language, script_of, shares
-from memoryapp.engine.text.lexical import normal, stems
+from memoryapp.engine.text.lexical import bases, normal, stems
 from memoryapp.engine.text.names import forms, is_same_name
 from memoryapp.engine.text.negation import Signed, signed_sentences
 from memoryapp.engine.text.scripts import WORD, is_spaced

@@ -10,22 +10,174 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from memoryapp.engine.embeddings import Embedder, Vectors
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.text import leads
 from memoryapp.engine.text.languages import general, script_of
-from memoryapp.engine.text.lexical import Floats, idf, stems
+from memoryapp.engine.text.lexical import Floats, idf, stems, words
 from memoryapp.engine.text.scripts import WORD, beginning
+from memoryapp.engine.text.sentences import ASKING_MARKS, sentences
 from memoryapp.engine.text.terms import common
-from memoryapp.engine.text.titles import SMALL_TALK, nearness, plain, sentences_of
+
+# How a sentence of talk begins, and how it reads after the name of its speaker.
+#
+# "Wow, Mel, I ran a race!" becomes "ran a race!" after "Melanie: ". A sentence that begins with a reference to
+# something else ("that was great", "они уехали") says little without the previous sentence, so it is left out.
+# Between people questions are left out as well: they are about the other person.
+
+# Sentences are shown with far fewer characters.
+_LOOKED_AT = 400
+_FIRST = re.compile(r"[^\w]*([^\W_]+(?:['’-][^\W_]+)*)([^\w]*)")
+
+_FILLERS_WORDS = """
+absolutely actually ah alright also amazing and anyway aw awesome aww because besides btw but congrats congratulations
+cool definitely exactly glad gosh great guess haha hello hey hi honestly indeed lol man nah nice no nope oh ok okay
+omg oops overall plus really right seriously so sounds sure sweet thanks then totally true well whoa wow ya yay yeah
+yep yes yup а ага алло ах блин в-общем вау вечер вообще вот да день доброе добрый здорово здравствуй здравствуйте и
+итак класс конечно короче круто кстати ладно нет но ну ого ой ок окей отлично очень пожалуйста понял поняла понятно
+привет приветик просто слушай слушайте смотри спасибо супер так точно угу утро хм хорошо эх ясно
+"""
+_FILLERS = frozenset(_FILLERS_WORDS.split())
+_OWN_WORDS = """
+i i'm im i've ive i'd i'll we we're we've we'd we'll my our me я мы мне меня мной нам нас мой моя моё мое мои моего
+моей моих наш наша наше наши
+"""
+_OWN = frozenset(_OWN_WORDS.split())
+# "У меня болит колено" is about the speaker, like "I".
+_AT_ME = re.compile(r"у (?:меня|нас)\s+", re.IGNORECASE)
+_BY_THE_WAY = re.compile(r"(?:by the way|to be honest|guess what|как дела|между прочим)\W+", re.IGNORECASE)
+_POINTING_WORDS = """
+he he's her here here's his how how's it it'd it'll it's its let let's she she's that that's that'll the-one their
+them there there's these they they're they've this those what what's where who why which you you'd you'll you're
+you've your y'all same maybe hope hopefully thank его ее её ему ей если их им как какая какие какое какой когда
+который которая которые он она они оно ваш ваша ваше ваши вы вам вас где там твой твоя твоё твое твои тебе тебя то
+тогда тот та те тут ты такая такие такое такой такой-же здесь зачем почему что чтобы чего это эта эти этого этой этом
+этот эту
+"""
+_POINTING = frozenset(_POINTING_WORDS.split())
+_ASKING_WORDS = """
+how what where who why which when can could do does is are как какая какие какое какой когда где что почему зачем чего
+"""
+_ASKING = frozenset(_ASKING_WORDS.split())
+# Requests to the other person, between people.
+_URGING_WORDS = """
+believe check cherish do don't enjoy go keep make push remember stay stick take to trust let берегите береги давай
+давайте держись не посмотри
+"""
+_URGING = frozenset(_URGING_WORDS.split())
+# An opinion does not change what a sentence refers to: "I think it's great".
+_VAGUE = re.compile(
+    r"(?:\S+\s+){0,2}(?:it|it's|that|that's|this|they|them|you|you're|your|это|он|она|они|ты|вы)\b", re.I
+)
+
+
+class LeadSentence(NamedTuple):
+    """A sentence after its speaker's name; ``is_own`` is true when it began with the speaker."""
+
+    text: str
+    is_own: bool
+
+
+def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> LeadSentence | None:
+    """The sentence without greetings, names of address and its "I"; None if it says little without what came before.
+
+    ``names`` are the speakers' names in lower case; people are also addressed by their beginnings. ``questions`` are
+    kept when a user asks an assistant.
+    """
+    is_question = sentence.rstrip().endswith(tuple(ASKING_MARKS))
+    if is_question and not questions:
+        return None
+    rest = _without_fillers(sentence, names)
+    at_me = _AT_ME.match(rest)
+    if at_me:
+        return LeadSentence(rest[at_me.end() :], is_own=True)
+    first = _FIRST.match(rest)
+    if not first:
+        return None
+    word = _lower(first[1])
+    if word in _OWN:
+        rest = rest[first.end() :]
+        return None if _VAGUE.match(rest) and not questions else LeadSentence(rest, is_own=True)
+    if questions:
+        return None if word in _POINTING - _ASKING else LeadSentence(rest, is_own=False)
+    if word in _POINTING or word in _URGING:
+        return None
+    return LeadSentence(rest, is_own=False)
+
+
+def _without_fillers(sentence: str, names: Collection[str]) -> str:
+    rest = sentence.strip()[:_LOOKED_AT]
+    opening = _BY_THE_WAY.match(rest)
+    rest = rest[opening.end() :] if opening else rest
+    while (first := _FIRST.match(rest)) and _is_filler(_lower(first[1]), first[2], names):
+        rest = rest[first.end() :]
+    return rest.strip()
+
+
+def _is_filler(word: str, after: str, names: Collection[str]) -> bool:
+    if word in _FILLERS:
+        return True
+    # A name of address is followed by a comma or an exclamation mark; before a verb it is the subject of the sentence.
+    return is_of(word, names) and bool(set(after) & set(",!.–—-…"))
+
+
+def is_of(word: str, names: Collection[str]) -> bool:
+    """Whether a word in lower case is one of the names or a short form of it."""
+    return any(name == word or (len(word) > 2 and name.startswith(word)) for name in names)
+
+
+def _lower(word: str) -> str:
+    return word.lower().replace("’", "'")
+
+
+# Sentences of talk without clutter, and their distance from small talk.
+
+_SMALL_TALK_COST = 0.8
+
+SMALL_TALK_SENTENCES = (
+    "That sounds great!",
+    "Wow, that is awesome, congratulations!",
+    "Thank you so much for your support, I really appreciate it.",
+    "It feels great to help people and inspire others.",
+    "Keep going, you will do well, I am proud of you.",
+    "I had an amazing time, it was so special and fun.",
+    "How are you doing, what is new?",
+    "Good luck, let me know how it goes.",
+    "Это здорово, поздравляю!",
+    "Спасибо большое, очень помогло.",
+    "Хорошо, понятно, так и сделаю.",
+    "Как дела, что нового?",
+)
+
+# Parts that read badly in a title: marks of media, addresses, code, list marks.
+_CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL)
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a message in the form in which a summary may contain them, in order."""
+    return [found for part in sentences(_CLUTTER.sub(" ", text)) if (found := plain(part))]
+
+
+def plain(text: str) -> str:
+    return " ".join(_CLUTTER.sub(" ", storable(text)).split()).strip("-–—•· ")
+
+
+def nearness(vectors: Vectors, small_talk: Vectors) -> Floats:
+    """How near each sentence is to the mean of all, and how far from small talk, shape (n,)."""
+    mean = vectors.mean(axis=0)
+    central = vectors @ mean / max(float(np.linalg.norm(mean)), 1e-9)
+    near: Floats = (central - _SMALL_TALK_COST * (vectors @ small_talk.T).max(axis=1)).astype(np.float64)
+    return near
+
 
 # Words the summary of some messages, without a chat model.
 Summarise = Callable[[Sequence[MessageContent]], Awaitable[str]]
@@ -112,7 +264,7 @@ def _weights(messages: Sequence[MessageContent], memory: StemFrequencies) -> dic
     return {
         stem: math.log(_ONCE + count) * memory.rarity(stem)
         for stem, count in times.items()
-        if stem not in common() and not stem[:1].isdecimal() and not leads.is_of(stem, names)
+        if stem not in common() and not stem[:1].isdecimal() and not is_of(stem, names)
     }
 
 
@@ -123,7 +275,7 @@ def _sentences(messages: Sequence[MessageContent]) -> Iterator[_Sentence]:
     found: list[_Sentence] = []
     for message in messages:
         for text in sentences_of(message.text):
-            led = leads.statement_of(text, names, questions=not has_peers)
+            led = statement_of(text, names, questions=not has_peers)
             if led is None:
                 continue
             sentence_stems = frozenset(stems(led.text))
@@ -148,9 +300,9 @@ async def _best(sentences: Sequence[_Sentence], weights: Mapping[str, float], em
     """The best sentence and the next best that differs from it."""
     if not sentences:
         return []
-    texts = [*SMALL_TALK, *(sentence.text for sentence in sentences)]
+    texts = [*SMALL_TALK_SENTENCES, *(sentence.text for sentence in sentences)]
     vectors = await embedder.embed(embedder.profile.as_passages(texts))
-    small_talk, sentence_vectors = vectors[: len(SMALL_TALK)], vectors[len(SMALL_TALK) :]
+    small_talk, sentence_vectors = vectors[: len(SMALL_TALK_SENTENCES)], vectors[len(SMALL_TALK_SENTENCES) :]
     worth = nearness(sentence_vectors, small_talk) + _wording(sentences, weights)
     return [sentences[at] for at in _best_two(worth, sentence_vectors)]
 
@@ -197,3 +349,53 @@ def _day(at: datetime, text: str) -> str:
         return f"{at:%Y-%m-%d}"
     months = _RUSSIAN_MONTHS if script == "CYRILLIC" else _ENGLISH_MONTHS
     return f"{at.day} {months.split()[at.month - 1]} {at.year}"
+
+
+# A digest of a document without a chat model: its beginning, its frequent words, and the names in it.
+
+SUMMARY_CHARS = 400
+MOST_KEYWORDS = 12
+MOST_ENTITIES = 12
+# Only the beginning says what a document is about, and only its words are counted.
+_COUNTED_CHARS = 50_000
+_LEAST_LETTERS = 4
+_NAME = re.compile(r"\b[A-ZА-ЯЁ][\w-]{1,40}(?: [A-ZА-ЯЁ][\w-]{1,40}){1,3}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A summary, keywords and names, the most frequent first."""
+
+    summary: str
+    keywords: list[str]
+    entities: list[str]
+
+
+def digest(text: str) -> Digest:
+    """The digest of a document's text."""
+    return Digest(_beginning(text), _keywords(text[:_COUNTED_CHARS]), _frequent_names(text[:_COUNTED_CHARS]))
+
+
+def _beginning(text: str) -> str:
+    """The first sentences, at most ``SUMMARY_CHARS`` characters."""
+    line = " ".join(text[: SUMMARY_CHARS * 4].split())
+    if len(line) <= SUMMARY_CHARS:
+        return line
+    cut = line[: SUMMARY_CHARS - 1]
+    end = max(cut.rfind(mark) for mark in (". ", "! ", "? "))
+    return cut[: end + 1] if end > SUMMARY_CHARS // 3 else f"{beginning(line, SUMMARY_CHARS - 1)}…"
+
+
+def _keywords(text: str) -> list[str]:
+    """The most frequent stems, each in the form in which it occurs most often."""
+    forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for word in words(text):
+        if len(word) >= _LEAST_LETTERS and word.isalpha() and (stem := stems(word)):
+            forms[stem[0]][word.lower()] += 1
+    frequent = sorted(forms.values(), key=lambda counts: -counts.total())
+    return [counts.most_common(1)[0][0] for counts in frequent[:MOST_KEYWORDS]]
+
+
+def _frequent_names(text: str) -> list[str]:
+    found = Counter(" ".join(match.split()) for match in _NAME.findall(text))
+    return [name for name, _count in found.most_common(MOST_ENTITIES)]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import document, foreign, lines, reasons
+from memoryapp.importers import document, external, record
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import (
     NOBODY,
@@ -111,9 +111,9 @@ class ChatFile:
         """Yields the items; a message outside of the chosen period, or one without a visible sign, is left out."""
         for item in items:
             if isinstance(item, MessageRecord) and not self.hints.wants_time(item.sent_at):
-                yield LeftOut(item.line, str(reasons.OTHER_TIME), item.user)
+                yield LeftOut(item.line, str(record.OTHER_TIME), item.user)
             elif isinstance(item, MessageRecord) and not item.text.strip(_INVISIBLE):
-                yield LeftOut(item.line, str(reasons.EMPTY), item.user)
+                yield LeftOut(item.line, str(record.EMPTY), item.user)
             else:
                 yield item
 
@@ -222,7 +222,7 @@ def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]
     try:
         whole = document.read(source)
     except UnreadableFile:
-        foreign.refuse(source.name, foreign.text(_beginning(source)))
+        external.refuse(source.name, external.text(_beginning(source)))
         if chats := _documents_in_lines(source):
             return _open_document(chats, asked, hints)
         for format, layout in _other_layouts(source):
@@ -284,14 +284,14 @@ def _other_layouts(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:
 def _of_lines(source: SourceFile, most: int, kinds: tuple[type, ...] = (dict,)) -> Iterator[tuple[Format, LinesLayout]]:
     """Yields the formats of those of the first ``most`` lines that have a known one."""
     for value in _first_values(source, most):
-        if isinstance(value, kinds) and not foreign.document(value) and (found := _of_line(value)):
+        if isinstance(value, kinds) and not external.document(value) and (found := _of_line(value)):
             yield found
 
 
 def _documents_in_lines(source: SourceFile) -> JsonDocument | None:
     """Returns the lines as one document, where each is a part of a document that has no lines: a chat a line."""
     first = next(_first_values(source, 1), None)
-    found = isinstance(first, dict) and not foreign.document(first) and _find_layout(DocumentLayout, [first])
+    found = isinstance(first, dict) and not external.document(first) and _find_layout(DocumentLayout, [first])
     return document.read(source, document.as_list) if found else None
 
 
@@ -304,8 +304,8 @@ def _of_line(value: Any) -> tuple[Format, LinesLayout] | None:
 
 
 def _first_values(source: SourceFile, most: int) -> Iterator[Any]:
-    for _number, line in islice(lines.numbered(source), most):
-        if len(line) <= lines.MOST_LINE:
+    for _number, line in islice(document.numbered(source), most):
+        if len(line) <= document.MOST_LINE:
             try:
                 yield document.parse_line(line, "replace")
             except ValueError:
@@ -325,7 +325,7 @@ def _refuse_other_text(source: SourceFile) -> None:
         beginning = file.read(20_000).decode("utf-8", "replace")
     values = list(_first_values(source, 2))
     if len(values) == 2 and isinstance(values[0], dict):
-        foreign.refuse_lines(source.name, values[0])
+        external.refuse_lines(source.name, values[0])
     if beginning.strip() and not beginning.lstrip().startswith(("{", "[")):
         raise _unknown(source.name)
 
@@ -341,7 +341,7 @@ def _open_document(whole: JsonDocument, asked: str, hints: Hints) -> tuple[Forma
     """Returns the format of a document, and its reader; examines more of the document if the beginning is unknown."""
     for most in document.OUTLINES:
         outline = whole.outline(most)
-        foreign.refuse(whole.source.name, foreign.document(outline))
+        external.refuse(whole.source.name, external.document(outline))
         found = _find_layout(DocumentLayout, outline)
         # The last format takes any list of objects with messages, also one of another program's document.
         alone = isinstance(outline, list) and found and found[0] is list(FORMATS.values())[-1]
@@ -352,7 +352,7 @@ def _open_document(whole: JsonDocument, asked: str, hints: Hints) -> tuple[Forma
         (format, layout), inside, inner = opened
         return _check_asked(whole.source, asked, format), layout.open(inside, inner, hints)
     for _place, inner in document.in_wrappers(outline):
-        foreign.refuse(whole.source.name, foreign.document(inner))
+        external.refuse(whole.source.name, external.document(inner))
     raise _unknown(whole.source.name)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from memoryapp.importers import foreign
+from memoryapp.importers import external
 from memoryapp.importers.format import DocumentLayout, Format, LinesLayout, TextLayout
 from memoryapp.importers.formats.assistants import (
     chatgpt,
@@ -59,7 +59,7 @@ def members(names: Iterable[str]) -> list[str]:
             found = [name for name in found if not _is_called(name, _MEMORIES)]
         if found:
             return found
-    if foreign.archive(files):
+    if external.archive(files):
         return []
     # Files that people named themselves are read if nothing else in the archive is a chat.
     named = ([name for name in files if name.lower().endswith(end)] for end in (".json", ".txt", ".csv"))

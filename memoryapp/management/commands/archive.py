@@ -15,16 +15,15 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.embeddings import EmbeddingError
-from memoryapp.ingestion.archiving import ArchiveMark, archive, with_active_sessions
-from memoryapp.ingestion.cutters import cutter
-from memoryapp.ingestion.topics import IngestionError
-from memoryapp.llm import clients
+from memoryapp.intake.archiving import ArchiveMark, IngestionError, archive, with_active_sessions
+from memoryapp.intake.cutters import cutter
 from memoryapp.management.arguments import named_user, utf8
+from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser
+from memoryapp.platform.llm import clients
+from memoryapp.platform.work import ARCHIVE, ProgressLines
 from memoryapp.search import profiles
 from memoryapp.search.vectors import EMBED, embed_pending
-from memoryapp.sessions.active import limits
-from memoryapp.work import ARCHIVE, ProgressLines
 
 # The holder of a lock is at work and releases it when it ends; a waiting command shows the holder's progress.
 FOREVER = timedelta.max

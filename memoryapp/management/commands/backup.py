@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.embedded import backups
+from memoryapp.platform.embedded import backups
 
 
 class Command(BaseCommand):

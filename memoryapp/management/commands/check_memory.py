@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp.invariants import counted, violations
+from memoryapp.intake.invariants import counted, violations
 from memoryapp.management.arguments import named_user, utf8
-from memoryapp.runs import repairs
+from memoryapp.runs import endings
 
 
 class Command(BaseCommand):
@@ -30,7 +30,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
         owner = None if user is None else named_user(user)
-        repaired = list(repairs.repair(owner)) if options["repair"] else []
+        repaired = list(endings.repair(owner)) if options["repair"] else []
         found = list(violations(owner))
         checked = counted(owner)
         if options["json"]:
@@ -51,6 +51,6 @@ class Command(BaseCommand):
             self.stdout.write(_("Every invariant holds (%(rows)s).") % {"rows": rows})
 
 
-def _repaired(repair: repairs.Repair) -> str:
+def _repaired(repair: endings.Repair) -> str:
     sentence = _("Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s.")
     return sentence % asdict(repair)

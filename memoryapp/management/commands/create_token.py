@@ -9,10 +9,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from memoryapp.accounts import tokens
 from memoryapp.engine.parameters import WHEN_UNSURE
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ApiToken
+from memoryapp.platform.accounts import tokens
 
 GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE]
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.commands import diffsettings
 
-from memoryapp.environment import without_passwords
+from memoryapp.platform.environment import without_passwords
 
 _SECRET = re.compile("SECRET|PASSWORD|API_KEY|TOKEN", re.IGNORECASE)
 

@@ -11,14 +11,14 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp.browsing.profiles import EmbeddingForecast, forecast
 from memoryapp.engine.embeddings import EmbeddingError
-from memoryapp.llm import clients
+from memoryapp.insight.browsing.profiles import EmbeddingForecast, forecast
 from memoryapp.management.commands.archive import FOREVER
 from memoryapp.models import EmbeddingProfile, TopicVector
+from memoryapp.platform.llm import clients
+from memoryapp.platform.work import ProgressLines
 from memoryapp.search import profiles
 from memoryapp.search.vectors import EMBED, embed_pending
-from memoryapp.work import ProgressLines
 
 
 class Command(BaseCommand):

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure
-from memoryapp.content import chat_users
 from memoryapp.management.arguments import named_user, utf8
+from memoryapp.memory import content
 from memoryapp.models import ChatUser
 
 ACTOR = "command line"
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
-        owner = chat_users.being_erased(name) or named_user(name)
+        owner = content.being_erased(name) or named_user(name)
         if not yes and owner.erasing_since is None:
             self._ask(owner)
         receipt = erasure.finish(erasure.begin_user(owner, ACTOR))

@@ -14,13 +14,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from memoryapp.evaluation import comparison
-from memoryapp.evaluation.asking import evaluate
-from memoryapp.evaluation.figures import report
-from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
-from memoryapp.evaluation.scores import QuestionScore
-from memoryapp.evaluation.table import regression_lines, table
-from memoryapp.evaluation.vectors import warnings
+from memoryapp.insight.evaluation import comparison
+from memoryapp.insight.evaluation.comparison import regression_lines, table
+from memoryapp.insight.evaluation.passes import evaluate, warnings
+from memoryapp.insight.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
+from memoryapp.insight.evaluation.scores import QuestionScore, report
 from memoryapp.management.arguments import settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp import transfer
+from memoryapp.intake import transfer
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
 

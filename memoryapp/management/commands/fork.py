@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp.management.arguments import run_named, settings_given, utf8
 from memoryapp.models import Run
-from memoryapp.runs import answer_document, forks, lifecycle, recall_document
+from memoryapp.runs import forks, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
 from memoryapp.runs.replays import CHANGES, ForkError
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         document = recall_document.document(fork)
         if strategy_named(fork.strategy).answers:
-            document |= answer_document.document(fork)
+            document |= recall_document.answer_document(fork)
         document |= {"parent": str(parent.pk), "turn": fork.turn, "changes": fork.changes}
         whole = json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
         self.stdout.write(whole)

@@ -20,16 +20,16 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp import transfer
-from memoryapp.content.chat_users import BeingErased
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.format import ListedChat
 from memoryapp.importers.record import BadRecord, moment
-from memoryapp.ingestion.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
+from memoryapp.intake import transfer
+from memoryapp.intake.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
+from memoryapp.intake.transfer import distilled
+from memoryapp.intake.transfer.distilled import DistilledCounts
 from memoryapp.management.arguments import utf8
-from memoryapp.transfer import distilled
-from memoryapp.transfer.distilled import DistilledCounts
-from memoryapp.work import ProgressLines, Report
+from memoryapp.memory.content import BeingErased
+from memoryapp.platform.work import ProgressLines, Report
 
 MOST_SHOWN = 20
 # Places that are named with a reason.

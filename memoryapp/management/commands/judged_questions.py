@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memoryapp.evaluation import judgements
+from memoryapp.insight.evaluation import judgements
 from memoryapp.management.arguments import named_user, utf8
 
 

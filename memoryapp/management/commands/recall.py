@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given, utf8
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import answer_document, lifecycle, recall_document
+from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
 
@@ -40,7 +40,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         document = recall_document.document(run)
         if strategy_named(strategy).answers:
-            document |= answer_document.document(run)
+            document |= recall_document.answer_document(run)
         self.stdout.write(
             json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
         )

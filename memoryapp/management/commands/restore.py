@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.embedded import backups, paths
+from memoryapp.platform.embedded import backups, paths
 
 
 class Command(BaseCommand):

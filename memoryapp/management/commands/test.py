@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 
 from django.core.management.base import BaseCommand
 
-from memoryapp.embedded.paths import CHECKOUT, DATABASE
-from memoryapp.environment import cores
+from memoryapp.platform.embedded.paths import CHECKOUT, DATABASE
+from memoryapp.platform.environment import cores
 
 # Tests that need more than a database transaction or take long.
 _LEFT_OUT = ("browser", "peers", "processes", "loads", "container", "commits", "slow")

@@ -9,7 +9,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.runs.endpoint_trial import table, try_endpoints
+from memoryapp.runs.clients import table, try_endpoints
 
 
 class Command(BaseCommand):

@@ -11,8 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import history
-from memoryapp.curation import MERGER, CurationError
+from memoryapp.curation import MERGER, CurationError, history
 from memoryapp.management.arguments import named_user, utf8
 
 ACTOR = "command line"

@@ -28,13 +28,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memoryapp import demo, environment
-from memoryapp.demo import recorded
-from memoryapp.embedded import backups, children, file_locks, paths, statics
-from memoryapp.embedded.children import Child
-from memoryapp.embedded.lease import Lease, Revival
-from memoryapp.embedded.paths import Cluster
-from memoryapp.operations import startup
+from memoryapp.platform import database, environment
+from memoryapp.platform.embedded import backups, children, paths, statics
+from memoryapp.platform.embedded.children import Child
+from memoryapp.platform.embedded.lease import Lease, Revival
+from memoryapp.platform.embedded.paths import Cluster
+from memoryapp.upkeep import demo
+from memoryapp.upkeep.demo import recorded
 
 _POLL_SECONDS = 0.25
 _PATIENCE = 120.0
@@ -85,9 +85,9 @@ class Command(BaseCommand):
 
     def _prepare(self, with_demo: bool) -> None:
         try:
-            startup.check_pooling()
-            startup.check_version()
-        except startup.UnusableDatabase as refusal:
+            database.check_pooling()
+            database.check_version()
+        except database.UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from None
         if _has_unapplied_migrations():
             self._back_up()
@@ -208,15 +208,15 @@ def _manage(command: str) -> str:
 @contextmanager
 def _alone(folder: Path, url: str) -> Iterator[bool]:
     """Allows one ``up`` per data folder; yields whether the previous one was killed."""
-    with file_locks.opened(folder / "up.lock") as lock:
-        if not file_locks.try_acquire(lock):
+    with paths.opened(folder / "up.lock") as lock:
+        if not paths.try_acquire(lock):
             raise CommandError(f"Already running with this data ({lock.read()}). Stop it, or use another --data-dir.")
         cut_off = bool(lock.read())
-        file_locks.write(lock, f"pid {os.getpid()}, {url}")
+        paths.write(lock, f"pid {os.getpid()}, {url}")
         try:
             yield cut_off
         finally:
-            file_locks.write(lock, "")
+            paths.write(lock, "")
 
 
 def _bound(host: str, port: int, patience: float) -> socket.socket:

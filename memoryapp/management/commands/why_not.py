@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.api.answers import written
-from memoryapp.api.shapes.runs import WhyNotAnswer
-from memoryapp.explain import Explanation, WhyNotError, why_not
+from memoryapp.doors.api.access import written
+from memoryapp.doors.api.shapes.runs import WhyNotAnswer
+from memoryapp.insight.explain import Explanation, WhyNotError, why_not
 from memoryapp.management.arguments import run_named, utf8
 
 

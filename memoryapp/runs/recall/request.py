@@ -8,16 +8,20 @@ from datetime import date
 from typing import Any, cast
 from uuid import UUID
 
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp.engine.chat.cross_encoder import CrossEncoder
 from memoryapp.engine.chat.media import MediaContent
-from memoryapp.engine.chat.recorded import RecordedReply
+from memoryapp.engine.chat.protocol import Chat, RecordedReply
+from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.memory import AtHand, Background, MessageContent, Where
 from memoryapp.engine.parameters import Parameters
 from memoryapp.engine.prompts.prompt import PromptBook
 from memoryapp.engine.strategies.operators import TypedQuery, typed
-from memoryapp.engine.strategies.ports import StrategyRequest
-from memoryapp.search.index_cache import UNKNOWN
-from memoryapp.search.memory_index import Version
+from memoryapp.engine.strategies.strategy import StrategyRequest
+from memoryapp.search.memory_index import UNKNOWN, IndexCache, Version
+from memoryapp.search.retrieval import SearchCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +108,25 @@ class RecallRequest:
             where=self.where,
             unread=self.typed.unread,
         )
+
+
+# The connections and models that a recall uses, and the caches of its searches.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallClients:
+    """For use in one event loop. ``enricher`` is None without a chat model, ``verifier`` unless answers are judged by
+    another model than the one that writes them, ``cross_encoder`` when none is configured.
+
+    ``index_cache`` keeps what searches have read, ``search_cache`` keeps their results.
+    """
+
+    chat: Chat
+    enricher: Chat | None
+    verifier: Chat | None = None
+    embedder: Embedder
+    profile_id: int
+    pool: AsyncConnectionPool
+    index_cache: IndexCache = field(default_factory=IndexCache)
+    search_cache: SearchCache = field(default_factory=SearchCache)
+    cross_encoder: CrossEncoder | None = None

@@ -13,23 +13,21 @@ from functools import partial
 
 from django.conf import settings
 
-from memoryapp.content import reading
 from memoryapp.engine.agents.enricher import enrich
 from memoryapp.engine.budget import Deadline
 from memoryapp.engine.candidates import CrossEncoded
 from memoryapp.engine.chat.cross_encoder import CrossEncoderError
-from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.chat.recorded import RecordedChat
+from memoryapp.engine.chat.protocol import Chat, RecordedChat
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
-from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
+from memoryapp.engine.strategies.strategy import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import in_thread_if_long
-from memoryapp.runs.recall.clients import RecallClients
-from memoryapp.runs.recall.request import RecallRequest
-from memoryapp.search import index_cache, reranking, retrieval, search_cache
+from memoryapp.memory import content
+from memoryapp.runs.recall.request import RecallClients, RecallRequest
+from memoryapp.search import memory_index, retrieval
 from memoryapp.search.similarity import Question
 from memoryapp.search.wording import Worded, copy_vectors, storing_statements, word_query
 
@@ -120,7 +118,7 @@ class RunMemory:
             return known.origins.authors
         try:
             async with self.deadline.timeout(), self.clients.pool.connection() as connection:
-                index = await index_cache.current(connection, self.request.owner_id, self.clients.index_cache)
+                index = await memory_index.current(connection, self.request.owner_id, self.clients.index_cache)
         except TimeoutError:
             raise SearchTimeout from None
         return index.origins.authors
@@ -164,7 +162,7 @@ class RunMemory:
             passages=passages,
         )
         async with clients.pool.connection() as connection:
-            found, cached_seconds = await search_cache.search(
+            found, cached_seconds = await retrieval.cached_search(
                 connection,
                 asked,
                 clients.search_cache,
@@ -206,11 +204,11 @@ class RunMemory:
         if encoder is None or not (first := found.candidates[: settings.RERANK_TOP_N]):
             return found, CrossEncoded()
         async with self.clients.pool.connection() as connection:
-            texts = await reranking.passage_texts(connection, self.request.owner_id, first, where)
+            texts = await retrieval.passage_texts(connection, self.request.owner_id, first, where)
         began, failure = time.perf_counter(), ""
         try:
             scores = await encoder.scores(query, texts, self.deadline.left * CROSS_ENCODERS_SHARE)
-            found = reranking.reranked(found, scores, self.request.parameters.candidates)
+            found = retrieval.reranked(found, scores, self.request.parameters.candidates)
         except CrossEncoderError as error:
             failure = str(error)
         return found, CrossEncoded(encoder.model, len(first), round(time.perf_counter() - began, 6), failure)
@@ -221,13 +219,13 @@ class RunMemory:
             sessions = {number: self.sessions.get(topic_id(number), ()) for number in missing if number < 0}
             request = self.request
             async with self.clients.pool.connection() as connection:
-                read = await reading.read_topics(connection, request.owner_id, missing, request.where, sessions)
+                read = await content.read_topics(connection, request.owner_id, missing, request.where, sessions)
             self.topics.update({topic.id: topic for topic in read})
         return [self.topics[number] for number in dict.fromkeys(ids) if number in self.topics]
 
     async def read_messages(self, ids: Sequence[int]) -> Sequence[MessageContent]:
         async with self.clients.pool.connection() as connection:
-            return await reading.read_messages(connection, self.request.owner_id, ids)
+            return await content.read_messages(connection, self.request.owner_id, ids)
 
     async def rerank_scores(self, query: str, texts: Sequence[str]) -> RerankScores:
         """Scores from the cross-encoder, when one is configured and it answers in time; otherwise from the embedded

@@ -18,23 +18,26 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
 from memoryapp.curation import EDIT, ChangeRequest, CurationError, Stale
-from memoryapp.effect import effect_of
+from memoryapp.curation.effect import effect_of
+from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.memory import TopicDraft, topic_id
 from memoryapp.models import ChatUser, EditedTopic, Role, Topic, TopicEdit
-from memoryapp.suggestions import proposals
-from rerankui import access
-from rerankui.access import owner_or_404, requires
-from rerankui.addresses import own_address
-from rerankui.curation.before_after import sides
+from rerankui.curation.canvas import sides
 from rerankui.curation.change_form import (
+    MOST_ASKED,
     ChangeForm,
     StagedChange,
     commit,
     fields_of,
+    outdated,
+    proposed_summary,
     retarget,
+    unnamed,
+    would_words,
 )
-from rerankui.curation.change_words import would_words
-from rerankui.curation.part_summary import MOST_ASKED, outdated, proposed_summary, unnamed
+from rerankui.frame import access
+from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.toasts import own_address
 from rerankui.text.differences import Difference, difference
 
 UNWRITTEN = "…"

@@ -14,15 +14,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import suggestions
-from memoryapp.curation import CurationError
+from memoryapp.curation import CurationError, suggestions
+from memoryapp.curation.suggestions.queue import AcceptedClusters
 from memoryapp.models import ChatUser, Role, TopicEdit
-from memoryapp.suggestions.clusters import AcceptedClusters
-from rerankui import toasts
-from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.curation.queue_page import pace
-from rerankui.curation.samples import sampled
-from rerankui.filters import ClusterFilter
+from rerankui.curation.queue_page import pace, sampled
+from rerankui.frame import toasts
+from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.filters import ClusterFilter
 
 READS = ("GET", "HEAD", "POST")
 SHOWN = 20

@@ -14,20 +14,18 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import curation
-from memoryapp.browsing.comparison import MOST_TOPICS, compare
 from memoryapp.curation import CurationError
 from memoryapp.curation.change import MOST_SUMMARY_CHARS
+from memoryapp.curation.suggestions import proposals
+from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.memory import topic_id
+from memoryapp.insight.browsing.comparison import MOST_TOPICS, compare
 from memoryapp.models import ChatUser, Role, Topic
-from memoryapp.suggestions import proposals
-from memoryapp.suggestions.proposals import ProposalError
-from rerankui.access import owner_or_404, requires
-from rerankui.addresses import own_address
-from rerankui.curation.change_words import would_words
-from rerankui.curation.merged_summary import MODEL, survivor
-from rerankui.curation.overlap import strips
-from rerankui.curation.proposal_words import failure_words
-from rerankui.pages import show
+from rerankui.curation.canvas import strips
+from rerankui.curation.change_form import MODEL, failure_words, survivor, would_words
+from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.pages import show
+from rerankui.frame.toasts import own_address
 from rerankui.topics.topics import TOPICS, TopicFilter
 
 

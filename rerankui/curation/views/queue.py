@@ -17,21 +17,28 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import curation, suggestions, work
-from memoryapp.browsing.comparison import compare
-from memoryapp.curation import CurationError
+from memoryapp import curation
+from memoryapp.curation import CurationError, suggestions
+from memoryapp.curation.suggestions import consolidation, proposals
+from memoryapp.curation.suggestions.proposals import ProposalError
+from memoryapp.insight.browsing.comparison import compare
 from memoryapp.models import ChatUser, Role, Suggestion, Topic
-from memoryapp.suggestions import consolidation, proposals
-from memoryapp.suggestions.proposals import ProposalError
-from rerankui import toasts
-from rerankui.access import operator_of, owner_or_404, requires
-from rerankui.curation.change_words import made_words, would_words
-from rerankui.curation.decisions import READS, Decisions
-from rerankui.curation.merged_summary import MODEL, survivor
-from rerankui.curation.proposal_words import failure_words
-from rerankui.curation.queue_page import around, consolidation_words, last_decided, other_holder, pace, parts_of
-from rerankui.curation.samples import note_opened
-from rerankui.pages import is_partial, show
+from memoryapp.platform import work
+from rerankui.curation.change_form import MODEL, failure_words, made_words, survivor, would_words
+from rerankui.curation.queue_page import (
+    READS,
+    Decisions,
+    around,
+    consolidation_words,
+    last_decided,
+    note_opened,
+    other_holder,
+    pace,
+    parts_of,
+)
+from rerankui.frame import toasts
+from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.pages import is_partial, show
 
 
 @require_http_methods(READS)

@@ -15,23 +15,22 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from memoryapp.browsing.neighbours import nearest_to_parts
-from memoryapp.content.reading import content
 from memoryapp.curation import CurationError
 from memoryapp.curation.change import MOST_TOPICS
+from memoryapp.curation.suggestions import proposals
+from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
+from memoryapp.memory.content import content
 from memoryapp.models import Message, Role, Topic
+from memoryapp.search.neighbours import nearest_to_parts
 from memoryapp.search.profiles import serving_profile
-from memoryapp.suggestions import proposals
-from memoryapp.suggestions.proposals import ProposalError
-from rerankui.access import requires, topic_or_404
 from rerankui.curation import canvas
-from rerankui.curation.change_words import parts_words
-from rerankui.curation.proposal_words import failure_words
-from rerankui.pages import show
+from rerankui.curation.change_form import failure_words, parts_words
+from rerankui.frame.access import requires, topic_or_404
+from rerankui.frame.pages import show
 from rerankui.text import time_axis
-from rerankui.text.prose import beyond, headline
+from rerankui.text.markdown import beyond, headline
 
 LONGEST_LIST = 200_000
 

@@ -6,27 +6,163 @@ which topic and noun the review is narrowed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
-from memoryapp import extraction
-from memoryapp.curation import CurationError
-from memoryapp.models import ChatUser, Finding, Role
-from memoryapp.suggestions.proposals import is_model_connected
-from rerankui import toasts
-from rerankui.access import operator_of, owner_or_404
-from rerankui.curation.decisions import Decisions
-from rerankui.curation.views.review_page import around, pace, review_of
-from rerankui.filters import ReviewFilter
-from rerankui.pages import is_partial, show
-from rerankui.rows import FORMS, RowForm
+from memoryapp.curation import CurationError, extraction
+from memoryapp.curation.knowledge import Row
+from memoryapp.curation.suggestions.proposals import is_model_connected
+from memoryapp.models import ChatUser, Fact, Finding, Message, Person, Role
+from rerankui.curation.queue_page import Around, Decisions, seconds_each
+from rerankui.frame import toasts
+from rerankui.frame.access import operator_of, owner_or_404
+from rerankui.frame.filters import ReviewFilter
+from rerankui.frame.pages import is_partial, show
+from rerankui.frame.rows import FORMS, RowForm, values_of
+from rerankui.history.entry_views import Rewording, field_rewordings
+from rerankui.text.markdown import marked
+
+# A finding as the review page shows it: its text, what it would change, and rows that may be the same.
+
+LISTED_BEFORE = 4
+LISTED_AFTER = 16
+MOST_ALIKE = 5
+_LEAST_NAME = 3
+DOUBTS: Mapping[extraction.Doubt, Promise] = {
+    "form": gettext_lazy("It contains markup or an instruction, or is not in the language of the talk."),
+    "assistant": gettext_lazy("Only the assistant says this; no person wrote it."),
+    "unsaid": gettext_lazy("Its messages do not say the marked words, or not of this person."),
+    "contradicted": gettext_lazy("Its messages say otherwise."),
+    "other": gettext_lazy("Somebody else says this, and of themselves."),
+    "health": gettext_lazy("It is about health."),
+    "identity": gettext_lazy("It says who somebody is."),
+    "important": gettext_lazy("It would stand in every prompt."),
+    "end": gettext_lazy("It says that something ended, or is not so."),
+    "name": gettext_lazy("It is another name of a known person, or no name of a person."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One finding: ``target`` is the row it would change, ``values`` are the resulting ones, ``rewordings`` the
+    differences; ``alike`` are rows that may be the same. ``has_namesake`` says that one of them has the same name."""
+
+    finding: Finding
+    question: str
+    target: Row | None
+    values: dict[str, Any]
+    rewordings: list[Rewording]
+    alike: list[Row]
+    has_namesake: bool
+    messages: Sequence[Message]
+
+    @property
+    def doubt(self) -> tuple[str, SafeString] | None:
+        return doubt_in_words(self.finding, self.messages, self.target)
+
+
+def doubt_in_words(finding: Finding, messages: Sequence[Message], target: Row | None) -> tuple[str, SafeString] | None:
+    """Why the finding waits, in a sentence, and what was found with the words marked that its messages lack; None where
+    they say it."""
+    if not messages:
+        return None
+    doubt, standing = extraction.doubt_of(finding, messages, target)
+    if not doubt:
+        return None
+    found = [finding.values.get(name) for name in ("content", "display_name", "username", "bio")]
+    text = " · ".join(filter(None, (*found[:2], *finding.values.get("aliases", ()), *found[2:])))
+    return str(DOUBTS[doubt]), marked(text, (*standing.missing, *standing.turned))
+
+
+def around(owner: ChatUser, current: Finding, wanted: Q) -> Around[Finding]:
+    rows = extraction.waiting(owner, wanted)
+    before = list(rows.filter(pk__lt=current.pk).order_by("-pk")[: LISTED_BEFORE + 1])[::-1]
+    after = list(rows.filter(pk__gt=current.pk)[: LISTED_AFTER + 1])
+    here = [current] if current.state == Finding.State.WAITING else []
+    listed_before, listed_after = before[-LISTED_BEFORE:], after[:LISTED_AFTER]
+    return Around(
+        listed=(*listed_before, *here, *listed_after),
+        above=rows.filter(pk__lt=current.pk).count() - len(listed_before),
+        below=rows.filter(pk__gt=current.pk).count() - len(listed_after),
+        previous=before[-1].pk if before else None,
+        next=after[0].pk if after else None,
+    )
+
+
+def pace(owner: ChatUser, actor: str) -> int | None:
+    """The seconds that a decision of this person takes, lately; None before the second one."""
+    return seconds_each(Finding.objects.filter(owner=owner, decided_by=actor))
+
+
+def review_of(owner: ChatUser, finding: Finding) -> Shown:
+    target = extraction.target_of(finding)
+    values = extraction.outcome(finding, target)
+    alike = _alike(owner, finding)
+    has_namesake = target is None and any(_share_a_name(finding, row) for row in alike)
+    return Shown(
+        finding=finding,
+        question=_question(finding, target, has_namesake),
+        target=target,
+        values=values,
+        rewordings=field_rewordings(finding.noun, values_of(finding.noun, target), values) if target else [],
+        alike=alike,
+        has_namesake=has_namesake,
+        messages=extraction.messages_of([finding]).get(finding.pk, []),
+    )
+
+
+def _question(finding: Finding, target: Row | None, has_namesake: bool) -> str:
+    if finding.noun == "fact":
+        if target and finding.stored is not None:
+            return _("Both facts are in the memory. Is the new one true instead of the other?")
+        return _("Is this true now, instead of the stored fact?") if target else _("Is this so?")
+    if target:
+        return _("Does this belong to them?")
+    if has_namesake:
+        return _("Is this the same person as one in the memory, or a namesake?")
+    return _("Is this somebody to remember?")
+
+
+def _share_a_name(finding: Finding, row: Row) -> bool:
+    """Whether the found person and the person in the memory have a whole name in common."""
+    names = {name.casefold() for name in (finding.values.get("display_name") or "", *finding.values.get("aliases", ()))}
+    return isinstance(row, Person) and not names.isdisjoint(str(n).casefold() for n in (row.display_name, *row.aliases))
+
+
+def _alike(owner: ChatUser, finding: Finding) -> list[Row]:
+    """The rows the archivist found near, then those with a common name or of the same relation."""
+    model: type[Fact] | type[Person] = Fact if finding.noun == "fact" else Person
+    near = model._default_manager.filter(owner=owner).in_bulk(finding.alike)
+    found: list[Row] = [near[number] for number in finding.alike if number in near]
+    wanted = _common(finding)
+    if wanted and len(found) < MOST_ALIKE:
+        more = model._default_manager.filter(wanted, owner=owner).exclude(pk__in=[*finding.alike, finding.stored or 0])
+        found += list(more.order_by("pk")[: MOST_ALIKE - len(found)])
+    return found
+
+
+def _common(finding: Finding) -> Q | None:
+    if finding.noun == "fact":
+        relation = finding.values.get("relation")
+        return Q(relation=relation, superseded_at__isnull=True) if relation else None
+    names = (finding.values.get("display_name") or "", *finding.values.get("aliases", ()))
+    words = [word for name in names for word in name.split() if len(word) >= _LEAST_NAME]
+    return (
+        reduce(or_, (Q(display_name__icontains=word) | Q(aliases__icontains=word) for word in words)) if words else None
+    )
 
 
 @require_safe

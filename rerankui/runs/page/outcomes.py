@@ -6,20 +6,70 @@ for programs. Words of an endpoint or a parser are quoted unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext, ngettext, pgettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    Retried,
+    RunFinished,
+    RunStarted,
+    TopicsRead,
+    TurnStarted,
+)
+from memoryapp.engine.kinds.kind import Activity
 from memoryapp.engine.kinds.react import Answered
+from memoryapp.engine.notes import Note, sentence
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline, read_in
-from memoryapp.engine.strategies import STRATEGIES
-from rerankui.runs.page.notes import error_words, remarks
+from memoryapp.engine.strategies import STRATEGIES, needs_model
+from memoryapp.models import Run
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+
+# Notes of events, in the reader's language.
+
+# What is said to models and programs in words that people have no use for.
+FOR_PEOPLE: dict[str, Promise] = {
+    "no_model": _(
+        "No chat model is connected, or models are switched off, so nothing is answered: these are the passages nearest"
+        " to the question."
+    ),
+    "no_such_tool": _("The model called the tool {name}, which does not exist."),
+    "names_nothing": _("The call named no topics."),
+    "already_loaded": _("Already loaded: {ids}."),
+}
+
+
+def remarks(event: CandidatesFound | TopicsRead | Answered | RunFinished) -> str:
+    """What an event remarks; events of earlier versions contain English words, which are shown unchanged."""
+    return event.note or " ".join(map(sentence_of, event.notes))
+
+
+def error_words(event: ModelReplied | Retried) -> str:
+    """What failed; empty for a turn with an answer. Errors without notes are shown as they were stored."""
+    stored = event.error if isinstance(event, ModelReplied) else event.why
+    return (" ".join(map(sentence_of, event.notes)) or stored) if stored else ""
+
+
+def reading_words(event: ModelReplied) -> str:
+    """How an answer was read that came in another way than it should; empty for one that came as it should."""
+    return "" if event.error else " ".join(map(sentence_of, event.notes))
+
+
+def sentence_of(note: Note) -> str:
+    own = FOR_PEOPLE.get(note.code)
+    return sentence(note, gettext if own is None else lambda _english: str(own))
+
 
 # In a list, where there is room for two words.
 NAMES: dict[str, Promise] = {
@@ -239,3 +289,94 @@ def _quote(finished: RunFinished, events: Sequence[Event]) -> str:
         return replies[-1] if replies else ""
     errors = [error_words(event) for event in events if isinstance(event, ModelReplied) and event.error]
     return errors[-1] if errors and finished.fallback in {"llm_error", "timeout", "turn_timeout"} else ""
+
+
+# What the trace of another program does not say, in sentences: its run page would otherwise look complete.
+
+
+def chosen_words(run: Run, count: int) -> str:
+    """How many topics a run chose, as a form with ``n``; a foreign run chose documents."""
+    if run.is_foreign:
+        return ngettext("%(n)s document", "%(n)s documents", count)
+    return ngettext("%(n)s topic", "%(n)s topics", count)
+
+
+def missing(run: Run, events: Sequence[Event]) -> list[str]:
+    """The sentences for a foreign run; none for a run of this memory."""
+    return list(_missing(events)) if run.is_foreign else []
+
+
+def _missing(events: Sequence[Event]) -> Iterator[str]:
+    outline = Outline.of(events)
+    yield from _of_search(outline.found)
+    yield from _of_model(outline.replies, [event for event in events if isinstance(event, TurnStarted)])
+    if outline.finished and outline.finished.notes:
+        yield remarks(outline.finished)
+
+
+def _of_search(found: CandidatesFound | None) -> Iterator[str]:
+    if found is None:
+        yield gettext("The trace contains no search, so there are no candidates.")
+    elif not found.candidates:
+        yield gettext("The program did not send what its search found.")
+    else:
+        if not any(each.score for each in found.candidates):
+            yield gettext("The program sent no scores.")
+        if not any(each.line for each in found.candidates):
+            yield gettext("The program did not send the texts of the documents.")
+
+
+def _of_model(replies: Sequence[ModelReplied], turns: Sequence[TurnStarted]) -> Iterator[str]:
+    if not replies:
+        yield gettext("The trace contains no call of a chat model.")
+        return
+    if not any(turn.prompt for turn in turns):
+        yield gettext("The program did not send the messages to its model.")
+    if not any(reply.text or reply.tool_calls or reply.error for reply in replies):
+        yield gettext("The program did not send the answers of its model.")
+    if not any(reply.reasoning for reply in replies):
+        yield gettext("It sent no reasoning.")
+    if not any(reply.input_tokens or reply.output_tokens for reply in replies):
+        yield gettext("It sent no counts of tokens.")
+
+
+# What a run does after each of its events, in words: in a live run now, in a replay at that time.
+
+# The part of the page that shows it, and its words.
+_DOES: Mapping[Activity, tuple[str, StrOrPromise]] = {
+    "enrich": ("enrich", gettext_lazy("Rewriting the query…")),
+    "search": ("search", gettext_lazy("Searching the memory…")),
+    "tools": ("search", gettext_lazy("Working with tools…")),
+    "read": ("read", gettext_lazy("Reading topics…")),
+    "turn": ("turn", gettext_lazy("Turn %(n)d: thinking")),
+    "ask": ("turn", gettext_lazy("Asking the model…")),
+    "retry": ("turn", gettext_lazy("Turn %(n)d: trying again")),
+    "filter": ("turn", gettext_lazy("Filtering…")),
+    "plan": ("turn", gettext_lazy("Planning…")),
+    "check": ("turn", gettext_lazy("Checking the answer…")),
+    "answer": ("turn", gettext_lazy("Answering…")),
+    "locate": ("turn", gettext_lazy("Locating the sources…")),
+    "": ("", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunActivity:
+    """``name`` is wait, enrich, search, turn or read, and empty when the run is over."""
+
+    name: str
+    words: str
+
+
+def activity_after(event: Event | None, turn: int = 0) -> RunActivity:
+    """The activity that begins with this event of that turn; before the first event the run waits for a process."""
+    if event is None:
+        return RunActivity("wait", gettext("Waiting for a process to begin this run…"))
+    is_searched_as_typed = isinstance(event, RunStarted) and not needs_model(event.strategy)
+    name, words = _DOES["search" if is_searched_as_typed else event.activity()]
+    return RunActivity(name, str(words) % {"n": turn})
+
+
+def turn_of(event: Event) -> int | None:
+    """Returns the turn whose number the event has, if it belongs to one."""
+    return getattr(event, "turn", None)

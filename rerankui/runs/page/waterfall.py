@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, QueryEnriched, RunFinished, TopicsRead
+from django.utils.functional import Promise
+from django.utils.translation import pgettext_lazy
+
+from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    QueryEnriched,
+    RunFinished,
+    Selected,
+    TopicsRead,
+)
 from memoryapp.engine.kinds.react import ToolUsed
+from memoryapp.models import ChatUser, Run
+from memoryapp.runs import followers
 from memoryapp.runs.followers import StoredEvent
+from rerankui.runs.page.filter_chart import STAGE_WORDS
 
 # Of the axis, so that a stage of no time is seen too.
 LEAST = 0.004
@@ -130,3 +146,126 @@ def _gap(event: Event, done: int) -> str:
             return "wait" if done else "start"
         case _:
             return ""
+
+
+# What became of each candidate, in words: one in its row, and all of them counted above the rows.
+
+AnyCandidate = Candidate | ItemCandidate
+
+# By the last mark of ``marks``; a candidate without one was not opened.
+WORDS: dict[str, str | Promise] = {
+    "chosen": pgettext_lazy("candidate", "chosen"),
+    "instead": pgettext_lazy("candidate", "used instead"),
+    "read": pgettext_lazy("candidate", "read"),
+    "requested": pgettext_lazy("candidate", "asked for"),
+    "dropped": pgettext_lazy("candidate", "read, not chosen"),
+    **STAGE_WORDS,
+    "": pgettext_lazy("candidate", "not opened"),
+}
+
+
+def offered(found: CandidatesFound | None, finished: RunFinished | None) -> int:
+    """How many topics could be chosen: those that were shown, and those that were chosen without being shown."""
+    shown = {candidate.id for candidate in found.shown} if found else set()
+    return len(shown | {selected.id for selected in finished.selected}) if finished else len(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many candidates are in a state; ``name`` is ``none`` where they have no mark."""
+
+    name: str
+    words: str | Promise
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LegendRow:
+    """A candidate; ``gap`` are the ranks between it and the row above, which the model was not shown: ``12–26``."""
+
+    candidate: AnyCandidate
+    gap: str
+
+
+def counts(candidates: Sequence[AnyCandidate], states: Mapping[str, str]) -> list[Count]:
+    """Every state with how many of the shown candidates are in it, zero too, in the order of a run's end."""
+    found = Counter(states.get(candidate.id, "") for candidate in candidates if candidate.shown)
+    return [Count(state or "none", words, found[state]) for state, words in WORDS.items()]
+
+
+def rows(candidates: Sequence[AnyCandidate], by_similarity: bool = False) -> Iterator[LegendRow]:
+    """Those that the model was shown, best first; in the order of their similarity where that alone decides."""
+    if by_similarity:
+        shown = (candidate for candidate in candidates if candidate.shown)
+        yield from (LegendRow(each, "") for each in sorted(shown, key=lambda each: each.vector_rank or each.rank))
+        return
+    before = 0
+    for candidate in candidates:
+        if candidate.shown:
+            yield LegendRow(candidate, _gap_before(before + 1, candidate.rank - 1))
+            before = candidate.rank
+
+
+def _gap_before(first: int, last: int) -> str:
+    return "" if last < first else str(first) if first == last else f"{first}–{last}"
+
+
+# A run in a few lines, for the overview: what was asked, found, thought, read and chosen.
+
+MOST_CHOSEN = 2
+MOST_READ = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedStep:
+    """One line. ``kind`` is found, thought, read or chosen; ``ids`` are topics, ``seconds`` what the step took."""
+
+    kind: str
+    text: str = ""
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    seconds: float = 0.0
+    quote: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    run: Run
+    steps: tuple[PlayedStep, ...]
+
+
+def played_run(owner: ChatUser) -> PlayedRun | None:
+    """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read.
+
+    No fork: what it replays from its parent took no time, and tells nothing of how long a run takes.
+    """
+    runs = (
+        Run.objects.of(owner)
+        .by_hand()
+        .made_here()
+        .filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0, parent=None)
+    )
+    run = runs.select_related("owner").order_by("-created_at", "-id").first()
+    if run is None:
+        return None
+    try:
+        events = [item.event for item in followers.stored(run.pk)]
+    except ValueError:
+        return None
+    return PlayedRun(run, tuple(step for event in events for step in _steps(event)))
+
+
+def _steps(event: Event) -> Iterator[PlayedStep]:
+    if isinstance(event, CandidatesFound):
+        yield PlayedStep("found", count=len(event.shown), seconds=event.seconds)
+    elif isinstance(event, ModelReplied) and event.reasoning:
+        yield PlayedStep("thought", event.reasoning, seconds=event.seconds)
+    elif isinstance(event, TopicsRead):
+        yield PlayedStep("read", ids=tuple(each.id for each in event.read[:MOST_READ]), count=len(event.read))
+    elif isinstance(event, RunFinished):
+        yield from map(_chosen, event.selected[:MOST_CHOSEN])
+
+
+def _chosen(selected: Selected) -> PlayedStep:
+    quote = next((piece.text for piece in selected.excerpt), "")
+    return PlayedStep("chosen", selected.reason, (selected.id,), quote=quote)

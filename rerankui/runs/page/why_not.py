@@ -13,14 +13,14 @@ from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.compare import stability
 from memoryapp.engine.events import ModelReplied
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.offline import scorer
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.strategy import NEAREST
-from memoryapp.explain import Explanation
-from memoryapp.explain.counterfactuals import Counterfactual
+from memoryapp.insight.compare import stability
+from memoryapp.insight.explain import Explanation
+from memoryapp.insight.explain.counterfactuals import Counterfactual
 from memoryapp.models import Run, RunEvent, Topic
 from memoryapp.runs import forks
 

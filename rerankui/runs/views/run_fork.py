@@ -13,22 +13,22 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.events import Event, PromptMessage, TurnStarted
 from memoryapp.engine.offline import scorer
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration, declarations
 from memoryapp.engine.strategies import ANSWERING, STRATEGIES
-from memoryapp.llm import prompt_versions
 from memoryapp.models import Role, Run
+from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import CHANGES, ForkError, is_search_replayed
 from memoryapp.runs.runner import runner
-from memoryapp.suggestions import proposals
-from rerankui.access import Request, operator_of, own_run_or_404, requires
-from rerankui.forms import RecallForm
-from rerankui.pages import show
+from rerankui.frame.access import Request, operator_of, own_run_or_404, requires
+from rerankui.frame.forms import RecallForm
+from rerankui.frame.pages import show
 
 _LISTED = ("candidates", "without")
 

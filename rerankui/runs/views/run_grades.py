@@ -15,13 +15,12 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
-from memoryapp.evaluation.judgements import golden, grades
-from memoryapp.evaluation.judgements.golden import GoldenError
-from memoryapp.evaluation.judgements.grades import GradeError, Opinion, RunGrades
+from memoryapp.insight.evaluation import judgements
+from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion, RunGrades
 from memoryapp.models import Role, Run
 from memoryapp.runs import followers
-from rerankui.access import operator_of, own_run_or_404, requires, visible_owners
-from rerankui.pages import is_partial, show
+from rerankui.frame.access import operator_of, own_run_or_404, requires, visible_owners
+from rerankui.frame.pages import is_partial, show
 
 VALUES = {"0": 0, "1": 1, "2": 2, "": None}
 DEFAULT_SET = "judged"
@@ -51,7 +50,7 @@ def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
             return redirect(f"{reverse('run_grades', args=[pk])}{blind}#{request.POST.get('topic', '')}")
     message = request.POST.get("message", "")
     if message and is_partial(request) and not error:
-        opinion = grades.own_grade(run, operator_of(request).user, int(message))
+        opinion = judgements.own_grade(run, operator_of(request).user, int(message))
         return render(
             request, "partials/runs/grades/source.html", {"run": run, "message": int(message), "opinion": opinion}
         )
@@ -67,7 +66,7 @@ def run_golden(request: HttpRequest, pk: UUID) -> HttpResponse:
         return redirect("run_grades", pk)
     name = request.POST.get("collection", "").strip() or DEFAULT_SET
     try:
-        made = golden.from_grades(run, name, operator_of(request).user.get_username())
+        made = judgements.from_grades(run, name, operator_of(request).user.get_username())
     except GoldenError as refused:
         return _shown(request, run, str(refused))
     if not is_partial(request):
@@ -88,13 +87,13 @@ def _grade(request: HttpRequest, run: Run) -> None:
         raise Http404
     user = operator_of(request).user
     if message.isdecimal() and len(message) < 19:
-        grades.grade_message(run, user, VALUES[value], message=int(message))
+        judgements.grade_message(run, user, VALUES[value], message=int(message))
     else:
-        grades.grade(run, user, VALUES[value], topic=topic)
+        judgements.grade(run, user, VALUES[value], topic=topic)
 
 
 def _shown(request: HttpRequest, run: Run, error: str = "", saved: str = "") -> HttpResponse:
-    known = grades.grades_of(run, operator_of(request).user)
+    known = judgements.grades_of(run, operator_of(request).user)
     is_blind = request.GET.get("blind") == "1" or request.POST.get("blind") == "1"
     context: dict[str, Any] = {
         "run": run,
@@ -105,7 +104,7 @@ def _shown(request: HttpRequest, run: Run, error: str = "", saved: str = "") -> 
         "saved": saved,
         "is_blind": is_blind,
         "may_save": operator_of(request).may(Role.DEBUGGER),
-        "collections": [each["collection"] for each in golden.collections(visible_owners(request))],
+        "collections": [each["collection"] for each in judgements.collections(visible_owners(request))],
         "default_set": DEFAULT_SET,
     }
     if not is_partial(request):

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.db.models import Case, Func, OuterRef, QuerySet, Subquery, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import TruncDay
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
 
+from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.insight.browsing import usage
+from memoryapp.insight.browsing.usage import MOST_RUNS, stage_times
 from memoryapp.models import Role, Run, RunEvent
 from memoryapp.models.run import NO_ANSWERS, UNANSWERED, is_shown_as
-from rerankui.access import requires, visible_owners
-from rerankui.filters import OfOwnersFilter, choice
+from memoryapp.runs import followers, recall_document
+from rerankui.compare.pair import LEGEND, STATE_WORDS
+from rerankui.frame.access import requires, run_or_404, visible_owners
+from rerankui.frame.filters import OfOwnersFilter, choice
+from rerankui.frame.pages import show
 from rerankui.lists.facets import Facet
 from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.runs.charts import GROUPS, cost_bars, river, spreads, stage_strips, states_of
 from rerankui.runs.page.outcomes import CHOICES, NAMES
 
 # No program has this name: a blank at the beginning is cut off.
@@ -144,3 +154,62 @@ def _day_words(value: str) -> str:
 
 def _cost() -> Case:
     return Case(When(cost_usd__gt=0.01, then=Value("3")), When(cost_usd__gt=0, then=Value("2")), default=Value("1"))
+
+
+# Pictures of one run: how its candidates went through the stages, and how their scores are spread.
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_charts(request: HttpRequest, pk: UUID) -> HttpResponse:
+    run = run_or_404(request, pk)
+    events = [item.event for item in followers.stored(pk)]
+    if not run.is_finished or not events:
+        raise Http404
+    outline = Outline.of(events)
+    uses = [use["id"] for use in (run.delivered or {}).get("uses", ())]
+    context = {
+        "run": run,
+        "memory": run.owner,
+        "river": river(events, _handed_over(run), uses),
+        "spreads": spreads(outline.found.candidates if outline.found else (), states_of(events)),
+        "groups": list(GROUPS.items()),
+        "legend": [(name, STATE_WORDS[name]) for name in LEGEND if name != "below"],
+        "state_words": STATE_WORDS,
+    }
+    return render(request, "pages/runs/run_charts.html", context)
+
+
+def _handed_over(run: Run) -> str:
+    try:
+        return recall_document.part_text(run, "topics")
+    except LookupError:
+        return ""
+
+
+# Times and costs of the last runs: where the seconds went, which runs stand out, and what each day cost.
+
+COST_DAYS = 30
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_times(request: HttpRequest) -> HttpResponse:
+    """Narrowed like the list of runs; costs by the chat user alone, because agents' questions have no other filter."""
+    owners = visible_owners(request)
+    filters = RunFilter(request.GET, owners=owners)
+    listed = filters.fitting(filters.worded(Run.objects.by_hand().made_here().filter(owner__in=owners)))
+    runs = stage_times(listed.select_related("owner"))
+    now, zone = timezone.now(), timezone.get_current_timezone()
+    payers = owners.filter(name=filters.chosen["user"]) if filters.chosen["user"] else owners
+    days = usage.by_day(payers, now=now, zone=zone, days=COST_DAYS)
+    context = {
+        "filters": filters,
+        "strips": stage_strips(runs),
+        "runs": len(runs),
+        "most": MOST_RUNS,
+        "costs": cost_bars(days, now.astimezone(zone).date(), COST_DAYS),
+        "cost_days": days,
+        "cost_stages": usage.stages(),
+    }
+    return show(request, "pages/runs/run_times.html", "partials/runs/charts/run_times.html", context)

@@ -14,7 +14,7 @@ import pytest
 
 from memoryapp.engine.agents import archivist, merger, splitter
 from memoryapp.engine.agents.ask import Ask, CutAnswer
-from memoryapp.engine.text.json_answers import breaks_off
+from memoryapp.engine.text.answers import breaks_off
 from tests.engine.scripted import ScriptedChat, Step, limited, says, topic
 
 TALK = topic(1, summary="Figs").messages

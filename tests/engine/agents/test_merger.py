@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.agents.ask import MOST_CHARS, UnreadableAnswer
 from memoryapp.engine.agents.merger import propose_summary
-from memoryapp.engine.agents.message_lines import MOST_CHARS
 from memoryapp.engine.memory import LONGEST_SUMMARY
 from tests.engine.scripted import ScriptedChat, message, says, topic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryapp.engine.agents.rewrites import guesses
+from memoryapp.engine.agents.enricher import guesses
 
 TALK = ("Саша порвал мениск, оперировал его Саркисян", "Anna's brother Boris moved to Lisbon")
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.agents.small_topics import joined
+from memoryapp.engine.agents.splitter import joined
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Profile, Vectors
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
 from tests.conftest import BEGAN

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.agents.message_lines import MOST_CHARS
+from memoryapp.engine.agents.ask import MOST_CHARS, UnreadableAnswer
 from memoryapp.engine.agents.splitter import Division, fitted, propose_topics
 from memoryapp.engine.chat.protocol import LLMError, LLMTimeout, LLMUnavailable
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft

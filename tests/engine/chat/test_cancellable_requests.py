@@ -13,10 +13,9 @@ import httpx
 import pytest
 
 from memoryapp.engine.budget import Budget
-from memoryapp.engine.chat.attempt import AttemptEnd, attempt
-from memoryapp.engine.chat.cancellable_requests import send
+from memoryapp.engine.chat.attempt import AttemptEnd, attempt, send
 from memoryapp.engine.chat.protocol import Reply
-from memoryapp.llm.clients import LIMITS, http_client
+from memoryapp.platform.llm.clients import LIMITS, http_client
 from tests.support.clock import PATIENCE
 
 # More turns of the event loop than a request takes on a connection that has to be opened first.

@@ -13,9 +13,9 @@ from memoryapp.engine.chat import client
 from memoryapp.engine.chat.attempt import AttemptEnd
 from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.completions import Transcript
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
-from memoryapp.engine.chat.redaction import redacted
-from memoryapp.engine.chat.streaming import Transcript
+from memoryapp.engine.chat.refusals import redacted
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
     END,

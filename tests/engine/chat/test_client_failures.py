@@ -12,18 +12,10 @@ import httpx
 import pytest
 
 from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.completions import Transcript
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Reply
-from memoryapp.engine.chat.streaming import Transcript
 from memoryapp.engine.events import Retried
-from tests.engine.endpoint import (
-    PLAIN,
-    QUESTION,
-    Endpoint,
-    error,
-    failure,
-    reply,
-    says,
-)
+from tests.engine.endpoint import PLAIN, QUESTION, Endpoint, error, failure, reply, says
 from tests.engine.scripted import collect
 
 

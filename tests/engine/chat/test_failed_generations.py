@@ -12,17 +12,7 @@ import pytest
 from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable, Reply
 from memoryapp.engine.events import Retried
-from tests.engine.endpoint import (
-    FORCED,
-    LAST,
-    Endpoint,
-    calls_tool,
-    error,
-    failure,
-    says,
-    steps_of,
-    streams,
-)
+from tests.engine.endpoint import FORCED, LAST, Endpoint, calls_tool, error, failure, says, steps_of, streams
 from tests.engine.scripted import collect
 
 FAILED_CALL = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."

@@ -11,19 +11,7 @@ import pytest
 from memoryapp.engine.chat.protocol import LLMUnavailable, Reply
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.prompts.rerank import TOOL_NAME
-from tests.engine.endpoint import (
-    END,
-    FORCED,
-    FREE,
-    PLAIN,
-    Endpoint,
-    calls_tool,
-    delta,
-    failure,
-    reply,
-    says,
-    streams,
-)
+from tests.engine.endpoint import END, FORCED, FREE, PLAIN, Endpoint, calls_tool, delta, failure, reply, says, streams
 from tests.engine.scripted import collect
 
 TEXT = '{"topics": [{"id": "Topic:42"}]}'

@@ -11,13 +11,7 @@ from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.media import names_media
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused
-from tests.engine.endpoint import (
-    PLAIN,
-    Endpoint,
-    error,
-    failure,
-    says,
-)
+from tests.engine.endpoint import PLAIN, Endpoint, error, failure, says
 from tests.engine.scripted import collect
 
 

@@ -11,17 +11,7 @@ from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.protocol import LLMRefused, Reply
 from memoryapp.engine.chat.refusals import error_in, words_in
 from memoryapp.engine.events import Retried
-from tests.engine.endpoint import (
-    END,
-    FREE,
-    PLAIN,
-    Endpoint,
-    error,
-    failure,
-    reply,
-    says,
-    streams,
-)
+from tests.engine.endpoint import END, FREE, PLAIN, Endpoint, error, failure, reply, says, streams
 from tests.engine.scripted import collect
 
 BODIES: dict[str, tuple[Any, str]] = {

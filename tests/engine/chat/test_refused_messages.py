@@ -10,16 +10,7 @@ import pytest
 
 from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.protocol import ChatRequest
-from tests.engine.endpoint import (
-    Endpoint,
-    answered,
-    error,
-    refuses,
-    reply,
-    says,
-    steps_of,
-    talk,
-)
+from tests.engine.endpoint import Endpoint, answered, error, refuses, reply, says, steps_of, talk
 from tests.engine.scripted import collect
 
 

@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.chat import attempt
-from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.client import ChatOptions, HttpChat
+from memoryapp.engine.chat.completions import EventStream, Transcript
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, PartialReply, Reply
-from memoryapp.engine.chat.request_body import ChatOptions
-from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from tests.engine.endpoint import (
@@ -372,7 +371,7 @@ async def test_a_stream_without_end_is_given_up(waits: list[float], monkeypatch:
 async def test_a_line_without_end_is_given_up_and_never_copied_twice(
     waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoryapp.engine.chat.streaming._MOST_EVENT_BYTES", 1_000)
+    monkeypatch.setattr("memoryapp.engine.chat.completions._MOST_EVENT_BYTES", 1_000)
     endpoint = Endpoint(lambda _: streams(b"data: ", *(b"x" * 100 for _ in range(50))))
     assert "too long" in str(await failure(endpoint, stream=True))
     events, chunk = EventStream(), b"x" * 1_000

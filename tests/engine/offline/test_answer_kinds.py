@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryapp.engine.offline.answer_kinds import holds, kind_asked_for
+from memoryapp.engine.offline.judging import holds, kind_asked_for
 
 
 @pytest.mark.parametrize(

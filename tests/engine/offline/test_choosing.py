@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.offline.choosing import choose, expected_f1, latest_beside
-from memoryapp.engine.offline.judging import JudgedTopic, judge
-from memoryapp.engine.offline.question_kinds import wants_judgement, wants_present, wants_several
+from memoryapp.engine.offline.judging import JudgedTopic, judge, wants_judgement, wants_present, wants_several
 from memoryapp.engine.text.names import is_same_name, names_in
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)

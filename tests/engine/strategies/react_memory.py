@@ -23,7 +23,9 @@ from memoryapp.engine.fusion import Fusion, Sum, fuse
 from memoryapp.engine.kinds.react import Answered, ToolUsed
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
 from memoryapp.engine.prompt_registry import built_in
-from memoryapp.engine.strategies.ports import (
+from memoryapp.engine.strategies.react import STRATEGY
+from memoryapp.engine.strategies.react.toolbox import ReactParameters
+from memoryapp.engine.strategies.strategy import (
     Found,
     FoundPassage,
     Ports,
@@ -31,7 +33,6 @@ from memoryapp.engine.strategies.ports import (
     RerankScores,
     StrategyRequest,
 )
-from memoryapp.engine.strategies.react import STRATEGY, ReactParameters
 from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, stems
 from tests.engine.scripted import ScriptedChat, Step, emitted, says
 

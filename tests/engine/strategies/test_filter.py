@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.context import SelectedTopics, chunks_text
-from memoryapp.engine.events import CandidatesFound, Event, Filtered, QueryEnriched, RunFinished, Selected
+from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished, Selected
 from memoryapp.engine.fusion import Fusion, fuse
+from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.memory import ANYWHERE, Background, Where
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies import filter as filter_strategy
 from memoryapp.engine.strategies.cuts import PRESETS, Cuts, Fate, Filtering, apply_cuts
 from memoryapp.engine.strategies.filter import FilterParameters
-from memoryapp.engine.strategies.ports import Found, PreparedSearch, StrategyRequest
+from memoryapp.engine.strategies.strategy import Found, PreparedSearch, StrategyRequest
 from tests.engine.scripted import candidate, emitted, message
 from tests.engine.strategies.test_vector import ports
 

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.engine.events import (
-    Retried,
-    SteppedDown,
-    ToolCall,
-    TopicsRead,
-    TurnStarted,
-)
+from memoryapp.engine.events import Retried, SteppedDown, ToolCall, TopicsRead, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts.rerank import TOOL_NAME

@@ -8,17 +8,12 @@ import pytest
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import LLMRefused, LLMTimeout, LLMUnavailable, Reply
-from memoryapp.engine.events import (
-    ModelReplied,
-    ToolCall,
-    TopicsRead,
-    TurnStarted,
-)
+from memoryapp.engine.events import ModelReplied, ToolCall, TopicsRead, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.strategies.flash import rerank
-from memoryapp.engine.strategies.outcomes import fall_back
+from memoryapp.engine.strategies.strategy import fall_back
 from tests.engine.reranks import VECTOR_TOP, end, ids, of, run
 from tests.engine.scripted import (
     ScriptedChat,

@@ -30,8 +30,8 @@ from memoryapp.engine.events import MediaItem, Selected
 from memoryapp.engine.prompt_registry import built_in, prompts
 from memoryapp.engine.prompts.prompt import UNEDITED, PromptBook, PromptText, faults, rendered
 from memoryapp.engine.prompts.rerank import RERANK, RerankRequest, rerank_variables
-from memoryapp.engine.strategies.ports import FoundPassage
-from memoryapp.engine.strategies.react.pool import Document
+from memoryapp.engine.strategies.react.searching import Document
+from memoryapp.engine.strategies.strategy import FoundPassage
 from memoryapp.engine.text.lines import (
     MESSAGE_HEAD,
     artifact_line,

@@ -25,18 +25,24 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.fusion import Fusion, fuse
+from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.kinds.react import Answered
-from memoryapp.engine.kinds.values import Piece
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies import react
-from memoryapp.engine.strategies.ports import Found, FoundPassage, Ports, PreparedSearch, StrategyRequest
 from memoryapp.engine.strategies.react import plain
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.plain import PlainParameters
-from memoryapp.engine.strategies.react.pool import Document, Pool
-from memoryapp.engine.strategies.react.shapes import ComposeInput
-from memoryapp.engine.strategies.strategy import AnyStrategy
+from memoryapp.engine.strategies.react.searching import Document, Pool
+from memoryapp.engine.strategies.react.toolbox import ComposeInput
+from memoryapp.engine.strategies.strategy import (
+    AnyStrategy,
+    Found,
+    FoundPassage,
+    Ports,
+    PreparedSearch,
+    StrategyRequest,
+)
 from tests.engine.scripted import (
     ScriptedChat,
     Step,

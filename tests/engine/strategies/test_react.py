@@ -22,7 +22,7 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.kinds.react import StepStarted
-from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
+from memoryapp.engine.strategies.strategy import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from tests.engine.scripted import calls, fails, says
 from tests.engine.strategies.react_memory import TALK, Memory, Writer, answer, trace, used
 

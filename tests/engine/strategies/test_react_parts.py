@@ -15,14 +15,12 @@ from memoryapp.engine.fusion import ReciprocalRanks, Sum, fuse
 from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.parameters import declarations
 from memoryapp.engine.strategies.operators import typed
-from memoryapp.engine.strategies.ports import FoundPassage
-from memoryapp.engine.strategies.react import ReactParameters
-from memoryapp.engine.strategies.react.coverage import borne_out, coverage, covered_share, terms_of
-from memoryapp.engine.strategies.react.planning import distinct, proposed
-from memoryapp.engine.strategies.react.pool import Document, diverse
-from memoryapp.engine.strategies.react.quoting import QuestionTerms
-from memoryapp.engine.strategies.react.router import filters_of, route_of
-from memoryapp.engine.strategies.react.searching import is_flat
+from memoryapp.engine.strategies.react.composing import QuestionTerms
+from memoryapp.engine.strategies.react.planning import distinct, filters_of, proposed, route_of
+from memoryapp.engine.strategies.react.searching import Document, diverse, is_flat
+from memoryapp.engine.strategies.react.statements import borne_out, coverage, covered_share, terms_of
+from memoryapp.engine.strategies.react.toolbox import ReactParameters
+from memoryapp.engine.strategies.strategy import FoundPassage
 from memoryapp.engine.text.lexical import Weighed
 from tests.engine.scripted import calls, says
 from tests.engine.strategies.react_memory import Memory, Writer, answer

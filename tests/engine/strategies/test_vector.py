@@ -15,7 +15,7 @@ from memoryapp.engine.memory import Background
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.strategies import vector
-from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, SearchTimeout, StrategyRequest
+from memoryapp.engine.strategies.strategy import Found, Ports, PreparedSearch, SearchTimeout, StrategyRequest
 from tests.engine.scripted import ScriptedChat, candidate, emitted
 
 REQUEST = StrategyRequest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryapp.engine.text.copies import LEAST_CHARS, Saying, key_of, originals
+from memoryapp.engine.text.excerpts import LEAST_CHARS, Saying, key_of, originals
 
 POST = "Новый релиз: сервер стал вдвое быстрее, ещё и дешевле. https://example.org/news"
 

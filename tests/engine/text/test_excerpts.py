@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryapp.engine.kinds.values import Piece
+from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.text.excerpts import best_exchanges, entering, verify
 from memoryapp.engine.text.lines import message_text, quoted
 from tests.engine.misquoting import faithful, misquoted, talks, user_of, written

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memoryapp.engine.text.framing import bare
-from memoryapp.engine.text.queries import matter_of
+from memoryapp.engine.text.terms import matter_of
 
 DEMO = Path(__file__).parents[3] / "memoryapp" / "demo"
 FRAMES = {

@@ -13,18 +13,8 @@ import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.storable import storable
-from memoryapp.engine.text.lexical import (
-    Matches,
-    bm25,
-    compatible,
-    count_terms,
-    fold,
-    fold_query,
-    idf,
-    is_wide,
-    stems,
-)
+from memoryapp.engine.json_values import storable
+from memoryapp.engine.text.lexical import Matches, bm25, compatible, count_terms, fold, fold_query, idf, is_wide, stems
 
 
 @pytest.mark.parametrize("written", ["GPT-5", "GPT 5", "gpt5", "gpt_5"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memoryapp.engine.text.irregular import base, bases, other_forms
-from memoryapp.engine.text.lexical import stems
-from memoryapp.engine.text.queries import asks_to_make, matter_of
+from memoryapp.engine.text.lexical import base, bases, other_forms, stems
+from memoryapp.engine.text.terms import asks_to_make, matter_of
 
 
 def test_names_of_who_speaks_and_words_that_only_ask_are_no_matter() -> None:

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.text.leads import statement_of
-from memoryapp.engine.text.summaries import StemFrequencies, background, summary
+from memoryapp.engine.text.summaries import StemFrequencies, background, statement_of, summary
 from tests.engine.offline.test_segmenter import ThemeEmbedder
 
 AT = datetime(2023, 5, 25, 10, tzinfo=UTC)

@@ -11,10 +11,10 @@ from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.agents.paraphraser import EXPAND
 from memoryapp.engine.agents.verifier import VERIFY
 from memoryapp.engine.context import cited_text
-from memoryapp.engine.strategies.react.parameters import ReactParameters
+from memoryapp.engine.strategies.react.answering import ANSWER
 from memoryapp.engine.strategies.react.planning import PLAN
 from memoryapp.engine.strategies.react.steps import recall
-from memoryapp.engine.strategies.react.writing import ANSWER
+from memoryapp.engine.strategies.react.toolbox import ReactParameters
 from memoryapp.engine.strategies.strategy import Strategy
 
 STRATEGY = Strategy(

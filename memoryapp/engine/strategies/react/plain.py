@@ -16,17 +16,20 @@ from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import QueryEnriched, RunFinished
 from memoryapp.engine.notes import Notes
 from memoryapp.engine.parameters import Parameters, number
-from memoryapp.engine.prompts.language import language_of
-from memoryapp.engine.strategies.ports import Ports, StrategyRequest
-from memoryapp.engine.strategies.react.answering import Draft, model_draft
+from memoryapp.engine.prompts.prompt import language_of
+from memoryapp.engine.strategies.react.answering import ANSWER, Draft, conclusion, conversation, model_draft, verified
 from memoryapp.engine.strategies.react.composing import Composing
-from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.searching import Searching
-from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput, VerifyOutput
 from memoryapp.engine.strategies.react.statements import Statement
+from memoryapp.engine.strategies.react.toolbox import (
+    ComposeInput,
+    FetchInput,
+    ReactParameters,
+    SearchInput,
+    VerifyOutput,
+)
 from memoryapp.engine.strategies.react.verifying import Verifying
-from memoryapp.engine.strategies.react.writing import ANSWER, conclusion, conversation, verified
-from memoryapp.engine.strategies.strategy import Strategy
+from memoryapp.engine.strategies.strategy import Ports, Strategy, StrategyRequest
 
 
 @dataclass(frozen=True, slots=True)

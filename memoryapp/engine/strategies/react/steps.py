@@ -31,37 +31,34 @@ from memoryapp.engine.events import (
 from memoryapp.engine.kinds.react import Phase, StepStarted
 from memoryapp.engine.memory import ANYWHERE
 from memoryapp.engine.notes import Note
-from memoryapp.engine.offline.question_kinds import wants_several
-from memoryapp.engine.prompts.language import language_of
-from memoryapp.engine.strategies.ports import Ports, PreparedSearch, StrategyRequest
-from memoryapp.engine.strategies.react.answering import (
-    Draft,
-    model_draft,
-)
+from memoryapp.engine.offline.judging import wants_several
+from memoryapp.engine.prompts.prompt import language_of
+from memoryapp.engine.strategies.react.answering import Draft, conclusion, conversation, model_draft, numbered, verified
 from memoryapp.engine.strategies.react.composing import Composing
-from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.plain import answered_at_once
-from memoryapp.engine.strategies.react.planning import Planning
-from memoryapp.engine.strategies.react.router import route_of
+from memoryapp.engine.strategies.react.planning import Planning, route_of
 from memoryapp.engine.strategies.react.searching import Searching, is_flat
-from memoryapp.engine.strategies.react.shapes import (
+from memoryapp.engine.strategies.react.statements import Statement
+from memoryapp.engine.strategies.react.toolbox import (
     LONGEST_QUESTION,
     MOST_QUERIES,
+    AgentTool,
     ComposeInput,
     FetchInput,
     Filters,
+    Output,
     PlanInput,
+    ReactParameters,
     RerankInput,
     RouterInput,
     RouterOutput,
     SearchInput,
+    Toolbox,
     VerifyInput,
     VerifyOutput,
 )
-from memoryapp.engine.strategies.react.statements import Statement
-from memoryapp.engine.strategies.react.toolbox import AgentTool, Output, Toolbox
 from memoryapp.engine.strategies.react.verifying import Verifying
-from memoryapp.engine.strategies.react.writing import conclusion, conversation, numbered, verified
+from memoryapp.engine.strategies.strategy import Ports, PreparedSearch, StrategyRequest
 
 # A second scoring is worth its time when there is much to choose from, or when the first one hardly distinguishes
 # passages.

@@ -13,13 +13,11 @@ from memoryapp.engine.agents.verifier import judge_statements
 from memoryapp.engine.budget import Deadline
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.prompts.language import Language
-from memoryapp.engine.prompts.prompt import PromptBook
+from memoryapp.engine.prompts.prompt import Language, PromptBook
 from memoryapp.engine.strategies.react.composing import Composing
-from memoryapp.engine.strategies.react.pool import Document
-from memoryapp.engine.strategies.react.shapes import VerifyInput, VerifyOutput
+from memoryapp.engine.strategies.react.searching import Document
 from memoryapp.engine.strategies.react.statements import Statement
-from memoryapp.engine.strategies.react.toolbox import ToolFailed
+from memoryapp.engine.strategies.react.toolbox import ToolFailed, VerifyInput, VerifyOutput
 from memoryapp.engine.text.lines import one_line
 from memoryapp.engine.text.standing import Standing, stands_in
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import lines
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message
-from memoryapp.importers.shapes import Fields
+from memoryapp.importers import document
+from memoryapp.importers.record import BadRecord, Clock, Fields, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
 
 # Beginnings of texts that the programs write in the user's name.
@@ -70,6 +69,6 @@ def message_of(
 
 def values_of(source: SourceFile) -> Values:
     """Yields each line's number and its object, or a rejection."""
-    for number, value in lines.values(source):
+    for number, value in document.values(source):
         is_known = isinstance(value, Mapping | Rejected)
         yield number, value if is_known else Rejected(number, _("it is no JSON object"))

@@ -16,11 +16,21 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import reasons
+from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected, message, moment, quote
-from memoryapp.importers.shapes import fields, items
+from memoryapp.importers.record import (
+    BadRecord,
+    Clock,
+    LeftOut,
+    MessageRecord,
+    Rejected,
+    fields,
+    items,
+    message,
+    moment,
+    quote,
+)
 
 _HIDDEN_KINDS = {
     "model_editable_context",

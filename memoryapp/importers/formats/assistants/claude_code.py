@@ -20,11 +20,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import reasons
+from memoryapp.importers import record
 from memoryapp.importers.format import Format, Hints, LinesLayout, Reader
 from memoryapp.importers.formats.assistants.agent_logs import block_words, kind_of, message_of, values_of, words_of
-from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected
-from memoryapp.importers.shapes import Fields, fields, items, text
+from memoryapp.importers.record import BadRecord, Clock, Fields, LeftOut, MessageRecord, Rejected, fields, items, text
 from memoryapp.importers.source import SourceFile
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment")
@@ -69,13 +68,13 @@ def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]
             continue
         value = _queued(line) or (_enqueued(line) if number in unsaid else None) or line
         if value.get("type") not in ("user", "assistant"):
-            yield LeftOut(number, str(reasons.EVENT))
+            yield LeftOut(number, str(record.EVENT))
         elif value.get("isSidechain"):
-            yield LeftOut(number, str(reasons.SIDE_CHAIN))
+            yield LeftOut(number, str(record.SIDE_CHAIN))
         elif _is_aside(value) or not _said(value):
-            yield LeftOut(number, str(reasons.PROGRAM))
+            yield LeftOut(number, str(record.PROGRAM))
         elif isinstance(own := value.get("uuid"), str) and own in abandoned:
-            yield LeftOut(number, str(reasons.REWOUND))
+            yield LeftOut(number, str(record.REWOUND))
         else:
             yield message_of(number, clock, value.get("timestamp"), partial(_fields, value))
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import reasons
+from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
 from memoryapp.importers.formats.assistants.agent_logs import Values, kind_of, message_of, values_of, words_of
-from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected
-from memoryapp.importers.shapes import Fields, fields
+from memoryapp.importers.record import BadRecord, Clock, Fields, LeftOut, MessageRecord, Rejected, fields
 from memoryapp.importers.source import SourceFile
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -59,12 +58,12 @@ def read(values: Callable[[], Values], clock: Clock) -> Iterator[MessageRecord |
             count += 1
             name = str(count)
         else:
-            yield LeftOut(number, str(reasons.TWICE if event else reasons.EVENT))
+            yield LeftOut(number, str(record.TWICE if event else record.EVENT))
             continue
         if number in abandoned:
-            yield LeftOut(number, str(reasons.REWOUND))
+            yield LeftOut(number, str(record.REWOUND))
         elif not _said(payload):
-            yield LeftOut(number, str(reasons.PROGRAM))
+            yield LeftOut(number, str(record.PROGRAM))
         else:
             yield message_of(number, clock, value.get("timestamp"), partial(_fields, payload, session, place, name))
 

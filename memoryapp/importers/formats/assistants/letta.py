@@ -19,7 +19,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import reasons
+from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.formats.assistants.openai_messages import text_of
@@ -27,14 +27,17 @@ from memoryapp.importers.record import (
     BadRecord,
     Clock,
     Distilled,
+    Fields,
     LeftOut,
     MessageRecord,
     Rejected,
+    fields,
+    items,
     message,
     moment,
     quote,
+    text,
 )
-from memoryapp.importers.shapes import Fields, fields, items, text
 
 _ROLES = {
     "user": "user",
@@ -93,7 +96,7 @@ def _message(agent: LettaAgent, item: object, line: str, clock: Clock) -> Messag
         role = _ROLES.get(text(item.get("message_type")) or text(item.get("role")), "")
         words, at = _spoken(agent, item, role)
         if not role or not words:
-            return LeftOut(line, str(reasons.PROGRAM))
+            return LeftOut(line, str(record.PROGRAM))
         sent_at = clock.read(item.get("date") or item.get("created_at") or at)
         return message(
             external_id=_id(agent, item, role, words, sent_at),

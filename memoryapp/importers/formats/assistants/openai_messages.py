@@ -21,7 +21,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import lines, reasons
+from memoryapp.importers import document as lines
+from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
 from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected, message, quote

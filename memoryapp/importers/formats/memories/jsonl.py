@@ -16,11 +16,22 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import lines
+from memoryapp.importers import document as lines
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected, message, moment, quote, words
-from memoryapp.importers.shapes import fields, items
+from memoryapp.importers.record import (
+    BadRecord,
+    Clock,
+    LeftOut,
+    MessageRecord,
+    Rejected,
+    fields,
+    items,
+    message,
+    moment,
+    quote,
+    words,
+)
 from memoryapp.importers.source import SourceFile
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}

@@ -11,11 +11,23 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import lines
+from memoryapp.importers import document as lines
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import BadRecord, Clock, Distilled, LeftOut, MessageRecord, Rejected, clean, quote
-from memoryapp.importers.shapes import Fields, fields, items, text
+from memoryapp.importers.record import (
+    BadRecord,
+    Clock,
+    Distilled,
+    Fields,
+    LeftOut,
+    MessageRecord,
+    Rejected,
+    clean,
+    fields,
+    items,
+    quote,
+    text,
+)
 from memoryapp.importers.source import SourceFile
 
 # The places of memories in a document, in ijson's notation: of a list, of an answer, of OpenMemory's backup.

@@ -15,12 +15,22 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import reasons
+from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument
-from memoryapp.importers.format import DocumentLayout, Format, Hints, ListedChat, Reader
-from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected, message, quote
-from memoryapp.importers.shapes import Fields, fields, items, text
-from memoryapp.importers.speakers import found_speaker
+from memoryapp.importers.format import DocumentLayout, Format, Hints, ListedChat, Reader, found_speaker
+from memoryapp.importers.record import (
+    BadRecord,
+    Clock,
+    Fields,
+    LeftOut,
+    MessageRecord,
+    Rejected,
+    fields,
+    items,
+    message,
+    quote,
+    text,
+)
 
 # Notices of Discord, by the names and numbers of their kinds.
 _NOTICES = {

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.format import Format, Hints, Reader, Records, TextLayout
+from memoryapp.importers.format import Format, Hints, Reader, Records, Speaker, TextLayout, found_speaker
 from memoryapp.importers.formats.messengers.plain_text import AlikeTexts, text_lines
-from memoryapp.importers.formats.messengers.whatsapp_lines import (
+from memoryapp.importers.formats.messengers.whatsapp import (
     LONGEST_AUTHOR,
-    YEAR_SIGNS,
+    SIGNS_OF_YEARS,
     Head,
     date_of,
     head_and_rest,
@@ -33,7 +33,6 @@ from memoryapp.importers.formats.messengers.whatsapp_lines import (
 )
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
-from memoryapp.importers.speakers import Speaker, found_speaker
 
 LINES_LOOKED_AT = 20
 # The head of a text: who it is with, when it was saved, the name of the file.
@@ -178,7 +177,7 @@ def _of_computer(number: int, found: re.Match[str], day: date | None) -> KakaoMe
 
 def _time(head: Head) -> datetime:
     """Returns the local time; years come first except in other languages' short dates. Raises ValueError."""
-    parts = head[:3] if head.separator in YEAR_SIGNS or head.first > 31 else head[2::-1]
+    parts = head[:3] if head.separator in SIGNS_OF_YEARS or head.first > 31 else head[2::-1]
     day = date_of(*parts)
     return datetime(day.year, day.month, day.day, head.hour, head.minute, head.seconds or 0)
 

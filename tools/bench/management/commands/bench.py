@@ -11,9 +11,9 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.llm import clients
 from memoryapp.models import EmbeddingProfile
-from memoryapp.operations import advisory_locks
+from memoryapp.platform import database
+from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import profile_row
 from tools.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, timeouts
 from tools.bench import stage as staged
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, **options: Any) -> None:
-        with advisory_locks.exclusive("bench", 0) as is_alone:
+        with database.exclusive("bench", 0) as is_alone:
             if not is_alone:
                 raise CommandError("Another bench is running on this database; two would measure each other.")
             try:

@@ -1,0 +1,154 @@
+"""Access to the API: a token needs the right scope, and opens the memories of its chat users.
+
+Anything that a token may not see is answered as if it did not exist. All processes together count the requests of a
+token against ``API_RATE``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, cast
+
+from django.conf import settings
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, JsonResponse
+from ninja.renderers import JSONRenderer
+from ninja.responses import NinjaJSONEncoder
+from ninja.security import HttpBearer
+from pydantic import BaseModel
+
+from memoryapp.doors.api.shapes.curation import MessageInTopic
+from memoryapp.doors.api.shapes.fields import Answer, ErrorAnswer, PendingAnswer, RequestRefused
+from memoryapp.importers.record import clean
+from memoryapp.memory import content
+from memoryapp.models import ApiToken, ChatUser, Message
+from memoryapp.platform.accounts import tokens
+from memoryapp.platform.accounts.tokens import Allowances, Grant
+from memoryapp.platform.database import in_thread
+
+Scope = ApiToken.Scope
+# For programs that need Authorization for the key of a provider.
+TOKEN_HEADER = "X-Mnemoscope-Token"
+
+_allowances = Allowances()
+
+
+class Token(HttpBearer):
+    """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``.
+
+    If ``of_all`` is given, a token with that scope is also admitted if it opens every memory. The header
+    ``X-Mnemoscope-Token`` takes the place of ``Authorization``, where that one holds the key of a provider.
+    """
+
+    def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None) -> None:
+        super().__init__()
+        self.scopes = scopes
+        self.of_all = of_all
+
+    def __call__(self, request: HttpRequest) -> Any:
+        named = request.headers.get(TOKEN_HEADER)
+        return self.authenticate(request, named.strip()) if named else super().__call__(request)
+
+    async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
+        grant = await in_thread(_counted, token)
+        if grant:
+            self._check_scope(grant)
+        return grant
+
+    def _check_scope(self, grant: Grant) -> None:
+        is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
+        if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
+            needed = " or ".join(self.scopes)
+            raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
+
+
+def grant_of(request: HttpRequest) -> Grant:
+    """Returns the grant of a request whose token ``Token`` has checked."""
+    return cast(Grant, cast(Any, request).auth)
+
+
+def _counted(text: str) -> Grant | None:
+    """Returns what a token opens. Raises RequestRefused if too many requests came with it."""
+    grant = tokens.check(text)
+    if grant and (wait := _allowances.wait(grant.token.pk)):
+        most, seconds = settings.API_RATE
+        raise RequestRefused(429, f"More than {most} requests in {seconds:g} s; slow down.", wait=wait)
+    return grant
+
+
+def owner_named(grant: Grant, name: str) -> ChatUser | None:
+    """Returns the chat user of that name, or None if it does not exist or the token does not open its memory."""
+    return grant.visible_owners().filter(name=clean(name)).first()
+
+
+def owner_or_404(grant: Grant, name: str) -> ChatUser:
+    """Like ``owner_named``, but raises RequestRefused instead of returning None, and BeingErased during an erasure."""
+    owner = owner_named(grant, name)
+    if owner is None:
+        if grant.opens_all and content.being_erased(clean(name)):
+            raise content.BeingErased("This chat user is being erased.")
+        raise RequestRefused(404, "There is no chat user of that name.")
+    return owner
+
+
+# What all answers share: the description for OpenAPI, from rows and values to shapes, and the paging of lists.
+
+ALWAYS = (401, 403, 429, 503)
+
+Row = TypeVar("Row", bound=Model)
+Shape = TypeVar("Shape", bound=Answer)
+Given = ParamSpec("Given")
+
+
+def described(answer: type[BaseModel] | None, *refusals: int) -> dict[Any, Any]:
+    """Returns the statuses of an endpoint for its description, including those that any endpoint may answer; 202 is
+    no refusal but says that the work goes on."""
+    pending = {202: PendingAnswer} if 202 in refusals else {}
+    return {200: answer, **pending, frozenset({*ALWAYS, *refusals} - {202}): ErrorAnswer}
+
+
+class WholeTimes(NinjaJSONEncoder):
+    """Writes times with microseconds and zone."""
+
+    def default(self, o: Any) -> Any:
+        return o.isoformat() if isinstance(o, datetime) else super().default(o)
+
+
+class UnescapedJSON(JSONRenderer):
+    """JSON with unescaped Cyrillic."""
+
+    encoder_class = WholeTimes
+    json_dumps_params: Mapping[str, Any] = {"ensure_ascii": False}
+
+
+async def answered(shape: type[Shape], work: Callable[Given, Any], *args: Given.args, **named: Given.kwargs) -> Shape:
+    """Returns what the work gives, in the shape of an answer. Both are made in a thread of the database: attributes of
+    rows may have to be read."""
+    return await in_thread(lambda: shape.model_validate(work(*args, **named)))
+
+
+def document(request: HttpRequest, values: dict[str, Any]) -> JsonResponse:
+    """Returns the values as JSON with unescaped Cyrillic and, if they have a ``url``, its absolute address."""
+    if "url" in values:
+        values = {**values, "url": request.build_absolute_uri(values["url"])}
+    return JsonResponse(values, WholeTimes, json_dumps_params={"ensure_ascii": False})
+
+
+def written(answer: Answer, request: HttpRequest | None = None) -> str:
+    """Returns the answer as JSON, as an endpoint sends it."""
+    values = answer.model_dump(by_alias=True, exclude_unset=True, context={"request": request})
+    return json.dumps(values, cls=WholeTimes, ensure_ascii=False)
+
+
+def page_of(rows: QuerySet[Row], limit: int) -> tuple[list[Row], Row | None]:
+    """Returns the first ``limit`` rows, and the last of them if more follow: the next page begins after it."""
+    found = list(rows[: limit + 1])
+    page = found[:limit]
+    return page, page[-1] if len(found) > limit else None
+
+
+def message_fields(row: Message) -> dict[str, Any]:
+    """Returns the fields that every answer contains for a message."""
+    return dict(MessageInTopic.model_validate(row))

@@ -1,0 +1,297 @@
+"""Facts written by programs, each change with its undo; and what is decided about recall: a topic, a person or a fact
+is pinned, or never recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from memoryapp.curation import CurationError, Depends, Stale, knowledge
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_named, owner_or_404
+from memoryapp.doors.api.curation import actor_of
+from memoryapp.doors.api.lists import fact_fields
+from memoryapp.doors.api.messages import owner_to_fill
+from memoryapp.doors.api.shapes.curation import (
+    DecisionAnswer,
+    DecisionBody,
+    DecisionsAnswer,
+    FactAnswer,
+    FactBody,
+    FactPatch,
+    UndoBody,
+)
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, RequestRefused
+from memoryapp.doors.api.shapes.items import (
+    ItemsAnswer,
+    KeptItem,
+    NamespacesAnswer,
+    NamespacesBody,
+    ReadItemsBody,
+    SearchItemsBody,
+    WriteItemsBody,
+    WrittenItemsAnswer,
+)
+from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.engine.memory import item_id
+from memoryapp.intake import items
+from memoryapp.models import ChatUser, Fact, KnowledgeEdit, StoredItem
+from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.database import in_thread
+from memoryapp.runs.runner import runner
+
+Noun = KnowledgeEdit.Noun
+WITHOUT_REASON = UndoBody()
+ANSWERS = described(FactAnswer, 400, 404, 409, 422)
+DECIDED = described(DecisionAnswer, 400, 404, 409, 422)
+USUAL = "usual"
+
+router = Router(tags=["facts"], auth=Token(Scope.CURATE))
+
+
+@router.post("/facts", operation_id="addFact", response=ANSWERS)
+async def add(request: HttpRequest, body: FactBody) -> FactAnswer:
+    """Add a fact about a chat user. A fact that exists already is refused."""
+    return await answered(FactAnswer, _added, grant_of(request), body)
+
+
+@router.post("/facts/changes/{change}/undo", operation_id="undoFactChange", response=ANSWERS)
+async def undo(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> FactAnswer:
+    """Undo a change of a fact. To make it again, undo the undo."""
+    return await answered(FactAnswer, _undone, grant_of(request), change, body.reason)
+
+
+@router.patch("/facts/{id}", operation_id="changeFact", response=ANSWERS)
+async def change(request: HttpRequest, id: int, body: FactPatch) -> FactAnswer:
+    """Correct a fact. What is not sent stays as it is."""
+    return await answered(FactAnswer, _changed, grant_of(request), id, body)
+
+
+@router.delete("/facts/{id}", operation_id="deleteFact", response=ANSWERS)
+async def delete(request: HttpRequest, id: int) -> FactAnswer:
+    """Delete a fact. The undo brings it back under its id."""
+    return await answered(FactAnswer, _deleted, grant_of(request), id)
+
+
+def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
+    owner = owner_or_404(grant, body.user)
+    values = body.model_dump(exclude={"user", "reason"}, mode="json")
+    try:
+        made = knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason)
+    except CurationError as error:
+        raise RequestRefused(422, str(error)) from None
+    return _answer(made)
+
+
+def _changed(grant: Grant, number: int, body: FactPatch) -> dict[str, Any]:
+    row = _fact_or_404(grant, number)
+    values = body.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
+    try:
+        made = knowledge.edit(row.owner, row, values, actor=actor_of(grant), reason=body.reason)
+    except Stale as stale:
+        raise RequestRefused(409, str(stale), code="stale") from None
+    except CurationError as error:
+        raise RequestRefused(422, str(error)) from None
+    return _answer(made)
+
+
+def _deleted(grant: Grant, number: int) -> dict[str, Any]:
+    row = _fact_or_404(grant, number)
+    try:
+        return _answer(knowledge.delete(row.owner, row, actor=actor_of(grant)))
+    except CurationError as error:
+        raise RequestRefused(409, str(error), code="stale") from None
+
+
+def _undone(grant: Grant, number: int, reason: str) -> dict[str, Any]:
+    made = change_named(grant, number)
+    if made is None or made.noun != Noun.FACT:
+        raise RequestRefused(404, "There is no such change of a fact.")
+    return _answer(undone(grant, made, reason))
+
+
+def change_named(grant: Grant, number: int) -> KnowledgeEdit | None:
+    """The change of that number, if the token may see its memory."""
+    seen = KnowledgeEdit.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
+    return seen.filter(pk=number).first() if 0 <= number <= LARGEST_ID else None
+
+
+def undone(grant: Grant, made: KnowledgeEdit, reason: str) -> KnowledgeEdit:
+    """Undoes the change. Raises RequestRefused."""
+    try:
+        return knowledge.undo(made.owner, made, actor=actor_of(grant), reason=reason)
+    except Depends as depends:
+        raise RequestRefused(409, str(depends), code="depends") from None
+    except CurationError as error:
+        raise RequestRefused(409, str(error)) from None
+
+
+def _fact_or_404(grant: Grant, number: int) -> Fact:
+    seen = Fact.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
+    row = seen.filter(pk=number).first() if 0 <= number <= LARGEST_ID else None
+    if row is None:
+        raise RequestRefused(404, "There is no such fact.")
+    return row
+
+
+def _answer(made: KnowledgeEdit) -> dict[str, Any]:
+    """The change, and its fact as it is now."""
+    row = Fact.objects.filter(owner=made.owner_id, pk__in=[*made.after, *made.before]).first()
+    return {"change": made.pk, "fact": fact_fields(row) if row else None}
+
+
+@router.post("/decisions", operation_id="decideRecall", tags=["decisions"], response=DECIDED)
+async def decide(request: HttpRequest, body: DecisionBody) -> DecisionAnswer:
+    """Pin a topic, a person or a fact, so that every recall hands it over, or keep it from every recall."""
+    return await answered(DecisionAnswer, _decided, grant_of(request), body)
+
+
+@router.post("/decisions/{change}/undo", operation_id="undoDecision", tags=["decisions"], response=DECIDED)
+async def undo_decision(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> DecisionAnswer:
+    """Undo a decision about recall. To make it again, undo the undo."""
+    return await answered(DecisionAnswer, _undone_decision, grant_of(request), change, body.reason)
+
+
+@router.get(
+    "/users/{path:name}/decisions",
+    operation_id="listDecisions",
+    tags=["decisions"],
+    response=described(DecisionsAnswer, 404),
+)
+async def decisions(request: HttpRequest, name: str) -> DecisionsAnswer:
+    """List what is pinned or never recalled in a memory: at most 1,580 topics, people and facts."""
+    return await answered(DecisionsAnswer, _listed, grant_of(request), name)
+
+
+def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:
+    kind, number = body.id.split(":")
+    owner = owner_or_404(grant, body.user)
+    rows = knowledge.MODELS[kind.lower()]._default_manager.filter(owner=owner)
+    row = rows.filter(pk=int(number)).first() if int(number) <= LARGEST_ID else None
+    if row is None:
+        raise RequestRefused(404, f"There is no {body.id} in this memory.")
+    recall = "" if body.recall == USUAL else body.recall
+    try:
+        made = knowledge.decide_recall(owner, row, recall, actor=actor_of(grant), reason=body.reason)
+    except Stale as stale:
+        raise RequestRefused(409, str(stale), code="stale") from None
+    except CurationError as error:
+        raise RequestRefused(422, str(error)) from None
+    return _decision(made)
+
+
+def _undone_decision(grant: Grant, number: int, reason: str) -> dict[str, Any]:
+    made = change_named(grant, number)
+    if made is None or not _is_decision(made):
+        raise RequestRefused(404, "There is no such decision.")
+    return _decision(undone(grant, made, reason))
+
+
+def _is_decision(made: KnowledgeEdit) -> bool:
+    return all(values is not None and [*values] == ["recall"] for values in made.after.values())
+
+
+def _decision(made: KnowledgeEdit) -> dict[str, Any]:
+    [(number, values)] = made.after.items()
+    id = item_id(made.noun.capitalize(), int(number))
+    return {"change": made.pk, "id": id, "recall": values["recall"] or USUAL}
+
+
+def _listed(grant: Grant, name: str) -> dict[str, Any]:
+    owner = owner_or_404(grant, name)
+    found = [{"id": item_id(kind, number), "recall": recall} for kind, number, recall in _of(owner)]
+    return {"decisions": found}
+
+
+def _of(owner: ChatUser) -> Iterator[tuple[str, int, str]]:
+    for noun in knowledge.MOST_PINNED:
+        for each in knowledge.decided(owner, noun):
+            yield noun.capitalize(), each.pk, each.recall
+
+
+# Items that programs keep for a chat user, such as the long-term memory of agents: written, read, searched, listed.
+
+items_router = Router(tags=["items"], auth=Token(Scope.RECALL, Scope.READ))
+
+MODEL_WAIT = 5
+
+
+@items_router.put(
+    "/items",
+    operation_id="writeItems",
+    auth=Token(Scope.INGEST),
+    response=described(WrittenItemsAnswer, 400, 404, 409, 413, 422),
+)
+async def write(request: HttpRequest, body: WriteItemsBody) -> WrittenItemsAnswer:
+    """Keep items under their names, all or none, and delete those whose value is null. A later value replaces an
+    earlier one."""
+    written = [items.Written(tuple(each.namespace), each.key, each.value, each.text) for each in body.items]
+    rows = await in_thread(_written, grant_of(request), body.user, written)
+    if rows:
+        opened = await (await runner.clients()).now()
+        await items.embed(opened.embedder, rows)
+    deleted = sum(each.value is None for each in written)
+    return WrittenItemsAnswer(written=len(written) - deleted, deleted=deleted)
+
+
+@items_router.post("/items/read", operation_id="readItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422))
+async def read(request: HttpRequest, body: ReadItemsBody) -> ItemsAnswer:
+    """Read items by their names; those that do not exist are missing in the answer."""
+    names = [(tuple(each.namespace), each.key) for each in body.items]
+    owner = await in_thread(owner_or_404, grant_of(request), body.user)
+    found = await in_thread(items.read, owner, names)
+    return _items_answer((found[name], None) for name in dict.fromkeys(names) if name in found)
+
+
+@items_router.post(
+    "/items/search", operation_id="searchItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422, 502)
+)
+async def search(request: HttpRequest, body: SearchItemsBody) -> ItemsAnswer:
+    """Find items under a namespace by what their values contain and by meaning."""
+    owner = await in_thread(owner_or_404, grant_of(request), body.user)
+    wanted = items.ItemQuery(tuple(body.prefix), body.filter, body.limit, body.offset)
+    try:
+        return _items_answer(await _found(owner, wanted, body.query))
+    except items.FilterError as error:
+        raise RequestRefused(422, f"filter: {error}") from None
+    except EmbeddingError as error:
+        raise RequestRefused(502, f"The embedding model does not answer: {error}", wait=MODEL_WAIT) from None
+
+
+@items_router.post(
+    "/items/namespaces", operation_id="listNamespaces", response=described(NamespacesAnswer, 400, 404, 409, 413, 422)
+)
+async def namespaces(request: HttpRequest, body: NamespacesBody) -> NamespacesAnswer:
+    """List the namespaces of items."""
+    owner = await in_thread(owner_or_404, grant_of(request), body.user)
+    matching = [items.MatchCondition(each.at, tuple(each.path)) for each in body.conditions]
+    found = await in_thread(
+        lambda: items.namespaces(owner, matching, depth=body.depth, limit=body.limit, offset=body.offset)
+    )
+    return NamespacesAnswer(namespaces=[list(each) for each in found])
+
+
+def _written(grant: Grant, name: str, written: list[items.Written]) -> list[StoredItem]:
+    is_kept = any(each.value is not None for each in written)
+    # A chat user who does not exist has nothing to delete.
+    owner = owner_to_fill(grant, name, is_wanted=is_kept) or owner_named(grant, name)
+    try:
+        return items.write(owner, written) if owner else []
+    except items.TooManyItems as error:
+        raise RequestRefused(409, str(error)) from None
+
+
+async def _found(owner: ChatUser, wanted: items.ItemQuery, query: str | None) -> list[tuple[StoredItem, float | None]]:
+    if query is None:
+        return await in_thread(items.search, owner, wanted)
+    opened = await (await runner.clients()).now()
+    [vector] = await opened.embedder.embed(opened.embedder.profile.as_queries([query]))
+    return await in_thread(items.search, owner, wanted, opened.profile_id, vector)
+
+
+def _items_answer(found: Iterable[tuple[StoredItem, float | None]]) -> ItemsAnswer:
+    kept = [KeptItem.model_validate(row).model_copy(update={"score": score}) for row, score in found]
+    return ItemsAnswer(items=kept)

@@ -1,0 +1,288 @@
+"""Lists what a memory contains, page by page, for programs that keep a copy or search for something.
+
+``next`` is the ``after`` of the following page, or null on the last page. A page begins after the last row of the
+previous one, so every page costs the same, and rows that are added or removed in between do not shift the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, JsonResponse
+from ninja import Query, Router
+from pydantic import BaseModel, WithJsonSchema
+
+from memoryapp import curation
+from memoryapp.doors.api.access import Scope, Token, answered, described, document, grant_of, owner_or_404, page_of
+from memoryapp.doors.api.shapes import fields
+from memoryapp.doors.api.shapes.curation import BlameAnswer, EditName, TopicAnswer, TopicsAnswer, TopicSummary
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, RequestRefused
+from memoryapp.doors.api.shapes.lists import (
+    ArtifactsAnswer,
+    FactsAnswer,
+    ImportsAnswer,
+    ListedFact,
+    MessagesAnswer,
+    PeopleAnswer,
+    UsersAnswer,
+)
+from memoryapp.engine.memory import ANYWHERE, Where, item_id, parse_item_id, parse_topic_id, topic_id
+from memoryapp.engine.text.lines import CURRENT_TALK
+from memoryapp.importers.record import LONGEST, clean
+from memoryapp.memory.content import in_topics
+from memoryapp.memory.sessions import archived_as, session_with, title
+from memoryapp.models import Artifact, Fact, ImportBatch, Message, Person, Topic
+from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.database import in_thread
+
+MOST_ROWS = 200
+
+After = Annotated[str, Query(max_length=LONGEST["external_id"])]
+AfterPerson = Annotated[str, Query(), fields.after("Person", "Person:7")]
+AfterArtifact = Annotated[str, Query(), fields.after("Artifact", "Artifact:7")]
+AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,18}$", "default": ""})]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
+
+# A token that may export and erase every memory may also list what they contain.
+router = Router(tags=["lists"], auth=Token(Scope.READ, of_all=Scope.CURATE))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list of a memory in the order of ids: its name in address and answer, its rows, the answer that describes
+    them, what it says of itself, and the kind of its ids, such as ``Person`` of ``Person:7``. ``after`` is the
+    parameter with an id; the ids of some lists are written without their kind."""
+
+    name: str
+    rows: type[Model]
+    answer: type[BaseModel]
+    words: str
+    kind: str
+    after: Any = AfterNumber
+
+    def serve(self, router: Router) -> None:
+        """Adds its endpoint."""
+
+        async def listed(request: HttpRequest, name: str, after: str = "", limit: Limit = 50) -> JsonResponse:
+            number = self._number(after)
+            return document(request, await in_thread(self._page, grant_of(request), name, number, limit))
+
+        listed.__name__, listed.__doc__, listed.__annotations__["after"] = self.name, self.words, self.after
+        path, operation = f"/users/{{path:name}}/{self.name}", f"list{self.name.capitalize()}"
+        router.get(path, operation_id=operation, response=described(self.answer, 400, 404, 409, 422))(listed)
+
+    def _number(self, after: str) -> int:
+        """Returns the number in ``Person:7`` in any spelling, or in a bare ``7``."""
+        named = (parse_item_id(after, self.kind) if after else (self.kind, 0)) or ("", 0)
+        if named[0] != self.kind or named[1] > LARGEST_ID:
+            example = "7" if self.after is AfterNumber else item_id(self.kind, 7)
+            raise RequestRefused(400, f"after must be the id of the last one there was, such as {example}.")
+        return named[1]
+
+    def _page(self, grant: Grant, owner: str, after: int, limit: int) -> dict[str, Any]:
+        rows = self.rows._default_manager.filter(owner=owner_or_404(grant, owner), pk__gt=after).order_by("pk")
+        return _page(self.name, self.answer, rows, limit)
+
+
+LISTINGS = (
+    Listing("people", Person, PeopleAnswer, "List the people in a memory.", "Person", AfterPerson),
+    Listing("artifacts", Artifact, ArtifactsAnswer, "List the files in a memory.", "Artifact", AfterArtifact),
+    Listing("facts", Fact, FactsAnswer, "List the facts in a memory about its chat user.", "Fact"),
+    Listing("imports", ImportBatch, ImportsAnswer, "List the imported files, earliest first.", "Import"),
+)
+
+
+@router.get("/users", operation_id="listUsers", response=described(UsersAnswer, 422))
+async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> JsonResponse:
+    """List the chat users whose memories the token opens, by name."""
+    return document(request, await in_thread(_users, grant_of(request), after, limit))
+
+
+@router.get(
+    "/users/{path:name}/messages", operation_id="listMessages", response=described(MessagesAnswer, 400, 404, 409, 422)
+)
+async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
+    """List the messages by time, each with the topic that contains it. ``after`` is the id of a message."""
+    return document(request, await in_thread(_messages, grant_of(request), name, after, limit))
+
+
+for _listing in LISTINGS:
+    _listing.serve(router)
+
+
+def _page(name: str, answer: type[BaseModel], rows: QuerySet[Any], limit: int) -> dict[str, Any]:
+    """Returns a page of ``rows``; the first field of its last row is the ``after`` of the next page."""
+    page, last = page_of(rows, limit)
+    values = answer.model_validate({name: page, "next": None}).model_dump()
+    return {**values, "next": str(next(iter(values[name][-1].values())))} if last else values
+
+
+def _users(grant: Grant, after: str, limit: int) -> dict[str, Any]:
+    rows = (
+        grant.visible_owners().filter(name__gt=clean(after)).order_by("name").only("name", "display_name", "created_at")
+    )
+    return _page("users", UsersAnswer, rows, limit)
+
+
+def _messages(grant: Grant, name: str, after: str, limit: int) -> dict[str, Any]:
+    rows = Message.objects.of(owner_or_404(grant, name)).filter(is_withdrawn=False)
+    return _page("messages", MessagesAnswer, rows.filter(_later(rows, after)).in_order(), limit)
+
+
+def _later(rows: QuerySet[Message], after: str) -> Q:
+    if not after:
+        return Q()
+    last = rows.filter(external_id=clean(after)).values_list("sent_at", "pk").first()
+    if last is None:
+        raise RequestRefused(404, "after must be the id of a message of this memory.")
+    return Q(sent_at__gte=last[0]) & (Q(sent_at__gt=last[0]) | Q(pk__gt=last[1]))
+
+
+def fact_fields(row: Fact) -> dict[str, Any]:
+    return ListedFact.model_validate(row).model_dump()
+
+
+# Reads topics: a memory's live topics page by page, and one topic with its messages.
+#
+# For a retired topic the answer contains the live topics that hold its messages now, so an id stays usable.
+
+MOST_SUCCESSORS = 50
+MOST_BLAMED = 10_000
+
+AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
+
+topics_router = Router(tags=["topics"], auth=Token(Scope.READ))
+
+
+@topics_router.get(
+    "/users/{path:name}/topics", operation_id="listTopics", response=described(TopicsAnswer, 400, 404, 409, 422)
+)
+async def topics(
+    request: HttpRequest, name: str, after: AfterTopic = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> TopicsAnswer:
+    """List the live topics of a chat user by id; ``next`` is the ``after`` of the following page."""
+    return await answered(TopicsAnswer, _listed_topic, grant_of(request), name, _after_topic(after), limit)
+
+
+@topics_router.get("/topics/{id}", operation_id="getTopic", response=described(TopicAnswer, 404))
+async def topic(request: HttpRequest, id: str) -> TopicAnswer:
+    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``.
+
+    ``Session:17`` is an active session, which is in no topic yet; once it was archived, the answer contains the topics
+    that its messages are in.
+    """
+    return await answered(TopicAnswer, shown, grant_of(request), parse_topic_id(id))
+
+
+@topics_router.get("/topics/{id}/blame", operation_id="blameTopic", response=described(BlameAnswer, 404))
+async def topic_blame(request: HttpRequest, id: str) -> BlameAnswer:
+    """Read which edit put each message into a topic, live or retired, and which one wrote each of its summaries."""
+    return await answered(BlameAnswer, _blamed, grant_of(request), parse_topic_id(id))
+
+
+def _after_topic(after: str) -> int:
+    number = parse_topic_id(after) if after else 0
+    if number is None or number > LARGEST_ID:
+        raise RequestRefused(400, "after must be the id of a topic, such as Topic:42.")
+    return number
+
+
+def _listed_topic(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
+    live = Topic.objects.of(owner_or_404(grant, name)).live()
+    page, last = page_of(live.filter(pk__gt=after).order_by("pk"), limit)
+    return {"topics": page, "next": last.pk if last else None}
+
+
+def shown(grant: Grant, number: int | None) -> dict[str, Any]:
+    if number is not None and number < 0:
+        return _session_shown(grant, -number)
+    row = topic_or_404(grant, number)
+    return {"id": row.pk, **_live([row] if row.is_live else _holding_now(row.owner_id, [row.pk]), row)}
+
+
+def _session_shown(grant: Grant, number: int) -> dict[str, Any]:
+    """The active session that begins with the message of this number, or the topics that it was archived as."""
+    seen = Message.objects.present().filter(owner__in=grant.visible_owners()).select_related("owner")
+    first = seen.filter(pk=number).first() if number <= LARGEST_ID else None
+    if first is None:
+        raise RequestRefused(404, "There is no such session.")
+    id = topic_id(-number)
+    if first.topic_id is None:
+        return {"id": id, "retired": False, "topics": [_session(id, first)]}
+    return {"id": id, **_live(_holding_now(first.owner_id, archived_as(first)), first), "retired": True}
+
+
+def _session(id: str, first: Message) -> dict[str, Any]:
+    messages = session_with(first)
+    return {
+        "id": id,
+        "summary": f"{CURRENT_TALK}: {title(messages[0].text)}",
+        "started_at": messages[0].sent_at,
+        "ended_at": messages[-1].sent_at,
+        "message_count": len(messages),
+        "size_chars": sum(len(message.text) for message in messages),
+        "user": first.owner.name,
+        "messages": messages,
+    }
+
+
+def _live(holding: Sequence[Topic], row: Topic | Message) -> dict[str, Any]:
+    """These topics with their messages; ``row`` is what they were asked for as."""
+    messages = messages_of(row.owner_id, [found.pk for found in holding])
+    heads = [dict(TopicSummary.model_validate(found)) for found in holding]
+    topics = [
+        {**head, "user": row.owner.name, "messages": messages[found.pk]}
+        for head, found in zip(heads, holding, strict=True)
+    ]
+    return {"retired": isinstance(row, Topic) and not row.is_live, "topics": topics}
+
+
+def _holding_now(owner_id: int, asked: Sequence[int]) -> list[Topic]:
+    """Returns the live topics with the messages of these, in their order, the one with most of a topic's first."""
+    found = curation.successors(owner_id, asked)
+    numbers = list(dict.fromkeys(live for number in asked for live in found.get(number, ())))[:MOST_SUCCESSORS]
+    rows = Topic.objects.of(owner_id).in_bulk(numbers)
+    return [rows[number] for number in numbers if number in rows]
+
+
+def _blamed(grant: Grant, number: int | None) -> dict[str, Any]:
+    row = topic_or_404(grant, number)
+    names = dict(
+        Message.objects.of(row.owner_id)
+        .filter(topicmessage__topic=row)
+        .in_order()
+        .values_list("pk", "external_id")[:MOST_BLAMED]
+    )
+    found = curation.blame(row)
+    put_in = found.put_in(names)
+    return {
+        "id": row.pk,
+        "messages": [{"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in],
+        "summaries": [{"summary": each.summary, "edit": _blamed_edit(each.step)} for each in found.versions],
+    }
+
+
+def _blamed_edit(step: curation.TopicStep) -> dict[str, Any] | None:
+    if step.edit is None:
+        return None
+    return {**dict(EditName.model_validate(step.edit)), "reason": step.edit.reason, "topic": step.topic.pk}
+
+
+def topic_or_404(grant: Grant, number: int | None) -> Topic:
+    seen = Topic.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
+    row = seen.filter(pk=number).first() if number is not None and number <= LARGEST_ID else None
+    if row is None:
+        raise RequestRefused(404, "There is no such topic.")
+    return row
+
+
+def messages_of(owner_id: int, numbers: Iterable[int], where: Where = ANYWHERE) -> Mapping[int, Sequence[Message]]:
+    """Returns the messages of these topics that ``where`` permits, oldest first, by the number of their topic."""
+    messages: dict[int, list[Message]] = defaultdict(list)
+    for row in in_topics(owner_id, numbers, where):
+        messages[row.topic_id].append(row.message)
+    return messages

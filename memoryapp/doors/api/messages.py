@@ -1,0 +1,394 @@
+"""Stores messages, with the checks of a file's import; a repeated call adds nothing.
+
+Messages may also have the fields that OpenAI's API gives them: ``content`` (text or parts), ``name``, no id, no time.
+Calls of tools and their results are no talk: they are counted and left out.
+
+A token that opens every memory creates the chat user that it names; a token for certain chat users does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from memoryapp import erasure
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404
+from memoryapp.doors.api.curation import actor_of
+from memoryapp.doors.api.lists import router as users
+from memoryapp.doors.api.recall import EXPORT, FilePieces
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, RequestRefused
+from memoryapp.doors.api.shapes.lists import MOST_A_CALL, AddedAnswer, ErasedAnswer, MessagesBody, UnstoredErrorAnswer
+from memoryapp.doors.api.shapes.sessions import CloseBody, ClosedAnswer, ClosedQuery
+from memoryapp.engine.memory import parse_item_id
+from memoryapp.erasure import Target
+from memoryapp.importers import record
+from memoryapp.importers.formats.assistants import openai_messages
+from memoryapp.importers.formats.memories.jsonl import conversation
+from memoryapp.importers.record import MessageRecord, Rejected, clean
+from memoryapp.intake import transfer
+from memoryapp.intake.messages import add_messages
+from memoryapp.memory import content
+from memoryapp.models import ChatUser, Erasure, Message, Person, Topic, Work
+from memoryapp.platform import work
+from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.database import in_thread
+
+router = Router(tags=["messages"])
+
+
+@router.post(
+    "/messages",
+    operation_id="addMessages",
+    auth=Token(Scope.INGEST),
+    response={**described(AddedAnswer, 400, 404, 409, 413), 422: UnstoredErrorAnswer},
+)
+async def add(request: HttpRequest, body: MessagesBody) -> AddedAnswer:
+    """Add messages to a memory. A message with a known id is left unchanged, so a call can be repeated.
+
+    If none of them could be stored and at least one was rejected, the answer is 422 with the reasons.
+    """
+    if len(body.messages) > MOST_A_CALL:
+        raise RequestRefused(413, f"At most {MOST_A_CALL:,} messages a call, not {len(body.messages):,}.")
+    return await answered(AddedAnswer, take_in, grant_of(request), body)
+
+
+def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
+    labelled = [_labelled(sent, body.session) for sent in body.messages]
+    spoken = [SentMessage(index, sent) for index, sent in enumerate(labelled) if not _is_of_a_tool(sent)]
+    read = _read(body, _with_ids_and_times(spoken, _times_of(grant, body.user, spoken)))
+    records = [item for item in read if isinstance(item, MessageRecord)]
+    rejected = [item for item in read if isinstance(item, Rejected)]
+    owner = owner_to_fill(grant, body.user, is_wanted=bool(records))
+    added = add_messages(owner, records) if owner else None
+    refused = sorted([*rejected, *(added.rejected if added else ())], key=lambda item: int(item.line))
+    answer = {
+        "added": added.added if added else 0,
+        "skipped": added.skipped if added else 0,
+        "rejected": [_rejection(item, body.messages) for item in refused],
+    }
+    if left_out := len(body.messages) - len(spoken):
+        answer["left_out"] = [{"reason": str(record.TOOL), "count": left_out}]
+    if refused and not answer["added"] and not answer["skipped"]:
+        reason = f"No message could be stored. Of message {refused[0].line}: {refused[0].reason}."
+        raise RequestRefused(422, reason, rejected=answer["rejected"])
+    return answer
+
+
+def owner_to_fill(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
+    """Returns the chat user. A token that opens every memory creates a missing one; where nothing is to be stored, it
+    gets None."""
+    if not grant.opens_all:
+        return owner_or_404(grant, name)
+    if not name.isprintable():
+        raise RequestRefused(422, "user: a chat user's name is one line of printable characters")
+    return content.found_or_made(name) if is_wanted else None
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """A message of the call that is no tool's, with its index there."""
+
+    index: int
+    sent: Any
+
+
+def _labelled(sent: Any, session: str | None) -> Any:
+    """A message with the ``session`` of the whole call, unless it has one of its own."""
+    if not session or not isinstance(sent, Mapping) or sent.get("session") is not None:
+        return sent
+    return {**sent, "session": session}
+
+
+def _is_of_a_tool(sent: Any) -> bool:
+    """Whether a message is the result of a tool, or calls tools without saying anything."""
+    if not isinstance(sent, Mapping):
+        return False
+    has_calls = bool(sent.get("tool_calls") or sent.get("function_call"))
+    is_silent = not sent.get("text") and not openai_messages.said(sent)
+    return sent.get("role") in openai_messages.TOOLS or (has_calls and is_silent)
+
+
+def _times_of(grant: Grant, name: str, spoken: Sequence[SentMessage]) -> Mapping[str, str]:
+    """Returns the times of messages that are stored already and come again without one, by their ids."""
+    sent = [item.sent for item in spoken if isinstance(item.sent, Mapping) and not item.sent.get("ts")]
+    ids = [clean(str(message["id"])) for message in sent if message.get("id")]
+    known = Message.objects.filter(owner__in=grant.visible_owners().filter(name=clean(name)), external_id__in=ids)
+    return {id: sent_at.isoformat() for id, sent_at in known.values_list("external_id", "sent_at")} if ids else {}
+
+
+def _with_ids_and_times(spoken: Sequence[SentMessage], times: Mapping[str, str]) -> list[SentMessage]:
+    """Returns the messages in the program's own fields. Where no message of a call has a time, all were said now."""
+    is_timed = any(isinstance(item.sent, Mapping) and item.sent.get("ts") for item in spoken)
+    now = "" if is_timed else datetime.now(UTC).isoformat()
+    return [replace(item, sent=_own_fields(item.sent, times, now)) for item in spoken]
+
+
+def _own_fields(sent: Any, times: Mapping[str, str], now: str) -> Any:
+    if not isinstance(sent, Mapping):
+        return sent
+    fields = {key: value for key, value in sent.items() if key not in ("content", "name", "refusal")}
+    if fields.get("text") is None:
+        fields["text"] = openai_messages.said(sent) or None
+    if isinstance(sent.get("name"), str):
+        fields.setdefault("author", sent["name"])
+    role = sent.get("role")
+    fields["role"] = openai_messages.ROLES.get(role, role) if isinstance(role, str) else role
+    if not fields.get("ts"):
+        fields["ts"] = times.get(clean(str(sent.get("id"))), now)
+    if sent.get("id") is None:
+        fields["id"] = _id_of(fields)
+    return fields
+
+
+def _id_of(fields: Mapping[str, Any]) -> str:
+    """Returns an id for a message that has none: the same one if it is sent again with the same time."""
+    words = "\n".join(str(fields.get(name) or "") for name in ("role", "author", "ts", "text"))
+    return f"sent:{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+def _read(body: MessagesBody, spoken: Sequence[SentMessage]) -> Sequence[MessageRecord | Rejected]:
+    """Returns one result for each message, in order, with its index in the call in ``line``."""
+    sent = {**(body.model_extra or {}), "user": body.user, "messages": [item.sent for item in spoken]}
+    read = conversation(sent, "messages")
+    return [replace(item, line=message.index) for message, item in zip(spoken, read, strict=True)]
+
+
+def _rejection(item: Rejected, messages: Sequence[Any]) -> dict[str, Any]:
+    index = int(item.line)
+    sent = messages[index]
+    external_id = str(sent.get("id", ""))[:300] if isinstance(sent, Mapping) else ""
+    return {"index": index, "id": external_id, "reason": item.reason}
+
+
+# Ends active sessions: they are archived by the worker, and the answer names the topics that they became.
+
+LOOK_AGAIN = 0.3
+# Seconds; a chat model may need longer for a long session, which the worker then archives nevertheless.
+PATIENCE = 60.0
+
+sessions_router = Router(tags=["messages"], auth=Token(Scope.INGEST))
+
+
+@sessions_router.post(
+    "/sessions/close", operation_id="closeSessions", response=described(ClosedAnswer, 202, 400, 404, 409, 422)
+)
+async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
+    """Archive the active sessions of a chat user now, or only those with the label `session`.
+
+    The answer is sent when their topics exist. If that takes longer than a minute, the answer is 202: the sessions are
+    archived nevertheless, and the address in `Location` says when they are.
+    """
+    grant = grant_of(request)
+    owner, numbers = await in_thread(_asked, grant, body)
+    began, until = timezone.now(), monotonic() + PATIENCE
+    while not await in_thread(_is_done, owner, numbers):
+        fault = await in_thread(_fault, owner, began)
+        if fault or monotonic() > until:
+            raise _not_yet(owner, body.session, numbers, fault)
+        await asyncio.sleep(LOOK_AGAIN)
+    return await answered(ClosedAnswer, _topics, owner, numbers)
+
+
+@sessions_router.get(
+    "/sessions/closed", operation_id="getClosedSessions", response=described(ClosedAnswer, 202, 404, 409, 422)
+)
+async def closed(request: HttpRequest, query: Query[ClosedQuery]) -> ClosedAnswer:
+    """Read what became of sessions whose archiving took longer than the request that closed them.
+
+    The answer to that request has this address in its header `Location`.
+    """
+    return await answered(ClosedAnswer, _closed, grant_of(request), query)
+
+
+def _closed(grant: Grant, query: ClosedQuery) -> dict[str, Any]:
+    owner = owner_or_404(grant, query.user)
+    rows = Message.objects.of(owner).filter(pk__range=(query.first, query.last))
+    if query.session is not None:
+        rows = rows.filter(session=clean(query.session))
+    numbers = list(rows.order_by("pk").values_list("pk", flat=True))
+    if not _is_done(owner, numbers):
+        raise _not_yet(owner, query.session, numbers, _fault(owner))
+    return _topics(owner, numbers)
+
+
+def _asked(grant: Grant, body: CloseBody) -> tuple[ChatUser, Sequence[int]]:
+    """Asks the worker for the archiving; returns the messages that are to be archived."""
+    owner = owner_or_404(grant, body.user)
+    active = Message.objects.of(owner).active()
+    label = None if body.session is None else clean(body.session)
+    if label is not None:
+        active = active.filter(session=label)
+    numbers = list(active.order_by("pk").values_list("pk", flat=True))
+    if numbers and work.is_paused(work.ARCHIVE, owner):
+        raise RequestRefused(409, "Archiving is paused; resume it on the page Pipeline.")
+    if numbers:
+        work.ask_to_archive(owner, actor_of(grant), label)
+    return owner, numbers
+
+
+def _is_done(owner: ChatUser, numbers: Sequence[int]) -> bool:
+    return not Message.objects.of(owner).active().filter(pk__in=numbers).exists()
+
+
+def _fault(owner: ChatUser, began: datetime | None = None) -> str:
+    """Why the archiving failed that was asked for; the worker tries again later. Empty while it goes on."""
+    if work.AskedSessions.of(owner):
+        return ""
+    failed = Work.objects.filter(owner=owner, kind=work.ARCHIVE, state=Work.State.FAILED).first()
+    return failed.fault if failed and (began is None or failed.at >= began) else ""
+
+
+def _not_yet(owner: ChatUser, label: str | None, numbers: Sequence[int], fault: str) -> NotYet:
+    session = {} if label is None else {"session": clean(label)}
+    asked = urlencode({"user": owner.name, **session, "first": numbers[0], "last": numbers[-1]})
+    sentence = f"The sessions are not archived yet: {fault}" if fault else "The sessions are not archived yet."
+    return NotYet(sentence, f"/v1/sessions/closed?{asked}", wait=30 if fault else 10)
+
+
+def _topics(owner: ChatUser, numbers: Sequence[int]) -> dict[str, Any]:
+    found = Topic.objects.of(owner).live().filter(message__in=numbers).distinct()
+    return {"topics": list(found.order_by("started_at", "pk"))}
+
+
+# Exports and erases memories, for a token with the scope ``curate`` that opens every memory; single messages also for
+# one with the scope ``forget``.
+
+erasure_router = Router(tags=["users"], auth=Token(Scope.CURATE))
+
+
+@erasure_router.delete(
+    "/messages/{path:id}",
+    operation_id="eraseMessage",
+    auth=Token(Scope.FORGET, of_all=Scope.CURATE),
+    response=described(ErasedAnswer, 202, 404, 409, 422),
+)
+async def erase_message(request: HttpRequest, id: str, user: KnownName) -> ErasedAnswer:
+    """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
+
+    If the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
+    `curate` if it opens every memory.
+    """
+    return await answered(ErasedAnswer, _erased_message, grant_of(request), user, id)
+
+
+@erasure_router.delete(
+    "/users/{path:name}/people/{id}", operation_id="erasePerson", response=described(ErasedAnswer, 202, 404, 409)
+)
+async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer:
+    """Erase what is known about a person. Messages that mention them stay. The token must open every memory."""
+    return await answered(ErasedAnswer, _erased_person, grant_of(request), name, id)
+
+
+@erasure_router.get(
+    "/users/{path:name}/export",
+    operation_id="exportUser",
+    response=described(None, 404, 409),
+    openapi_extra={"responses": {200: EXPORT}},
+)
+async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
+    """Export a whole memory as JSON Lines, which `import_chat` can restore. The token must open every memory."""
+    owner = await in_thread(_opened, grant_of(request), name)
+    file = await in_thread(transfer.file_of, owner)
+    return FilePieces(file, "application/jsonl", "memory.jsonl")
+
+
+# Declared last: a name may contain slashes, so this address also matches those above.
+@erasure_router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 202, 404))
+async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
+    """Erase a chat user with all their data, for good. The answer is sent when nothing is left.
+
+    The erasure continues if the connection is lost; a repeated request waits for its end. The token must open every
+    memory.
+    """
+    return await answered(ErasedAnswer, _erased, grant_of(request), name)
+
+
+# A path with both methods belongs to one router.
+@users.delete(
+    "/users",
+    operation_id="eraseNamedUser",
+    auth=Token(Scope.CURATE),
+    tags=["users"],
+    response=described(ErasedAnswer, 202, 404, 422),
+)
+async def erase_user(request: HttpRequest, user: KnownName) -> ErasedAnswer:
+    """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
+
+    The token must open every memory.
+    """
+    return await answered(ErasedAnswer, _erased, grant_of(request), user)
+
+
+@erasure_router.get(
+    "/erasures/{int:number}",
+    operation_id="getErasure",
+    auth=Token(Scope.CURATE, Scope.FORGET),
+    response=described(ErasedAnswer, 202, 404),
+)
+async def erasure_receipt(request: HttpRequest, number: int) -> ErasedAnswer:
+    """Read the receipt of an erasure of a memory that the token opens; it exists when the erasure has ended."""
+    return await answered(ErasedAnswer, _stored_receipt, grant_of(request), number)
+
+
+def _stored_receipt(grant: Grant, number: int) -> Erasure:
+    found = Erasure.objects.filter(pk=min(number, LARGEST_ID)).first()
+    if found is None or not (grant.opens_all or grant.visible_owners().filter(pk=found.owner_number).exists()):
+        raise RequestRefused(404, "There is no erasure of that number.")
+    return _ended(found)
+
+
+def _opened(grant: Grant, name: str) -> ChatUser:
+    """Returns the chat user. Raises RequestRefused unless the token opens every memory."""
+    owner = owner_or_404(grant, name)
+    if not grant.opens_all:
+        raise RequestRefused(403, "Only a token that opens every memory may do that.")
+    return owner
+
+
+def _erased_message(grant: Grant, user: str, id: str) -> Erasure:
+    owner = owner_or_404(grant, user)
+    found = Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True).first()
+    if found is None:
+        raise RequestRefused(404, "There is no message of that id in this memory.")
+    return _finished(grant, Target(owner.pk, (found,)))
+
+
+def _erased_person(grant: Grant, name: str, id: str) -> Erasure:
+    owner = _opened(grant, name)
+    kind, number = parse_item_id(id, "Person") or ("", 0)
+    if kind != "Person" or not Person.objects.filter(owner=owner, pk=min(number, LARGEST_ID)).exists():
+        raise RequestRefused(404, "There is no person of that id in this memory.")
+    return _finished(grant, Target(owner.pk, person=number, kind=Erasure.Kind.PERSON))
+
+
+def _finished(grant: Grant, target: Target) -> Erasure:
+    try:
+        begun = erasure.begin(target, actor_of(grant))
+    except erasure.NothingToErase as error:
+        raise RequestRefused(404, str(error)) from error
+    return _ended(erasure.finish(begun))
+
+
+def _erased(grant: Grant, name: str) -> Erasure:
+    begun = content.being_erased(clean(name)) if grant.opens_all else None
+    owner = begun or owner_or_404(grant, name)
+    if not grant.opens_all:
+        raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
+    return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
+
+
+def _ended(receipt: Erasure) -> Erasure:
+    if receipt.ended_at is None:
+        sentence = f"Erasure {receipt.pk} goes on and ends by itself."
+        raise NotYet(sentence, f"/v1/erasures/{receipt.pk}", wait=30)
+    return receipt

@@ -1,0 +1,255 @@
+"""The course of an erasure: from the receipt that begins it to the last check. Each step may be repeated.
+
+First the marks are made, while the text still exists. Then the rows are deleted in one transaction, and everything that
+was made from them or quotes them is redacted. A process that read the text before may write it afterwards. So the
+erasure ends only when the runs of that time have ended, and it checks once more when no model can still be answering.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp.erasure import chat_user, marks, texts
+from memoryapp.erasure.chat_user import FILES, deleted
+from memoryapp.erasure.conversations import Changes, redact_calls, redact_leftovers, redact_runs, texts_of
+from memoryapp.erasure.cutting import Moved, Reach, Target, cut, reach_of
+from memoryapp.erasure.marks import Collected, Marks
+from memoryapp.erasure.redaction import Redaction
+from memoryapp.erasure.texts import strings
+from memoryapp.memory.content import erased
+from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
+from memoryapp.platform import database
+from memoryapp.platform.database import lease_holds
+from memoryapp.platform.webhooks.announcing import ERASURE_FINISHED, announce
+
+MOST_MESSAGES = 5_000
+# No request waits longer for a model.
+LOOK_AGAIN = timedelta(minutes=15)
+_TRIES = 5
+_AT_ONCE = 1_000
+_LOCK = "forget"
+
+logger = logging.getLogger(__name__)
+
+
+class NothingToErase(Exception):
+    """There is nothing to erase, or too much at once; the text is a sentence for people."""
+
+
+def begin(target: Target, actor: str) -> Erasure:
+    """The receipt of an erasure that the worker carries out; nothing is deleted yet. Raises Nothing."""
+    if len(target.messages) > MOST_MESSAGES:
+        raise NothingToErase(_("At most %(most)s messages can be erased at once.") % {"most": f"{MOST_MESSAGES:,}"})
+    reach = reach_of(target)
+    if not reach.messages and not reach.people:
+        raise NothingToErase(_("It is gone already: there is nothing to erase."))
+    return Erasure.objects.create(
+        kind=target.kind,
+        owner_number=target.owner_id,
+        messages=list(reach.messages),
+        person=target.person,
+        actor=actor,
+        salt=secrets.token_bytes(32),
+    )
+
+
+def due() -> QuerySet[Erasure]:
+    """Erasures that have not ended, and those that have to check once more."""
+    late = Q(looked_again_at__isnull=True, ended_at__isnull=False) & ~lease_holds("ended_at", LOOK_AGAIN)
+    return Erasure.objects.filter(Q(ended_at__isnull=True) | late).order_by("pk")
+
+
+def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
+    """Continues an erasure as far as possible; while another process works on it, waits for that one.
+
+    It has no ``ended_at`` while a run is going on that may have read what is erased, or when ``wait`` was too short.
+    """
+    with database.exclusive(_LOCK, erasure.pk, wait=wait) as is_alone:
+        if is_alone:
+            _go_on(erasure)
+    erasure.refresh_from_db()
+    return erasure
+
+
+def look_again(erasure: Erasure) -> None:
+    """Erases what was written after the cut by a process that had read before it."""
+    with transaction.atomic():
+        deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=_topics_of(erasure)))
+    _redact(erasure)
+    erasure.looked_again_at = erasure.verify_asked_at = timezone.now()
+    erasure.save(update_fields=["looked_again_at", "verify_asked_at"])
+
+
+def _go_on(erasure: Erasure) -> None:
+    erasure.refresh_from_db()
+    if erasure.ended_at is not None:
+        if erasure.looked_again_at is None and erasure in due():
+            look_again(erasure)
+        return
+    if erasure.kind == Erasure.Kind.USER:
+        _erase_user(erasure)
+    else:
+        _erase_part(erasure)
+
+
+def _erase_user(erasure: Erasure) -> None:
+    if erasure.marked_at is None:
+        owner = ChatUser.with_erased.get(pk=erasure.owner_number)
+        found = Collected.of(texts.texts(owner)).without(texts.texts_elsewhere(owner))
+        labels = Collected.of(texts.labels(owner), marks.LEAST_NAME_CHARS).without(texts.ordinary_words())
+        names = labels | Collected.of(texts.names(owner), marks.LEAST_NAME_CHARS)
+        _store_marks(erasure, found, names.without(texts.everything_elsewhere(owner)))
+    chat_user.finish_user(erasure)
+    erasure.refresh_from_db()
+    if erasure.ended_at is not None:
+        _redact(erasure)
+        vacuum(erasure)
+
+
+def _erase_part(erasure: Erasure) -> None:
+    owner = ChatUser.objects.filter(pk=erasure.owner_number).first()
+    if owner is None:
+        # The whole chat user is being erased, or was, and everything with it.
+        erasure.ended_at = erasure.looked_again_at = timezone.now()
+        erasure.save(update_fields=["ended_at", "looked_again_at"])
+        return
+    if erasure.cut_at is None:
+        _cut(erasure, owner)
+    _redact(erasure)
+    if not _still_running(erasure):
+        with transaction.atomic():
+            erasure.ended_at = timezone.now()
+            erasure.save(update_fields=["ended_at"])
+            announce(ERASURE_FINISHED, subject=str(erasure.pk))
+        vacuum(erasure)
+
+
+def _cut(erasure: Erasure, owner: ChatUser) -> None:
+    """Makes the marks, then the cut; repeats both when somebody changed the topics meanwhile. Raises Moved when that
+    happens each time."""
+    for last in (*[False] * _TRIES, True):
+        reach = reach_of(Target.of(erasure))
+        erasure.touched = reach.ids
+        erasure.save(update_fields=["touched"])
+        spoken = Collected.of(_texts(Message.objects.filter(pk__in=reach.messages)))
+        stays = Message.objects.of(owner).exclude(pk__in=reach.messages)
+        # Topics that keep messages get new summaries and are read for facts again; the new words may equal the old
+        # ones.
+        beside = stays.filter(topicmessage__topic__in=reach.touched)
+        made = Collected.of(_texts_made(reach)).without(_texts_made_otherwise(owner, reach)).beyond(_texts(beside))
+        own = (spoken | made).without(_texts(stays))
+        _store_marks(erasure, replace(own, runs=texts.unshared(owner, own.runs)))
+        try:
+            cut(erasure, owner)
+        except Moved:
+            if last:
+                raise
+        else:
+            erased.send(ChatUser, number=owner.pk)
+            return
+
+
+def _store_marks(erasure: Erasure, found: Collected, names: Collected | None = None) -> None:
+    """Stores the marks; if there are too many, those of names and an even selection of the others."""
+    names = names or Collected()
+    erasure.marks, erasure.lengths = marks.packed(found.runs, bytes(erasure.salt), names.runs)
+    places = max(0, marks.MOST_MARKS - len(names.runs))
+    erasure.share = found.share * min(1.0, places / max(1, len(found.runs)))
+    erasure.unmarked, erasure.marked_at = found.unmarked + names.unmarked, timezone.now()
+    erasure.save(update_fields=["marks", "lengths", "share", "unmarked", "marked_at"])
+
+
+def _texts(rows: QuerySet[Message]) -> Iterator[str]:
+    """The texts of messages, and the texts in their metadata."""
+    for text, metadata in rows.order_by().values_list("text", "metadata").iterator(_AT_ONCE):
+        yield text
+        yield from strings(metadata)
+
+
+def _texts_made(reach: Reach) -> Iterator[str]:
+    yield from Topic.objects.filter(pk__in=reach.touched).values_list("summary", flat=True)
+    for model, numbers in ((Fact, reach.facts), (Artifact, reach.artifacts), (Person, reach.people)):
+        names = [name for name in texts_of(model) if name not in ("sha256", "file_type", "mime_type")]
+        for row in model._base_manager.filter(pk__in=numbers).values_list(*names):
+            yield from strings(row)
+
+
+def _texts_made_otherwise(owner: ChatUser, reach: Reach) -> Iterator[str]:
+    """Texts that were made of remaining messages: words that they share with erased text reveal nothing."""
+    if reach.people:
+        people = Person.objects.exclude(owner=owner).order_by().values_list("display_name", "bio")
+        yield from (text for row in people.iterator(_AT_ONCE) for text in row)
+    for model, name, numbers in (
+        (Topic, "summary", reach.touched),
+        (Fact, "content", reach.facts),
+        (Person, "display_name", reach.people),
+        (Person, "bio", reach.people),
+    ):
+        rows = model._base_manager.filter(owner=owner).exclude(pk__in=numbers).order_by()
+        yield from rows.values_list(name, flat=True).iterator(_AT_ONCE)
+
+
+def _redact(erasure: Erasure) -> None:
+    redaction = Redaction(Marks.of(erasure), frozenset(erasure.touched), frozenset(erasure.messages))
+    cut_at = erasure.cut_at or erasure.began_at
+    owner = erasure.owner_number
+    for changes in (
+        Changes(gone=Counter({FILES: chat_user.discard_imports(owner) if erasure.messages else 0})),
+        redact_runs(owner, redaction, cut_at),
+        redact_calls(owner, redaction, cut_at),
+        redact_leftovers(erasure, redaction),
+        Changes(changed=Counter({FILES: chat_user.blank_logs(redaction.marks)})),
+    ):
+        erasure.counts = dict(Counter(erasure.counts) + changes.gone)
+        erasure.redacted = dict(Counter(erasure.redacted) + changes.changed)
+        erasure.save(update_fields=["counts", "redacted"])
+
+
+def _topics_of(erasure: Erasure) -> list[int]:
+    return [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
+
+
+def _still_running(erasure: Erasure) -> bool:
+    runs = Run.objects.of(erasure.owner_number).exclude(state=Run.State.FINISHED)
+    return runs.filter(created_at__lte=erasure.cut_at).exists()
+
+
+def vacuum(erasure: Erasure) -> None:
+    """Releases the space of deleted rows; inside a transaction that is left to autovacuum."""
+    if connection.in_atomic_block:
+        return
+    tables = {*erasure.counts, *erasure.redacted} & set(connection.introspection.table_names())
+    for table in sorted(tables):
+        with connection.cursor() as cursor:
+            cursor.execute(f"VACUUM {connection.ops.quote_name(table)}")
+
+
+def dumped(erasure: Erasure) -> str:
+    """The receipt as a file."""
+    return json.dumps(
+        {
+            "erasure": erasure.pk,
+            "kind": erasure.kind,
+            "began_at": erasure.began_at.isoformat(),
+            "ended_at": erasure.ended_at.isoformat() if erasure.ended_at else None,
+            "counts": erasure.counts,
+            "redacted": erasure.redacted,
+            "unmarked": erasure.unmarked,
+            "share": erasure.share,
+            "salt": base64.b64encode(bytes(erasure.salt)).decode(),
+            "lengths": erasure.lengths,
+            "marks": base64.b64encode(bytes(erasure.marks)).decode(),
+        }
+    )

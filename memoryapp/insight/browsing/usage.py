@@ -1,0 +1,229 @@
+"""Recalls of the last days: how many, how they ended, how long they took, what they cost.
+
+Runs of evaluations are not counted, because nobody waited for them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Aggregate, Case, Count, FloatField, Q, QuerySet, Sum, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, TruncDate
+from django.utils import timezone
+
+from memoryapp.engine.agents import AGENTS
+from memoryapp.models import AgentCall, ChatUser, Run, RunEvent
+from memoryapp.models.run import RunQuerySet
+
+DAYS = 30
+
+# An operator switched the model off: the run ended as intended.
+_MEANT = ("", "disabled")
+
+
+class _Percentile(Aggregate):
+    """PostgreSQL's continuous percentile of a column; ``share`` in [0, 1]."""
+
+    function = "percentile_cont"
+    template = "%(function)s(%(share)s) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = FloatField()
+
+    def __init__(self, column: str, share: float, **more: Any) -> None:
+        super().__init__(column, share=share, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """Recalls asked on a day of the reader's, and how many of them fell back."""
+
+    day: date
+    recalls: int = 0
+    fallbacks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecallUsage:
+    """``days`` oldest first, today last. Seconds are those of finished recalls, None without any; cost in dollars."""
+
+    days: Sequence[Day]
+    recalls: int = 0
+    fallbacks: int = 0
+    median_seconds: float | None = None
+    p95_seconds: float | None = None
+    cost_usd: float = 0.0
+
+    @property
+    def fallback_percent(self) -> int:
+        return round(100 * self.fallbacks / self.recalls) if self.recalls else 0
+
+
+def usage(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> RecallUsage:
+    """The last ``days`` of these chat users' memories, by days of ``zone``. Two queries."""
+    runs = _lately(owners, now, zone, days)
+    by_day = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).order_by().values("day")
+    counted = {row["day"]: row for row in by_day.annotate(recalls=Count("pk"), fallbacks=Count("pk", ~_as_meant()))}
+    totals = runs.aggregate(
+        recalls=Count("pk"),
+        fallbacks=Count("pk", ~_as_meant()),
+        cost_usd=Sum("cost_usd", default=0.0),
+        median_seconds=_Percentile("seconds", 0.5, filter=_is_finished()),
+        p95_seconds=_Percentile("seconds", 0.95, filter=_is_finished()),
+    )
+    today = now.astimezone(zone).date()
+    calendar = [today - timedelta(days=back) for back in reversed(range(days))]
+    return RecallUsage(days=[Day(**counted.get(day, {"day": day})) for day in calendar], **totals)
+
+
+def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> QuerySet[Run]:
+    """Finished recalls of the last ``days`` that deserve a look: first fallbacks, then the slowest."""
+    rank = Case(When(_as_meant(), then=Value(1)), default=Value(0))
+    runs = _lately(owners, now, zone, days).filter(_is_finished())
+    return runs.with_answers().select_related("owner").order_by(rank, "-seconds", "-id")
+
+
+def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> RunQuerySet:
+    midnight = timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)
+    return (
+        Run.objects.by_hand().made_here().filter(owner__in=owners, created_at__gte=midnight - timedelta(days=days - 1))
+    )
+
+
+def _as_meant() -> Q:
+    return Q(fallback__in=_MEANT)
+
+
+def _is_finished() -> Q:
+    return Q(state=Run.State.FINISHED)
+
+
+# Costs of models: by stage and day, and by stage and chat user. From the rows of runs and of agents' calls.
+
+DAYS_OF_COSTS = 14
+MOST_OWNERS = 20
+RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """US dollars by stage, in the order of ``stages``, of one day or of one chat user."""
+
+    dollars: tuple[float, ...]
+    day: date | None = None
+    owner: ChatUser | None = None
+
+    @property
+    def named(self) -> list[tuple[str, float]]:
+        """The dollars with their stages."""
+        return list(zip(stages(), self.dollars, strict=True))
+
+    @property
+    def total(self) -> float:
+        return sum(self.dollars)
+
+
+def stage_of(agent: str) -> str:
+    """The stage that an agent works for; that of recalls for calls of an agent that there is no more."""
+    return AGENTS[agent].stage if agent in AGENTS else RUNS
+
+
+def agents_of(stage: str) -> list[str]:
+    """The names of the agents that work for a stage."""
+    return [agent.name for agent in AGENTS.values() if agent.stage == stage]
+
+
+def stages() -> tuple[str, ...]:
+    """The stages that may cost anything, recalls last."""
+    return (*dict.fromkeys(agent.stage for agent in AGENTS.values() if agent.stage != RUNS), RUNS)
+
+
+def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
+    """Dollars of each stage since then."""
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("agent")
+    found: defaultdict[str, float] = defaultdict(float)
+    for agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
+        found[stage_of(agent)] += cost
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
+    found[RUNS] += runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]
+    return dict(found)
+
+
+def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
+    """The last ``days`` of ``zone`` that cost anything, today first. Two queries."""
+    since = _midnight(now, zone) - timedelta(days=days - 1)
+    found: defaultdict[tuple[date, str], float] = defaultdict(float)
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
+    for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
+        found[day, stage_of(agent)] += cost
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
+    dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
+    for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by():
+        found[day, RUNS] += cost
+    listed = sorted({day for day, _stage in found}, reverse=True)
+    costs = (Cost(tuple(found.get((day, stage), 0.0) for stage in stages()), day=day) for day in listed)
+    return [cost for cost in costs if cost.total]
+
+
+def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
+    """The chat users of the same days, the most expensive first. Three queries."""
+    since = _midnight(now, zone) - timedelta(days=days - 1)
+    found: defaultdict[tuple[int, str], float] = defaultdict(float)
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
+    for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
+        found[owner, stage_of(agent)] += cost
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).values_list("owner")
+    for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by():
+        found[owner, RUNS] += cost
+    numbers = {owner for owner, _stage in found}
+    rows = {
+        number: Cost(tuple(found.get((number, stage), 0.0) for stage in stages()), owner=owner)
+        for number, owner in ChatUser.objects.in_bulk(numbers).items()
+    }
+    dearest = sorted(rows.values(), key=lambda cost: cost.total, reverse=True)[:MOST_OWNERS]
+    return [cost for cost in dearest if cost.total]
+
+
+def _midnight(now: datetime, zone: tzinfo) -> datetime:
+    return timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)
+
+
+# How long each stage of the last runs took.
+
+MOST_RUNS = 200
+# By the event that ends it. The rest is what a run took beside them: waiting, reading topics, checking the answer.
+_ENDED_BY: Mapping[str, str] = {"query_enriched": "enrich", "candidates_found": "search", "model_replied": "turn"}
+REST, WHOLE = "rest", "whole"
+STAGES = (*_ENDED_BY.values(), REST, WHOLE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """A finished run with the seconds of its stages; a stage that it did not have is missing."""
+
+    run: Run
+    seconds: Mapping[str, float]
+
+
+def stage_times(runs: QuerySet[Run], most: int = MOST_RUNS) -> Sequence[RunTimes]:
+    """The newest finished ones of ``runs``, newest first. Two queries."""
+    listed = list(runs.filter(state=Run.State.FINISHED).order_by("-created_at", "-id")[:most])
+    of_stage = _by_stage([run.pk for run in listed])
+    return [RunTimes(run, _with_rest(of_stage.get(run.pk, {}), run.seconds)) for run in listed]
+
+
+def _by_stage(runs: Sequence[UUID]) -> dict[UUID, dict[str, float]]:
+    ended = RunEvent.objects.filter(run__in=runs, kind__in=_ENDED_BY).order_by().values_list("run", "kind")
+    seconds = Cast(KeyTextTransform("seconds", "payload"), FloatField())
+    found: dict[UUID, dict[str, float]] = {}
+    for run, kind, taken in ended.annotate(taken=Sum(seconds)):
+        found.setdefault(run, {})[_ENDED_BY[kind]] = taken or 0.0
+    return found
+
+
+def _with_rest(stages: Mapping[str, float], whole: float) -> dict[str, float]:
+    return {**stages, REST: max(whole - sum(stages.values()), 0.0), WHOLE: whole}

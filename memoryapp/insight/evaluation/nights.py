@@ -1,0 +1,349 @@
+"""Golden sets asked each night, compared with a baseline, and an alarm when one drops.
+
+``schedule`` says when and begins the evaluation, which the worker asks like any other; ``judging`` compares an ended
+one by the gate of ``evaluation.comparison``; ``alarms`` puts a drop into inboxes, announces it to webhooks and mails
+it. Everything is a state in the row of the night, so a killed worker loses nothing. The room imports evaluation,
+judgements and webhooks.
+"""
+
+from __future__ import annotations
+
+import logging
+import smtplib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+
+from memoryapp.insight.evaluation import comparison, passes
+from memoryapp.insight.evaluation.passes import OPEN
+from memoryapp.insight.evaluation.questions import QuestionsError
+from memoryapp.models import Evaluation, GoldenAlarm, GoldenNight, GoldenQuestion, NightlyRun, Run, Webhook
+from memoryapp.platform.database import each_alone, is_outage, log_and_continue
+from memoryapp.platform.webhooks import receivers
+from memoryapp.platform.webhooks.announcing import GOLDEN_DROPPED, address_of, announce
+from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
+
+# When a golden set is asked, and the beginning of a night.
+
+MOST_NIGHTLY = 20
+MOST_RECIPIENTS = 10
+
+
+class NightlyError(ValueError):
+    """A nightly run that cannot be; the text is a sentence for people."""
+
+
+def questions_of(nightly: NightlyRun) -> QuerySet[GoldenQuestion]:
+    rows = GoldenQuestion.objects.filter(collection=nightly.collection, owner__erasing_since__isnull=True)
+    return rows.order_by("pk")[: nightly.most]
+
+
+def next_night(hour: int, zone: str, now: datetime) -> datetime:
+    """The next time that clocks of the zone show the hour."""
+    place = zone_named(zone)
+    today = now.astimezone(place).date()
+    at = datetime.combine(today, time(hour), place)
+    return (at if at > now else datetime.combine(today + timedelta(days=1), time(hour), place)).astimezone(UTC)
+
+
+def zone_named(zone: str) -> tzinfo:
+    """UTC for a zone that this machine does not know."""
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return UTC
+
+
+def recipients_of(typed: str) -> list[str]:
+    """Mail addresses, one a line or separated by commas. Raises NightlyError."""
+    found = list(dict.fromkeys(part.strip() for part in typed.replace(",", "\n").splitlines() if part.strip()))
+    if len(found) > MOST_RECIPIENTS:
+        raise NightlyError(_("At most %(most)d people get mail.") % {"most": MOST_RECIPIENTS})
+    for each in found:
+        try:
+            validate_email(each)
+        except ValidationError:
+            raise NightlyError(_("“%(address)s” is no mail address.") % {"address": each[:60]}) from None
+    return found
+
+
+def save(nightly: NightlyRun) -> NightlyRun:
+    """Stores a new or changed one, which is next asked in the coming night. Raises NightlyError."""
+    if nightly.pk is None and NightlyRun.objects.count() >= MOST_NIGHTLY:
+        raise NightlyError(_("There are %(most)d nightly runs already; remove one first.") % {"most": MOST_NIGHTLY})
+    try:
+        strategy_for_new_run(nightly.strategy)
+    except ParameterError as error:
+        raise NightlyError(str(error)) from None
+    if not 0 <= nightly.hour <= 23 or not 1 <= nightly.most <= passes.MOST_QUESTIONS:
+        raise NightlyError(_("The hour is 0 to 23, and a night asks 1 to %(most)d questions.") % {"most": 1_000})
+    if not questions_of(nightly).exists():
+        raise NightlyError(_("Choose a set with questions."))
+    nightly.recipients = "\n".join(recipients_of(nightly.recipients))
+    nightly.next_at = next_night(nightly.hour, nightly.zone, timezone.now())
+    nightly.save()
+    return nightly
+
+
+def begin_due() -> list[GoldenNight]:
+    """Begins the nights that are due; one that was missed is made up for once."""
+    begun: list[GoldenNight] = []
+    due = NightlyRun.objects.filter(is_on=True, next_at__lte=timezone.now())
+
+    @transaction.atomic
+    def begin(number: int) -> None:
+        for nightly in due.select_for_update(skip_locked=True).filter(pk=number):
+            nightly.next_at = next_night(nightly.hour, nightly.zone, timezone.now())
+            nightly.save(update_fields=["next_at"])
+            begun.extend(_begun(nightly))
+
+    each_alone(list(due.values_list("pk", flat=True)), "Nightly run %s does not begin.", begin)
+    return begun
+
+
+@transaction.atomic
+def begin_now(nightly: NightlyRun) -> Sequence[GoldenNight]:
+    """Asks at once what else the coming night would; nothing while a night goes on."""
+    return _begun(NightlyRun.objects.select_for_update().get(pk=nightly.pk))
+
+
+def _begun(nightly: NightlyRun) -> list[GoldenNight]:
+    if nightly.nights.filter(state=GoldenNight.State.RUNNING).exists():
+        return []
+    night = GoldenNight(nightly=nightly, model=settings.RERANKER_MODEL if settings.LLM_BASE_URL else "")
+    try:
+        night.evaluation = passes.begin(
+            list(questions_of(nightly)), [nightly.strategy], source=nightly.collection, by=nightly.made_by
+        )
+    except QuestionsError:
+        night.state, night.reason = GoldenNight.State.FAILED, "no_questions"
+    night.save()
+    return [night]
+
+
+# The alarm of a night that dropped: in inboxes, to webhooks, by mail; once for a drop, and again if it gets worse.
+
+# A figure that fell further by so much since the last alarm is news.
+FURTHER = 0.05
+# After each attempt that failed, how long the next one waits.
+_WAITS = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
+# For the process that sends it; another one may, if this one was killed.
+_LEASE = timedelta(minutes=5)
+
+logger = logging.getLogger(__name__)
+
+
+def has_mail() -> bool:
+    """Whether this installation can send mail."""
+    return bool(settings.EMAIL_URL)
+
+
+def is_news(night: GoldenNight) -> bool:
+    """Whether people were not told of this drop yet: since the last good night there was no alarm, or another figure
+    has fallen, or one has fallen further."""
+    earlier = GoldenNight.objects.filter(nightly=night.nightly_id, pk__lt=night.pk).order_by("-pk")
+    last = earlier.filter(is_alarm=True).first()
+    if last is None or last.against_id != night.against_id:
+        return True
+    if earlier.filter(state=GoldenNight.State.PASSED, pk__gt=last.pk).exists():
+        return True
+    before = {each["figure"]: abs(each["mean"]) for each in last.regressions}
+    return any(abs(each["mean"]) > before.get(each["figure"], -FURTHER) + FURTHER for each in night.regressions)
+
+
+def raise_alarm(night: GoldenNight) -> None:
+    """Fills the night's columns, and writes what tells people of it; call it in the transaction that stores it."""
+    night.is_alarm = True
+    if night.nightly.recipients and has_mail():
+        night.mail, night.mail_at = GoldenNight.Mail.WAITING, timezone.now()
+    numbers = night.evaluation.questions if night.evaluation else []
+    owners = GoldenQuestion.objects.filter(pk__in=numbers).order_by("owner").values_list("owner", flat=True).distinct()
+    GoldenAlarm.objects.bulk_create(
+        [GoldenAlarm(owner_id=owner, night=night) for owner in owners], ignore_conflicts=True
+    )
+    announce(GOLDEN_DROPPED, subject=str(night.pk))
+
+
+def send_mail_due() -> None:
+    """Sends the mail that waits. One that cannot be sent is tried again within hours, then given up."""
+    due = GoldenNight.objects.filter(mail=GoldenNight.Mail.WAITING, mail_at__lte=timezone.now()).order_by("pk")
+    for number in list(due.values_list("pk", flat=True)):
+        with transaction.atomic():
+            night = due.select_for_update(skip_locked=True).filter(pk=number).first()
+            if night is None:
+                continue
+            night.mail_at, night.mail_tries = timezone.now() + _LEASE, night.mail_tries + 1
+            night.save(update_fields=["mail_at", "mail_tries"])
+        _mail(night)
+
+
+def _mail(night: GoldenNight) -> None:
+    sent = GoldenNight.objects.filter(pk=night.pk)
+    try:
+        _message(night.nightly.recipients.split("\n"), *words_of(night)).send()
+    except Exception as error:
+        if is_outage(error):
+            raise
+        logger.warning("The mail about night %s was not sent: %s", night.pk, type(error).__name__)
+        if night.mail_tries > len(_WAITS):
+            sent.update(mail=GoldenNight.Mail.FAILED)
+        else:
+            sent.update(mail_at=timezone.now() + _WAITS[night.mail_tries - 1])
+    else:
+        sent.update(mail=GoldenNight.Mail.SENT)
+
+
+def words_of(night: GoldenNight) -> tuple[str, str]:
+    """The subject and the text of the mail, in the language of the installation."""
+    with translation.override(settings.LANGUAGE_CODE):
+        nightly = night.nightly
+        subject = _("Golden set “%(set)s” dropped: %(figures)s") % {
+            "set": nightly.collection,
+            "figures": ", ".join(f"{each['figure']} {each['mean']:+.3f}" for each in night.regressions),
+        }
+        lines = [
+            _("The golden questions of “%(set)s” were answered worse by %(strategy)s than before.")
+            % {"set": nightly.collection, "strategy": nightly.strategy},
+            "",
+            *(_line(each) for each in night.regressions),
+            "",
+            address_of("nightly", nightly.pk),
+        ]
+    return subject[:200], "\n".join(lines)
+
+
+def _line(each: Mapping[str, Any]) -> str:
+    form = "%(figure)-22s %(mean)+.3f   [%(low)+.3f … %(high)+.3f]   n = %(n)d"
+    return form % each
+
+
+def try_alarm(nightly: NightlyRun) -> Sequence[str]:
+    """Sends a test by every way an alarm takes; returns what was done and what failed, a sentence each."""
+    hooks = [hook for hook in Webhook.objects.all()[: receivers.MOST_WEBHOOKS] if GOLDEN_DROPPED in hook.kinds]
+    for hook in hooks:
+        receivers.test(hook)
+    done = [_("A test message goes to the webhook “%(name)s”.") % {"name": hook.name} for hook in hooks]
+    if not hooks:
+        done.append(_("No webhook is for dropped golden runs."))
+    return [*done, _tried_mail(nightly)]
+
+
+def _tried_mail(nightly: NightlyRun) -> str:
+    if not nightly.recipients:
+        return _("Nobody gets mail: no address is given.")
+    if not has_mail():
+        return _("No mail can be sent: EMAIL_URL is not set.")
+    addresses = nightly.recipients.split("\n")
+    text = _("A test of the alarm for the golden set “%(set)s”.") % {"set": nightly.collection}
+    try:
+        _message(addresses, text, address_of("nightly", nightly.pk)).send()
+    except (OSError, smtplib.SMTPException) as error:
+        return _("The mail server refused: %(error)s") % {"error": str(error)[:300] or type(error).__name__}
+    return _("Mail was sent to %(addresses)s.") % {"addresses": ", ".join(addresses)}
+
+
+def _message(to: Sequence[str], subject: str, text: str) -> EmailMessage:
+    return EmailMessage(" ".join(subject.split()), text, to=list(to))
+
+
+# What came of a night: compared with the baseline, or with the last night that did not drop.
+#
+# A question whose run ended by an outage says nothing about the program, and is left out. Where a fifth of them did,
+# the night could not be asked, which is no drop.
+
+# Ends of runs that tell of the endpoint or of this machine, not of the answers.
+OUTAGES = ("llm_error", "timeout", "turn_timeout", "no_vectors", "abandoned", "crashed", "stopped")
+# From this share of its questions on a night could not be asked.
+TOO_MANY = 0.2
+
+State = GoldenNight.State
+
+
+def judge_ended() -> list[GoldenNight]:
+    """Judges every night whose evaluation has ended."""
+    rows = GoldenNight.objects.filter(state=State.RUNNING).exclude(evaluation__state__in=OPEN).order_by("pk")
+    ended = []
+    for number in list(rows.values_list("pk", flat=True)):
+        with log_and_continue("Night %s could not be judged.", number, partial(_fail, number)):
+            ended.append(_judged(number))
+    return [night for night in ended if night]
+
+
+def _fail(number: int, error: Exception) -> None:
+    GoldenNight.objects.filter(pk=number, state=State.RUNNING).update(state=State.FAILED, reason="stopped")
+
+
+@transaction.atomic
+def _judged(number: int) -> GoldenNight | None:
+    """The night with its verdict and, if it needs one, its alarm, in one transaction."""
+    rows = GoldenNight.objects.select_for_update(skip_locked=True, of=("self",)).select_related("nightly")
+    night = rows.filter(pk=number, state=State.RUNNING).first()
+    if night is None:
+        return None
+    done = night.evaluation
+    if done is None or done.state != Evaluation.State.FINISHED or not done.report.get("n"):
+        night.state, night.reason = State.FAILED, "stopped"
+    else:
+        _compare(night, done)
+    if night.state == State.DROPPED and is_news(night):
+        raise_alarm(night)
+    night.save()
+    return night
+
+
+def _compare(night: GoldenNight, done: Evaluation) -> None:
+    out = _interrupted(done)
+    night.failed = len(out)
+    if night.failed >= max(1, TOO_MANY * done.report["n"]):
+        night.state, night.reason = State.FAILED, "outage"
+        return
+    night.against = night.nightly.baseline or _last_good(night)
+    night.state = State.PASSED
+    if night.against is None:
+        night.reason = "first"
+        return
+    out |= _interrupted(night.against)
+    before, after = _without(night.against.report, out), _without(done.report, out)
+    if not comparison.pairs(before, after):
+        night.reason = "nothing_shared"
+        return
+    night.regressions = [
+        {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
+        for each in comparison.regressions(before, after)
+    ]
+    if night.regressions:
+        night.state = State.DROPPED
+
+
+def _last_good(night: GoldenNight) -> Evaluation | None:
+    """The evaluation of the last night before this one that did not drop, by the same strategy."""
+    good = GoldenNight.objects.filter(nightly=night.nightly_id, state=State.PASSED, pk__lt=night.pk)
+    rows = good.filter(evaluation__isnull=False, evaluation__strategy=night.nightly.strategy)
+    last = rows.select_related("evaluation").order_by("-pk").first()
+    return last.evaluation if last else None
+
+
+def _interrupted(evaluation: Evaluation) -> set[str]:
+    """The questions whose run ended by an outage; of runs that are gone nothing is known."""
+    runs = Run.objects.filter(evaluation=evaluation, fallback__in=OUTAGES).values_list("pk", flat=True)
+    numbers = {str(pk) for pk in runs}
+    return {row["qid"] for row in evaluation.report.get("questions", ()) if row["run"] in numbers}
+
+
+def _without(report: Mapping[str, Any], out: set[str]) -> dict[str, Any]:
+    return {**report, "questions": [row for row in report.get("questions", ()) if row["qid"] not in out]}
+
+
+def _rounded(difference: Any) -> dict[str, float]:
+    return {name: round(getattr(difference, name), 4) for name in ("mean", "low", "high")}

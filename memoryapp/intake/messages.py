@@ -1,0 +1,195 @@
+"""Stores messages in a memory, some thousands at a time.
+
+Each batch is a short transaction, and a message that the memory already has is not changed. So an import can be
+repeated, also after it was killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+
+from memoryapp.importers.record import MessageRecord, Rejected
+from memoryapp.memory import content, sessions
+from memoryapp.models import ChatUser, ImportBatch, Message
+from memoryapp.platform import database
+
+BATCH = 5000
+
+
+_KNOWN = (
+    "SELECT external_id, content_hash, batch_id FROM memoryapp_message "
+    "WHERE owner_id = %s AND external_id = ANY(%s::text[])"
+)
+# Hexadecimal digits of the content hash in the id of another text of a message.
+_DIGITS = 16
+# Characters of a changed message's new text that a report shows.
+MOST_SHOWN = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The result for records: how many are new, how many were known (``own`` of them in the same batch).
+
+    ``rejected`` records have the id of another message; those of them that are another text of a message in the memory
+    are ``changed``.
+    """
+
+    added: int
+    skipped: int
+    rejected: tuple[Rejected, ...] = ()
+    own: int = 0
+    changed: tuple[MessageRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Records compared with the memory: ``new`` ones, and how many are in the same batch (``own``) or not (``known``).
+
+    ``refused`` and ``changed`` are records with the id of another message, as in ``Added``.
+    """
+
+    new: Sequence[MessageRecord]
+    own: int
+    known: int
+    refused: Sequence[Rejected]
+    changed: Sequence[MessageRecord]
+
+
+def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
+    """Stores the records that are not in the owner's memory yet, ``BATCH`` at a time. Raises BeingErased."""
+    added = skipped = own = 0
+    rejected: list[Rejected] = []
+    changed: list[MessageRecord] = []
+    rest = iter(records)
+    while part := list(islice(rest, BATCH)):
+        with transaction.atomic():
+            # One writer for each owner: batches with the same ids in different orders would deadlock.
+            database.acquire_until_commit("messages", owner.pk)
+            content.check_kept(owner)
+            found = sort_out(owner, part, batch)
+            store(owner, found.new, batch)
+            if batch is None:
+                # Found by the next search; those of a file get their passages from the worker.
+                sessions.renew(owner, {record.session for record in found.new})
+        added, skipped, own = added + len(found.new), skipped + found.known + found.own, own + found.own
+        rejected += found.refused
+        changed += found.changed
+    return Added(added, skipped, tuple(rejected), own, tuple(changed))
+
+
+def sort_out(owner: ChatUser, records: Sequence[MessageRecord], batch: ImportBatch | None = None) -> Sorted:
+    """Compares the records with the owner's memory and with each other."""
+    found = _known(owner, [record.external_id for record in records])
+    mine = batch.pk if batch else None
+    new: dict[str, MessageRecord] = {}
+    own = known = 0
+    differing: list[tuple[MessageRecord, bool]] = []
+    for record in records:
+        if (stored := found.get(record.external_id)) is not None:
+            hash, is_own = stored[0], mine is not None and stored[1] == mine
+        elif (first := new.setdefault(record.external_id, record)) is record:
+            continue
+        else:
+            hash, is_own = first.content_hash, True
+        if hash != record.content_hash:
+            differing.append((record, is_own))
+        elif is_own:
+            own += 1
+        else:
+            known += 1
+    wordings = [wording_id(record) for record, is_own in differing if not is_own]
+    taken = _known(owner, wordings) if wordings else {}
+    refused = [(record, is_own) for record, is_own in differing if is_own or wording_id(record) not in taken]
+    changed = [record for record, is_own in refused if not is_own]
+    conflicts = [id_conflict(record, is_own=is_own) for record, is_own in refused]
+    return Sorted(list(new.values()), own, known + len(differing) - len(refused), conflicts, changed)
+
+
+def wording_id(record: MessageRecord) -> str:
+    """Returns the external id of this text of a message when the memory holds the message with another text."""
+    return f"{record.external_id[: 300 - _DIGITS - 1]}~{record.content_hash[:_DIGITS]}"
+
+
+def _known(owner: ChatUser, ids: list[str]) -> dict[str, tuple[str, int | None]]:
+    """Returns hash and batch of the messages with these ids, by id.
+
+    The ids are one parameter, because thousands of parameters take longer than the query. The planner estimates that
+    thousands of index searches cost more than a scan of all messages, but the ids of a batch are close together in the
+    index, and a few pages contain them all.
+    """
+    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(_KNOWN, [owner.pk, _array(ids)])
+        return {id: (hash, batch) for id, hash, batch in cursor.fetchall()}
+
+
+def _array(ids: list[str]) -> str:
+    """Returns the ids as the text of an array. psycopg takes six times as long for it. No id contains NUL."""
+    joined = "\0".join(ids).replace("\\", r"\\").replace('"', r"\"")
+    return '{"' + joined.replace("\0", '","') + '"}' if ids else "{}"
+
+
+def take_statistics() -> None:
+    """Updates the statistics of messages and owners, after the first thousands of messages of an import.
+
+    Without them the planner assumes that a new chat user has few messages, and finds known messages by reading all of
+    the user's messages for each batch instead of by id. Autovacuum, which runs once a minute, is too late for an import
+    that takes a minute.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE (SKIP_LOCKED) {Message._meta.db_table} (owner_id, external_id)")
+
+
+def id_conflict(record: MessageRecord, *, is_own: bool = False) -> Rejected:
+    """Returns the rejection of a record with the id of another message in the memory, or in its own file."""
+    reason = _("the id %(id)s is already another message's (other text or time); that one was kept")
+    known_id = "" if is_own else record.external_id
+    text = record.text[:MOST_SHOWN]
+    return Rejected(record.line, reason % {"id": record.external_id}, record.user, known_id, text)
+
+
+_COLUMNS = (
+    *("owner_id", "batch_id", "is_withdrawn", "external_id", "role", "author", "sent_at", "text", "session"),
+    *("reply_to", "forwarded_from", "metadata", "content_hash"),
+)
+# Rows that are sent to the database at once; it stores them while the next ones are made.
+_ROWS_AT_ONCE = 200
+
+
+def store(
+    owner: ChatUser, records: Iterable[MessageRecord], batch: ImportBatch | None, *, is_withdrawn: bool = False
+) -> None:
+    """Stores new messages by COPY, which takes a tenth of the time of ``bulk_create``."""
+    table, columns = Message._meta.db_table, ", ".join(_COLUMNS)
+    number = batch.pk if batch else r"\N"
+    begin = f"{owner.pk}\t{number}\t{'t' if is_withdrawn else 'f'}\t"
+    command = f"COPY {table} ({columns}) FROM STDIN"
+    rest = iter(records)
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copy:
+        while rows := "".join([f"{begin}{_row(record)}\n" for record in islice(rest, _ROWS_AT_ONCE)]):
+            copy.write(rows)
+
+
+def _row(record: MessageRecord) -> str:
+    """Returns a record's columns in the text format of COPY; psycopg's ``write_row`` takes three times as long."""
+    columns = (
+        record.external_id,
+        record.role,
+        record.author,
+        record.sent_at.isoformat(),
+        record.text,
+        record.session,
+        record.reply_to,
+        record.forwarded_from,
+        json.dumps(record.metadata) if record.metadata else "{}",
+        record.content_hash,
+    )
+    # No column contains NUL (``storable``), so NUL separates the columns until their own tabs are escaped.
+    row = "\0".join(columns).replace("\\", r"\\").replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
+    return row.replace("\0", "\t")

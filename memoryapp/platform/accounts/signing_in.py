@@ -1,0 +1,97 @@
+"""Signing in: how often a password may be tried, how many are checked at once, and what the role admin may do.
+
+Attempts are counted for an account at an address, so knowing a name is not enough to lock its owner out everywhere.
+They are also counted for an address over all names that it tries. They are rows, because all processes count together.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from typing import Any
+
+from axes.backends import AxesStandaloneBackend
+from axes.handlers.database import AxesDatabaseHandler
+from django.conf import settings
+from django.contrib.auth.backends import BaseBackend, ModelBackend
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db.models import Sum
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models import Operator, Role
+
+# Checking a password takes a third of a second of a core; many checks at once would block the pages.
+PATIENCE = 10.0
+_checking = threading.Semaphore(1)
+
+
+class Attempts(AxesDatabaseHandler):  # type: ignore[misc]
+    """Counts failures of the account at the address, or of the address if that is nearer to its own limit."""
+
+    def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
+        own, whole = (
+            attempts.aggregate(count=Sum("failures_since_start"))["count"] or 0
+            for attempts in self.get_user_attempts(request, credentials)
+        )
+        return int(max(own, whole * settings.AXES_FAILURE_LIMIT // settings.LOGIN_ATTEMPTS_OF_ADDRESS))
+
+
+class Throttle(AxesStandaloneBackend):  # type: ignore[misc]
+    """Refuses an account or address with too many attempts before checking a password. Commands have no limit."""
+
+    def authenticate(self, request: HttpRequest | None, *arguments: Any, **named: Any) -> None:
+        if request is not None:
+            super().authenticate(request, *arguments, **named)
+
+
+class Passwords(ModelBackend):
+    """Checks one password at a time in each process. Raises ValidationError, for the form, if the wait is too long."""
+
+    def authenticate(self, request: HttpRequest | None, *arguments: Any, **named: Any) -> Any:
+        if not _checking.acquire(timeout=PATIENCE):
+            raise ValidationError(_("Many people are signing in right now. Try again in a minute."), code="busy")
+        try:
+            return super().authenticate(request, *arguments, **named)
+        finally:
+            _checking.release()
+
+
+class RoleAdmin(BaseBackend):
+    """Gives the role admin every permission in the administration, without Django's own permissions."""
+
+    def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        return _is_admin(user_obj)
+
+    def has_module_perms(self, user_obj: Any, app_label: str) -> bool:
+        return _is_admin(user_obj)
+
+
+def _is_admin(user: Any) -> bool:
+    """Returns whether the user is an admin. Pages ask for every model, so the result is cached on the user object."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    if not hasattr(user, "is_admin_by_role"):
+        is_admin = Operator.objects.filter(user=user, role=Role.ADMIN).exists()
+        user.is_admin_by_role = is_admin  # type: ignore[attr-defined]
+    return bool(user.is_admin_by_role)  # type: ignore[attr-defined]
+
+
+# The address from which a request comes. Anybody can send a header, so only the one named by a setting is trusted.
+
+
+def address_of(request: HttpRequest) -> str | None:
+    """Returns the address of the connection or, behind a proxy, the last one in the header CLIENT_ADDRESS_HEADER.
+
+    The addresses before the last one come from the proxy's client, so they are not trusted.
+    """
+    header = request.headers.get(settings.CLIENT_ADDRESS_HEADER, "") if settings.CLIENT_ADDRESS_HEADER else ""
+    return _address(header.rpartition(",")[2]) or _address(request.META.get("REMOTE_ADDR") or "")
+
+
+def _address(text: str) -> str | None:
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        return None

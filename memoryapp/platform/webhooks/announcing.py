@@ -1,0 +1,164 @@
+"""Announces what happened: a row for each webhook that wants to know, in the transaction of what is announced.
+
+A webhook that is removed meanwhile waits, and takes the row along. So nothing is lost when the process is killed, and
+nothing is sent of what was rolled back. Whoever announces waits for no receiver; without webhooks it is one statement
+over an empty table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.urls import reverse
+
+from memoryapp.models import Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+
+RUN_FINISHED = "run.finished"
+RUN_FELL_BACK = "run.fell_back"
+GOLDEN_DROPPED = "golden_run.dropped"
+INBOX_WAITING = "inbox.waiting"
+ERASURE_FINISHED = "erasure.finished"
+# What a webhook can be for. Names are parts of the interface; they never change.
+KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, INBOX_WAITING, ERASURE_FINISHED)
+# Goes to the one webhook that is tried.
+TEST = "webhook.test"
+# Ends of a run that somebody intended, or that had nothing to choose from.
+_MEANT = ("", "disabled", "stopped", "no_candidates")
+# Findings come one after another; what came within this time is announced once.
+_GATHERED = timedelta(minutes=1)
+
+_ANNOUNCE = """
+INSERT INTO memoryapp_webhookdelivery (webhook_id, owner_id, kind, subject, next_at)
+SELECT hook.id, %(owner)s, %(kind)s, %(subject)s, statement_timestamp() + %(after)s
+FROM memoryapp_webhook hook WHERE hook.state <> 'off' AND hook.kinds ? %(kind)s
+FOR KEY SHARE
+ON CONFLICT DO NOTHING
+"""
+# For the statement that ends a run: ``run`` is its row, ``stored`` has a row if this statement ended it. The runs of an
+# evaluation are announced as one, when it has dropped.
+RUN_ENDED = """
+    INSERT INTO memoryapp_webhookdelivery (webhook_id, owner_id, kind, subject)
+    SELECT hook.id, run.owner_id, news.kind, run.id::text
+    FROM run CROSS JOIN unnest(%(news)b::text[]) news (kind)
+    JOIN memoryapp_webhook hook ON hook.state <> 'off' AND hook.kinds ? news.kind
+    WHERE run.evaluation_id IS NULL AND EXISTS (SELECT FROM stored)
+    FOR KEY SHARE OF hook
+"""
+
+
+def news_of_run(fallback: str) -> list[str]:
+    """The kinds by which the end of a run with this fallback is announced."""
+    return [RUN_FINISHED] if fallback in _MEANT else [RUN_FINISHED, RUN_FELL_BACK]
+
+
+def announce(kind: str, *, owner: int | None = None, subject: str = "", after: timedelta = timedelta(0)) -> None:
+    """Writes the rows; call it in the transaction of what happened. Nothing is sent before ``after`` has passed."""
+    values: dict[str, Any] = {"kind": kind, "owner": owner, "subject": subject, "after": after}
+    with connection.cursor() as cursor:
+        cursor.execute(_ANNOUNCE, values)
+
+
+def announce_waiting(owner: int) -> None:
+    """Announces that something waits for a person in this memory, once for all that comes within a minute."""
+    announce(INBOX_WAITING, owner=owner, after=_GATHERED)
+
+
+# The bodies of messages: what happened, when, and where to read it; never a text of a memory.
+#
+# Each is ``{"type", "timestamp", "data"}`` with ids, addresses, counts and the name of the chat user. docs/http.md
+# describes the data of each kind.
+
+# Counts stop here, so that a message costs the same however much is waiting.
+_MOST = 1_000
+
+Data = Mapping[str, Any]
+
+
+def body_of(delivery: WebhookDelivery) -> str:
+    """The body as it is sent; empty if there is nothing to say any more, because the row is gone or decided."""
+    data = _DATA[delivery.kind](delivery)
+    if data is None:
+        return ""
+    at = delivery.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    message = {"type": delivery.kind, "timestamp": at, "data": data}
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+
+
+def address_of(route: str, *arguments: object) -> str:
+    """The address of a page: whole where the installation knows its own, otherwise its path."""
+    return settings.PUBLIC_URL + reverse(route, args=arguments)
+
+
+def _run(delivery: WebhookDelivery) -> Data | None:
+    run = Run.objects.select_related("owner").filter(pk=delivery.subject).first()
+    if run is None:
+        return None
+    return {
+        "run": str(run.pk),
+        "url": address_of("run", run.pk),
+        "user": run.owner.name,
+        "strategy": run.strategy,
+        "parent": str(run.parent_id) if run.parent_id else None,
+        "fallback": run.fallback or None,
+        "topics": run.selected_count,
+        "people": run.selected_people_count,
+        "artifacts": run.selected_artifact_count,
+        "turns": run.turns,
+        "cost_usd": run.cost_usd,
+        "seconds": run.seconds,
+    }
+
+
+def _waiting(delivery: WebhookDelivery) -> Data | None:
+    owner = delivery.owner
+    if owner is None:
+        return None
+    findings = Finding.objects.filter(owner=owner, state=Finding.State.WAITING)[:_MOST].count()
+    suggestions = Suggestion.objects.filter(owner=owner, state=Suggestion.State.OPEN)[:_MOST].count()
+    if not findings and not suggestions:
+        return None
+    url = address_of("inbox", owner.pk)
+    return {"user": owner.name, "url": url, "findings": findings, "suggestions": suggestions}
+
+
+def _erasure(delivery: WebhookDelivery) -> Data | None:
+    receipt = Erasure.objects.filter(pk=delivery.subject).first()
+    if receipt is None:
+        return None
+    url = address_of("erasure", receipt.pk)
+    return {"receipt": receipt.pk, "url": url, "kind": receipt.kind, "rows": receipt.rows}
+
+
+def _golden(delivery: WebhookDelivery) -> Data | None:
+    night = GoldenNight.objects.select_related("nightly").filter(pk=delivery.subject).first()
+    if night is None:
+        return None
+    return {
+        "night": night.pk,
+        "url": address_of("nightly", night.nightly_id),
+        "set": night.nightly.collection,
+        "strategy": night.nightly.strategy,
+        "model": night.model or None,
+        "evaluation": night.evaluation_id,
+        "against": night.against_id,
+        "regressions": night.regressions,
+    }
+
+
+def _test(delivery: WebhookDelivery) -> Data:
+    return {"url": address_of("webhook", delivery.webhook_id)}
+
+
+_DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
+    RUN_FINISHED: _run,
+    RUN_FELL_BACK: _run,
+    INBOX_WAITING: _waiting,
+    ERASURE_FINISHED: _erasure,
+    GOLDEN_DROPPED: _golden,
+    TEST: _test,
+}

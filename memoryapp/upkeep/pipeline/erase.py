@@ -1,0 +1,62 @@
+"""The stage of erasures, which name nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
+
+from memoryapp import erasure
+from memoryapp.celery import sweep
+from memoryapp.erasure import scanner
+from memoryapp.models import Erasure
+from memoryapp.models.work import WorkKind
+from memoryapp.platform import work
+from memoryapp.platform.database import each_alone, lane, log_and_continue
+from memoryapp.upkeep.pipeline.stage import Scope, Stage, StageWords, up_to_most
+
+ERASE = WorkKind("erase", gettext_lazy("Erasing"))
+
+
+@sweep(every=10.0)
+def erase_due() -> None:
+    """Continues erasures that have not ended, because a process was killed or left them to the worker."""
+    if work.is_paused(ERASE):
+        return
+    each_alone(erasure.due(), "Erasure %s has not ended yet.", partial(erasure.finish, wait=timedelta(0)))
+
+
+@sweep(every=5.0)
+def verify_asked() -> None:
+    """Verifies receipts on request; it reads the whole database, so no erasure waits for it."""
+    with lane("verify_asked", 1) as is_free:
+        asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
+        for receipt in asked if is_free else ():
+            with log_and_continue(
+                "Erasure %s is not checked; somebody has to ask again.", receipt.pk, partial(_give_up, receipt)
+            ):
+                scanner.verify(receipt)
+
+
+def _give_up(receipt: Erasure, error: Exception) -> None:
+    Erasure.objects.filter(pk=receipt.pk).update(verify_asked_at=None)
+
+
+def _hours(scope: Scope) -> list[int]:
+    return scope.by_hour(Erasure.objects.filter(ended_at__gte=scope.day_ago), "ended_at")
+
+
+STAGE = Stage(
+    "erase",
+    StageWords(
+        pgettext_lazy("stage", "Erase"),
+        "eraser",
+        npgettext_lazy("waiting", "memory to erase", "memories to erase", "n"),
+        gettext_lazy("memories erased by hour"),
+    ),
+    lambda scope: up_to_most(Erasure.objects.filter(ended_at__isnull=True)),
+    ERASE,
+    _hours,
+    names_nobody=True,
+)

@@ -1,0 +1,135 @@
+"""The tasks of the worker: the sweeps of all stages (``memoryapp.upkeep.pipeline``), and those below, which no page
+shows as a stage. Each finds its work in the rows, calls one domain function, and may run twice.
+
+Chat users with work are listed before it begins: no cursor stays open while a model is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from functools import partial
+
+from asgiref.sync import async_to_sync
+from axes.models import AccessFailureLog
+from django.utils import timezone
+
+from memoryapp.celery import sweep
+from memoryapp.curation import bulk
+from memoryapp.doors.traces import arrival
+from memoryapp.insight.evaluation import nights, passes
+from memoryapp.models import Evaluation
+from memoryapp.platform.accounts.login_sessions import SessionStore
+from memoryapp.platform.database import each_alone, enough_after, lane, log_and_continue
+from memoryapp.platform.logs import cause
+from memoryapp.platform.webhooks import sending
+from memoryapp.runs import endings
+from memoryapp.runs.clients import open_clients
+from memoryapp.upkeep.pipeline.archive import archive_asked, archive_due
+from memoryapp.upkeep.pipeline.artifacts import read_artifacts
+from memoryapp.upkeep.pipeline.consolidate import consolidate_due, suggest_due
+from memoryapp.upkeep.pipeline.embed import embed_pending, index_talk
+from memoryapp.upkeep.pipeline.erase import erase_due, verify_asked
+from memoryapp.upkeep.pipeline.extract import extract_due
+from memoryapp.upkeep.pipeline.imports import clear_import_files, import_waiting
+from memoryapp.upkeep.pipeline.recalls import execute_waiting_runs
+
+FAILURES_KEPT = timedelta(days=90)
+BULK_SECONDS = 20.0
+
+logger = logging.getLogger(__name__)
+
+
+@sweep(every=5.0)
+def close_abandoned_runs() -> None:
+    """Ends runs whose process was killed."""
+    endings.close_abandoned()
+
+
+@sweep(every=10.0)
+def end_quiet_traces() -> None:
+    """Ends foreign runs of which nothing more came."""
+    arrival.end_quiet()
+    arrival.drop_spans()
+
+
+@sweep(every=3.0)
+def evaluate_asked() -> None:
+    """Asks the questions of evaluations that a page started."""
+    with lane("evaluate_asked", 1) as is_free:
+        for row in list(passes.waiting()) if is_free else ():
+            with log_and_continue("Evaluation %s cannot go on.", row.pk, partial(_stop_evaluation, row)):
+                async_to_sync(_carry_on)(row)
+
+
+def _stop_evaluation(row: Evaluation, error: Exception) -> None:
+    """It is not tried again by itself: each try would ask, and pay for, the same questions."""
+    passes.stop(row, cause(str(error) or type(error).__name__))
+
+
+async def _carry_on(row: Evaluation) -> None:
+    async with open_clients() as opened:
+        await passes.carry_on(row, opened)
+
+
+@sweep(every=10.0)
+def watch_nights() -> None:
+    """Begins the golden sets of the night that are due, judges those that were asked, and mails what dropped."""
+    nights.begin_due()
+    nights.judge_ended()
+    nights.send_mail_due()
+
+
+@sweep(every=3600.0)
+def clear_login_sessions() -> None:
+    """Deletes login sessions that have expired, and old failures to sign in."""
+    SessionStore.clear_expired()
+    AccessFailureLog.objects.filter(attempt_time__lt=timezone.now() - FAILURES_KEPT).delete()
+
+
+@sweep(every=3.0)
+def carry_on_bulk() -> None:
+    """Carries on with work on many topics, until the next sweeps need the thread; other works take turns."""
+    with lane("carry_on_bulk", 1) as is_free:
+        if is_free:
+            carry_on = partial(bulk.carry_on, until=enough_after(BULK_SECONDS))
+            each_alone(list(bulk.going_on()), "Work %s on many topics does not go on.", carry_on)
+
+
+@sweep(every=2.0)
+def send_webhooks() -> None:
+    """Sends the messages to webhooks that are due. One sweep at a time, which serves every receiver by itself."""
+    with lane("send_webhooks", 1) as is_free:
+        if is_free and sending.is_due():
+            async_to_sync(sending.send_due)()
+
+
+@sweep(every=3600.0)
+def clear_webhooks() -> None:
+    """Deletes old messages to webhooks."""
+    sending.prune()
+
+
+__all__ = [
+    "archive_asked",
+    "archive_due",
+    "carry_on_bulk",
+    "clear_import_files",
+    "clear_login_sessions",
+    "clear_webhooks",
+    "close_abandoned_runs",
+    "consolidate_due",
+    "embed_pending",
+    "end_quiet_traces",
+    "erase_due",
+    "evaluate_asked",
+    "execute_waiting_runs",
+    "extract_due",
+    "import_waiting",
+    "index_talk",
+    "read_artifacts",
+    "send_webhooks",
+    "suggest_due",
+    "verify_asked",
+    "watch_nights",
+]

@@ -1,0 +1,360 @@
+"""The list of webhooks, and one of them with the log of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.signing import BadSignature, Signer
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from memoryapp.models import Role, Webhook, WebhookDelivery
+from memoryapp.platform.webhooks import announcing, receivers, sending
+from rerankui.frame.access import requires
+from rerankui.frame.pages import page_of, show
+
+# What kinds, faults and reasons of webhooks are called on pages.
+
+# The name of each kind, and when it happens.
+KINDS: Mapping[str, tuple[Promise, Promise]] = {
+    announcing.RUN_FINISHED: (
+        gettext_lazy("Run finished"),
+        gettext_lazy("A recall or a question has ended, whatever came of it; not those of evaluations."),
+    ),
+    announcing.RUN_FELL_BACK: (
+        gettext_lazy("Run fell back"),
+        gettext_lazy("The model did not choose, because it failed, was late or could not be read."),
+    ),
+    announcing.GOLDEN_DROPPED: (
+        gettext_lazy("Golden run dropped"),
+        gettext_lazy("The golden questions of a night were answered worse than before."),
+    ),
+    announcing.INBOX_WAITING: (
+        gettext_lazy("Decision waits"),
+        gettext_lazy("New findings or suggestions wait for a person; gathered for a minute."),
+    ),
+    announcing.ERASURE_FINISHED: (
+        gettext_lazy("Erasure done"),
+        gettext_lazy("Erased words are gone; the receipt can be read."),
+    ),
+}
+TEST = gettext_lazy("Test message")
+_FAULTS: Mapping[str, Promise] = {
+    "timeout": gettext_lazy("no answer in time"),
+    "refused": gettext_lazy("nobody accepts connections there"),
+    "tls": gettext_lazy("its certificate is not accepted"),
+    "name": gettext_lazy("nobody knows a machine of that name"),
+    "address": gettext_lazy("its name leads to an address to which nothing is sent"),
+    "broken": gettext_lazy("the connection broke"),
+    "status": gettext_lazy("it answered %(status)s"),
+    "redirect": gettext_lazy("it answered %(status)s, and redirects are not followed"),
+    "gone": gettext_lazy("it answered 410: it wants no more messages"),
+}
+OFF: Mapping[str, Promise] = {
+    "gone": gettext_lazy("The receiver answered 410: it wants no more messages."),
+    "failing": gettext_lazy("Nothing has arrived for five days."),
+    "key": gettext_lazy(
+        "The key of this installation was changed, so its secret is lost. Make a new one for the receiver."
+    ),
+}
+
+
+def kind_name(kind: str) -> str:
+    return str(KINDS[kind][0] if kind in KINDS else TEST)
+
+
+def outcome(fault: str, status: int | None) -> str:
+    """What came of an attempt."""
+    if not fault:
+        return str(_FAULTS["status"]) % {"status": status}
+    return str(_FAULTS.get(fault, _FAULTS["broken"])) % {"status": status}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTry:
+    """An attempt: when, what came of it, in how many seconds."""
+
+    at: datetime
+    words: str
+    seconds: float
+    is_delivered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDelivery:
+    """A message as the log shows it; ``href`` is the page of what it is about, if there is one."""
+
+    row: WebhookDelivery
+    name: str
+    about: str
+    href: str
+    result: str
+    tries: tuple[ShownTry, ...]
+
+
+def shown(row: WebhookDelivery) -> ShownDelivery:
+    about, href = _about(row)
+    result = outcome(row.fault, row.status) if row.tries else ""
+    return ShownDelivery(row, kind_name(row.kind), about, href, result, tuple(_tried(each) for each in row.tries))
+
+
+def _tried(each: Mapping[str, Any]) -> ShownTry:
+    words = outcome(each["fault"], each["status"])
+    return ShownTry(datetime.fromisoformat(each["at"]), words, each["seconds"], not each["fault"])
+
+
+def _about(row: WebhookDelivery) -> tuple[str, str]:
+    if row.kind in (announcing.RUN_FINISHED, announcing.RUN_FELL_BACK):
+        return row.subject[:4], reverse("run", args=[row.subject])
+    if row.kind == announcing.INBOX_WAITING and row.owner:
+        return str(row.owner), reverse("inbox", args=[row.owner.pk])
+    if row.kind == announcing.ERASURE_FINISHED:
+        return row.subject, reverse("erasure", args=[row.subject])
+    if row.kind == announcing.GOLDEN_DROPPED:
+        return row.subject, reverse("evaluation", args=[row.subject])
+    return "", ""
+
+
+PAGE_SIZE = 30
+State = WebhookDelivery.State
+
+
+@dataclass(frozen=True, slots=True)
+class ListedWebhook:
+    """A webhook as the list shows it: ``strip`` are the states of its latest messages, ``last_at`` the last one's."""
+
+    row: Webhook
+    kinds: tuple[str, ...]
+    strip: list[Any]
+    why_off: str
+
+    @property
+    def last_at(self) -> datetime | None:
+        return self.strip[-1].at if self.strip else None
+
+
+@require_safe
+@requires(Role.ADMIN)
+def webhook_list(request: HttpRequest) -> HttpResponse:
+    rows = list(Webhook.objects.all()[: receivers.MOST_WEBHOOKS])
+    strips = sending.strips(rows)
+    return render(request, "pages/webhooks/webhooks.html", {"listed": [_listed(row, strips[row.pk]) for row in rows]})
+
+
+def _listed(row: Webhook, strip: list[Any]) -> ListedWebhook:
+    kinds = tuple(kind_name(kind) for kind in KINDS if kind in row.kinds)
+    return ListedWebhook(row, kinds, strip, str(OFF.get(row.off_reason, "")))
+
+
+@require_safe
+@requires(Role.ADMIN)
+def webhook(request: HttpRequest, pk: int) -> HttpResponse:
+    """The log, newest first; ``state`` in the address shows the messages of one state. While something is under way
+    the page asks for its log again."""
+    row = get_object_or_404(Webhook, pk=pk)
+    state = request.GET.get("state", "")
+    rows = WebhookDelivery.objects.filter(webhook=row).select_related("owner")
+    if state in State.values:
+        rows = rows.filter(state=state)
+    page = page_of(request, rows, ("-at", "-id"), PAGE_SIZE)
+    counts = sending.counts(row)
+    soon = timezone.now() + timedelta(seconds=20)
+    context = {
+        "webhook": row,
+        "listed": _listed(row, sending.strips([row])[row.pk]),
+        "page": page,
+        "deliveries": [shown(each) for each in page],
+        "state": state if state in State.values else "",
+        "states": [(value, label, counts.get(value, 0)) for value, label in State.choices],
+        "total": sum(counts.values()),
+        "failed": counts.get(State.FAILED.value, 0),
+        "is_at_work": row.state == Webhook.State.ON
+        and any(each.state == State.WAITING and each.next_at <= soon for each in page),
+    }
+    return show(request, "pages/webhooks/webhook.html", "partials/webhooks/log.html", context)
+
+
+@require_POST
+@requires(Role.ADMIN)
+def webhook_act(request: HttpRequest, pk: int) -> HttpResponse:
+    """Sends a test, pauses, resumes, sends one message or all failed ones again: ``do`` says which."""
+    row, by = get_object_or_404(Webhook, pk=pk), cast(User, request.user)
+    do = request.POST.get("do", "")
+    try:
+        if do == "test":
+            receivers.test(row)
+            if row.state != Webhook.State.ON:
+                messages.warning(request, _("The test message waits: the webhook is not on."))
+        elif do == "pause":
+            receivers.pause(row, by=by)
+        elif do == "resume":
+            receivers.resume(row, by=by)
+        elif do == "resend":
+            _resend(request, row)
+    except receivers.WebhookError as error:
+        messages.error(request, str(error))
+    return redirect("webhook", pk=pk)
+
+
+def _resend(request: HttpRequest, row: Webhook) -> None:
+    """One message by its number, or without a number all that failed."""
+    number = request.POST.get("delivery", "")
+    rows = WebhookDelivery.objects.filter(state=State.FAILED)
+    if number:
+        rows = WebhookDelivery.objects.filter(pk=int(number) if number.isdecimal() and len(number) < 19 else 0)
+    count = sending.resend(rows, row)
+    words = ngettext("%(n)d message is sent again.", "%(n)d messages are sent again.", count)
+    messages.success(request, words % {"n": count})
+
+
+# The form of a webhook: its name, its address, and what it is for.
+
+
+class WebhookForm(forms.Form):
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=100,
+        widget=forms.TextInput(attrs={"class": "field", "autocomplete": "off"}),
+        error_messages={
+            "required": gettext_lazy("Name who receives it."),
+            "max_length": gettext_lazy("A name has at most 100 characters."),
+        },
+    )
+    address = forms.CharField(
+        label=gettext_lazy("Address"),
+        max_length=receivers.LONGEST,
+        widget=forms.URLInput(
+            attrs={"class": "field mono", "autocomplete": "off", "placeholder": "https://example.com/hook"}
+        ),
+        error_messages={"required": gettext_lazy("Type an address such as https://example.com/hook.")},
+    )
+    kinds = forms.MultipleChoiceField(
+        label=gettext_lazy("It gets"),
+        choices=[(kind, name) for kind, (name, _when) in KINDS.items()],
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": gettext_lazy("Choose at least one event.")},
+    )
+
+    def clean_address(self) -> str:
+        try:
+            return receivers.checked(self.cleaned_data["address"])
+        except receivers.AddressError as error:
+            raise forms.ValidationError(str(error)) from None
+
+    @property
+    def boxes(self) -> list[tuple[Any, Promise]]:
+        """The boxes, each with when it happens."""
+        return [(box, KINDS[box.data["value"]][1]) for box in self["kinds"]]
+
+
+# A webhook made, changed, given a new secret, and removed.
+#
+# A secret stands in one response only, the one to the form that made it. Every form carries the nonce of the one
+# secret that it can make: the same form sent again makes nothing and shows nothing.
+
+READS = ("GET", "HEAD", "POST")
+_nonces = Signer(salt="webhook-nonce")
+
+
+@never_cache
+@sensitive_variables("secret", "context")
+@require_http_methods(READS)
+@requires(Role.ADMIN)
+def webhook_make(request: HttpRequest) -> HttpResponse:
+    """The form; a post makes the webhook and answers with the one page that shows its secret."""
+    is_sent = request.method == "POST"
+    form = WebhookForm(request.POST if is_sent else None)
+    nonce = _nonce_in(request)
+    if form.is_valid() and nonce:
+        sent = form.cleaned_data
+        try:
+            row, secret = receivers.make(
+                sent["name"], sent["address"], sent["kinds"], nonce=nonce, by=cast(User, request.user)
+            )
+        except receivers.WebhookError as error:
+            form.add_error(None, str(error))
+        except receivers.WebhookMadeAlready:
+            return _shown_before(request, "webhooks")
+        else:
+            return render(request, "pages/webhooks/webhook_secret.html", {"webhook": row, "secret": secret}, status=201)
+    context = {"form": form, "nonce": _new_nonce()}
+    return render(request, "pages/webhooks/webhook_form.html", context, status=422 if is_sent else 200)
+
+
+@require_http_methods(READS)
+@requires(Role.ADMIN)
+def webhook_edit(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(Webhook, pk=pk)
+    is_sent = request.method == "POST"
+    initial = {"name": row.name, "address": row.address, "kinds": row.kinds}
+    form = WebhookForm(request.POST if is_sent else None, initial=initial)
+    if form.is_valid():
+        sent = form.cleaned_data
+        receivers.change(row, sent["name"], sent["address"], sent["kinds"], by=cast(User, request.user))
+        messages.success(request, _("The webhook was changed."))
+        return redirect("webhook", pk=pk)
+    context = {"form": form, "webhook": row}
+    return render(request, "pages/webhooks/webhook_form.html", context, status=422 if is_sent else 200)
+
+
+@never_cache
+@sensitive_variables("secret", "context")
+@require_http_methods(READS)
+@requires(Role.ADMIN)
+def webhook_secret(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks first; a post makes a new secret and answers with the one page that shows it."""
+    row = get_object_or_404(Webhook, pk=pk)
+    nonce = _nonce_in(request) if request.method == "POST" else ""
+    if not nonce:
+        context = {"webhook": row, "nonce": _new_nonce(), "is_known": receivers.is_known(row)}
+        return render(request, "pages/webhooks/webhook_rotate.html", context)
+    try:
+        secret = receivers.rotate(row, nonce=nonce, by=cast(User, request.user))
+    except receivers.WebhookMadeAlready:
+        return _shown_before(request, "webhook", pk)
+    context = {"webhook": row, "secret": secret, "is_new": True}
+    return render(request, "pages/webhooks/webhook_secret.html", context, status=201)
+
+
+@require_http_methods(READS)
+@requires(Role.ADMIN)
+def webhook_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(Webhook, pk=pk)
+    if request.method == "POST":
+        receivers.remove(row, by=cast(User, request.user))
+        messages.success(request, _("“%(name)s” was removed.") % {"name": row.name})
+        return redirect("webhooks")
+    return render(
+        request, "pages/webhooks/webhook_delete.html", {"webhook": row, "waiting": sending.waiting_count(row)}
+    )
+
+
+def _new_nonce() -> str:
+    return _nonces.sign(receivers.new_nonce())
+
+
+def _nonce_in(request: HttpRequest) -> str:
+    """The nonce that the form carries; empty for a form that this page did not draw."""
+    try:
+        return str(_nonces.unsign(request.POST.get("nonce", "")))
+    except BadSignature:
+        return ""
+
+
+def _shown_before(request: HttpRequest, route: str, *arguments: int) -> HttpResponse:
+    messages.warning(request, _("This secret was made already, and shown then. If you lost it, make a new one."))
+    return redirect(route, *arguments)

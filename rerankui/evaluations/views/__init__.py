@@ -1,1 +1,0 @@
-"""Evaluations: their figures, the sets of golden questions that they ask, and how one starts."""

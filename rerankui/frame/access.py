@@ -1,0 +1,164 @@
+"""Access: decides who may see what. Every view asks here; none filters by itself.
+
+A row of a chat user whom the operator may not see gets the same answer as a row that does not exist: 404. A person who
+is signed in without being an operator is refused with a sentence, because an admin can change that.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, cast
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from django_htmx.middleware import HtmxDetails
+
+from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
+from memoryapp.platform.accounts import login_sessions
+from rerankui.web.moment import PastMoment, past_of, refusal
+
+View = Callable[..., Any]
+
+
+class Request(HttpRequest):
+    """A request as the middleware and this module leave it."""
+
+    htmx: HtmxDetails
+    operator: Operator
+    owner: ChatUser
+    past: PastMoment
+
+
+def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
+    """The operator behind a signed-in user; a superuser without a row counts as admin."""
+    if not isinstance(user, User):
+        return None
+    if user.is_superuser:
+        return Operator(user=user, role=Role.ADMIN)
+    return Operator.objects.select_related("user").filter(user=user).first()
+
+
+def operator_of(request: HttpRequest) -> Operator:
+    """The operator who made the request. Raises PermissionDenied for a user who is no operator."""
+    asked = cast(Request, request)
+    if not hasattr(asked, "operator"):
+        operator = operator_for(request.user)
+        if operator is None:
+            raise PermissionDenied(_("Your account is not an operator yet. An admin can make it one."))
+        asked.operator = operator
+        operator.only_reads = past_of(request) is not None
+        login_sessions.note(request)
+    return asked.operator
+
+
+def requires(role: Role) -> Callable[[View], View]:
+    """Refuse operators below ``role`` with 403; for sync and async views."""
+
+    def decorate(view: View) -> View:
+        if iscoroutinefunction(view):
+            return _async_gate(view, role)
+        return _gate(view, role)
+
+    return decorate
+
+
+def _gate(view: View, role: Role) -> View:
+    @wraps(view)
+    def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        _check(request, role)
+        return view(request, *args, **kwargs)
+
+    return gated
+
+
+def _async_gate(view: Callable[..., Awaitable[Any]], role: Role) -> View:
+    @wraps(view)
+    async def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        await sync_to_async(_check)(request, role)
+        return await view(request, *args, **kwargs)
+
+    return gated
+
+
+def _check(request: HttpRequest, role: Role) -> None:
+    operator = operator_of(request)
+    if operator.only_reads and not operator.may(role):
+        raise PermissionDenied(refusal())
+    if not operator.may(role):
+        raise PermissionDenied(_("This needs the role “%(role)s”.") % {"role": role.label})
+
+
+def visible_owners(request: HttpRequest) -> QuerySet[ChatUser]:
+    return ChatUser.objects.seen_by(operator_of(request))
+
+
+def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
+    """The chat user, who becomes the one that the frame shows."""
+    return _remember(request, get_object_or_404(visible_owners(request), pk=pk))
+
+
+def message_or_404(request: HttpRequest, pk: int) -> Message:
+    """A message of a visible memory, with its owner."""
+    found = Message.objects.filter(owner__in=visible_owners(request)).select_related("owner")
+    return get_object_or_404(found, pk=pk)
+
+
+def topic_or_404(request: HttpRequest, pk: int) -> Topic:
+    """A topic, live or retired, with its owner."""
+    seen = Topic.objects.filter(owner__in=visible_owners(request))
+    topic = get_object_or_404(seen.select_related("owner"), pk=pk)
+    _remember(request, topic.owner)
+    return topic
+
+
+def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
+    """A run with its owner, and the operator or token that started it."""
+    seen = Run.objects.filter(owner__in=visible_owners(request))
+    run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
+    _remember(request, run.owner)
+    return run
+
+
+def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
+    """``run_or_404`` for what needs the memory that the run searched: not for runs of other programs."""
+    run = run_or_404(request, pk)
+    if run.is_foreign:
+        raise Http404
+    return run
+
+
+def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
+    """An agent's question with its owner."""
+    call = get_object_or_404(AgentCall.objects.filter(owner__in=visible_owners(request)).select_related("owner"), pk=pk)
+    _remember(request, call.owner)
+    return call
+
+
+def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
+    """Pages without a chat user of their own (the runs, the overview) keep showing the last one."""
+    cast(Request, request).owner = owner
+    if request.session.get("owner") != owner.pk:
+        request.session["owner"] = owner.pk
+    return owner
+
+
+def run_still_seen_by(session_key: str | None, pk: uuid.UUID) -> bool:
+    """``run_seen_by`` for the present user of the session, who may meanwhile be signed out or have another password or
+    role."""
+    return run_seen_by(login_sessions.user_of(session_key), pk)
+
+
+def run_seen_by(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID) -> bool:
+    """Whether this user may look at this run; for the socket, which has no request."""
+    operator = operator_for(user)
+    if operator is None:
+        return False
+    return Run.objects.filter(owner__in=ChatUser.objects.seen_by(operator), pk=pk).exists()

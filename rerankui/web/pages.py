@@ -1,0 +1,127 @@
+"""Answers to people who are signed in are stored by no cache, and by no browser after they sign out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, tzinfo
+from inspect import iscoroutinefunction
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+from django.utils import timezone
+from django.utils.cache import patch_cache_control
+from django.utils.decorators import sync_and_async_middleware
+from django.utils.translation import get_language_from_request
+
+
+@sync_and_async_middleware
+def private_pages(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Adds ``private, no-store`` to answers in a login session, except those that say how they may be stored.
+
+    It looks at the cookie and not at the account, which would be one more query.
+    """
+    return _async_private_pages(get_response) if iscoroutinefunction(get_response) else _private_pages(get_response)
+
+
+def _private_pages(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        return _marked(request, get_response(request))
+
+    return answer
+
+
+def _async_private_pages(
+    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
+) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
+    async def answer(request: HttpRequest) -> HttpResponseBase:
+        return _marked(request, await get_response(request))
+
+    return answer
+
+
+def _marked(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    is_kept = "max-age" in response.get("Cache-Control", "") and "no-store" not in response["Cache-Control"]
+    if settings.SESSION_COOKIE_NAME in request.COOKIES and not is_kept:
+        patch_cache_control(response, private=True, no_store=True)
+    return response
+
+
+# Pages are compressed; answers that programs read line by line are not, because a reader would have to wait for whole
+# blocks.
+
+
+class CompressedPages(GZipMiddleware):
+    """Django's own compression, with its padding against BREACH, for HTML alone."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        is_page = response.get("Content-Type", "").startswith("text/html")
+        return super().process_response(request, response) if is_page else response
+
+
+# The reader's time zone: times are stored in UTC and written as the clock on the reader's wall shows them.
+#
+# A script keeps the browser's zone in the cookie ``timezone``. A reader without one, or with a zone that this machine
+# does not know, reads UTC.
+
+# The areas under which the database of time zones lists places; other names in it are old ones, or none of a place.
+_AREAS = {"Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"}
+COOKIE = "timezone"
+LONGEST_NAME = 64
+
+
+def zone_names() -> list[str]:
+    """The zones that a person chooses from: UTC, and those of places."""
+    return ["UTC", *sorted(name for name in available_timezones() if name.partition("/")[0] in _AREAS and "/" in name)]
+
+
+def reader_zone(cookies: Mapping[str, str]) -> tzinfo:
+    """The zone of the cookie; UTC where it names none."""
+    name = cookies.get(COOKIE, "").replace("%2F", "/")
+    if not name or len(name) > LONGEST_NAME:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        # A folder of zones ("America") is an OSError, a path out of the zones a ValueError.
+        return UTC
+
+
+@sync_and_async_middleware
+def local_time(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Pages are made in the reader's time zone."""
+    return _async_local_time(get_response) if iscoroutinefunction(get_response) else _local_time(get_response)
+
+
+def _local_time(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        with timezone.override(reader_zone(request.COOKIES)):
+            return get_response(request)
+
+    return answer
+
+
+def _async_local_time(
+    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
+) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
+    async def answer(request: HttpRequest) -> HttpResponseBase:
+        with timezone.override(reader_zone(request.COOKIES)):
+            return await get_response(request)
+
+    return answer
+
+
+# The reader's language where Django has no request: on sockets, and in what the server refuses by itself.
+
+
+def language_of(cookies: Mapping[str, str], accepted: str) -> str:
+    """The one chosen on the pages, else the one that the header ``Accept-Language`` prefers."""
+    asked = HttpRequest()
+    asked.COOKIES = dict(cookies)
+    asked.META["HTTP_ACCEPT_LANGUAGE"] = accepted
+    return get_language_from_request(asked)
