@@ -255,6 +255,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("operators", "pk"): lambda: 1,
         ("webhooks", "pk"): lambda: memory["webhook"].pk,
         ("erasures", "pk"): lambda: 1,
+        ("erasures", "number"): lambda: 1,
         ("golden", "collection"): lambda: WORD,
         ("golden", "pk"): lambda: memory["goldenquestion"].pk,
         ("nights", "pk"): lambda: memory["nightlyrun"].pk,

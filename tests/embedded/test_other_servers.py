@@ -26,10 +26,11 @@ SERVERS = {"16": _PACKAGE / "pginstall" / "bin", "debian 15": Path("/usr/lib/pos
 EMBEDDED = _PACKAGE / f"pginstall{paths.MAJOR}" / "bin"
 FACT = "The shed key hangs behind the barometer."
 FILL = f"""
+from django.utils import timezone
 from memoryapp.memory.content import found_or_made
 from memoryapp.models import Fact
 owner = found_or_made("anna")
-Fact.objects.create(owner=owner, content={FACT!r}, importance=50)
+Fact.objects.create(owner=owner, content={FACT!r}, importance=50, created_at=timezone.now())
 """
 READ = "from memoryapp.models import Fact; print(*Fact.objects.values_list('content', flat=True))"
 

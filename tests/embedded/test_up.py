@@ -278,9 +278,10 @@ def make_checkout(folder: Path) -> Path:
     clone = folder / "a clone"
     (clone / "memoryapp").mkdir(parents=True)
     shutil.copy(CHECKOUT / "manage.py", clone)
-    for name in ("__init__.py", "environment.py"):
-        shutil.copy(CHECKOUT / "memoryapp" / name, clone / "memoryapp")
-    shutil.copytree(CHECKOUT / "memoryapp" / "embedded", clone / "memoryapp" / "embedded")
+    (clone / "memoryapp" / "platform").mkdir()
+    for name in ("__init__.py", "platform/__init__.py", "platform/environment.py"):
+        shutil.copy(CHECKOUT / "memoryapp" / name, clone / "memoryapp" / name)
+    shutil.copytree(CHECKOUT / "memoryapp" / "platform" / "embedded", clone / "memoryapp" / "platform" / "embedded")
     for lock in bootstrap.LOCKS.values():
         (clone / lock.name).write_text("")
     return clone

@@ -40,6 +40,7 @@ VALUES: dict[str, dict[str, Any]] = {
         ("nothing_within", "filters_widened", "filters_guessed"), {"filters": "since:2026-05-01 author:Anna"}
     ),
     "answer_in_call": {"name": "answer"},
+    "turn_cut_off": {"seconds": 2.5},
     "filters_unread": {"filters": ["since:soon"]},
     "said_by_others": {"named": "Melanie", "who": "Caroline"},
     "all_filtered": {"best": 0.47, "threshold": 0.5, "found": 2},

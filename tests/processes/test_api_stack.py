@@ -57,7 +57,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder: Path = tmp_path_factory.mktemp("api")
     started = Stack(folder / "data", "--no-demo", API_RATE="1000000/m", API_MAX_RUNS="10000")
     yield started
-    complaints = started.complaints()
+    # Without a chat model the chat endpoint is out of service, as its description says.
+    complaints = [each for each in started.complaints() if "Service Unavailable: /v1/chat/completions" not in each]
     assert started.stop() == 0
     assert complaints == []
 

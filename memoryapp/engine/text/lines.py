@@ -27,7 +27,7 @@ _FIELD_CHARS = 400
 _OURS = (
     "role|limits|algorithm|criteria|output_format|grounding|context|media"
     "|user_profile|inner_circle|recent_topics|contextualized_query|user_query|current_messages"
-    "|(?:topic|people|person|artifact|file)_candidates"
+    "|(?:topic|people|person|artifact|file)_candidates|possibly_related"
     "|(?:relevant|retrieved|selected|artifact)_(?:context|topics|people|artifacts|files)"
     "|sources?|statements|topics?|people|person|artifacts?|files?|(?:start|end)_of_turn"
 )

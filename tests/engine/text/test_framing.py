@@ -10,7 +10,7 @@ import pytest
 from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.terms import matter_of
 
-DEMO = Path(__file__).parents[3] / "memoryapp" / "demo"
+DEMO = Path(__file__).parents[3] / "memoryapp" / "upkeep" / "demo"
 FRAMES = {
     "en": (
         "hey, can you remind me: {}",
