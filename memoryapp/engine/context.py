@@ -110,8 +110,8 @@ def assembled(
     recent_topics: Sequence[str],
     topics: str,
     chosen: int,
-    unsure: str,
-    near: int,
+    unsure: str = "",
+    near: int = 0,
     people: Sequence[ContextItem],
     artifacts: Sequence[ContextItem],
 ) -> tuple[ContextPart, ...]:
