@@ -274,4 +274,4 @@ def test_a_model_that_talks_rubbish_for_a_day_costs_little_and_nothing_of_it_is_
     extraction.retry(extraction.failed(owner))
     check_all_done(owner)
     assert TopicEdit.objects.filter(kind="archive", call__outcome="").exists()
-    assert Fact.objects.exists()
+    assert Finding.objects.exists()

@@ -411,5 +411,5 @@ class TestSweep:
 
         monkeypatch.setattr(suggestions, "suggest", failing)
         tasks.suggest_due()
-        assert f"No suggestions could be made for chat user {anna.pk}" in caplog.text
+        assert f"the work for chat user {anna.pk} failed" in caplog.text
         assert suggestions.progress(boris).open == 1

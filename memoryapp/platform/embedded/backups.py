@@ -250,7 +250,9 @@ def _program(name: str) -> str:
 
 
 def _dump(archive: zipfile.ZipFile) -> None:
-    command, environment = _tool("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--exclude-extension=*")
+    # An extension is there before a restore. Older tools cannot leave it out, but the comment on it, which is its owner's.
+    without = "--exclude-extension=*" if _major() >= 17 else "--no-comments"
+    command, environment = _tool("pg_dump", "--format=custom", "--no-owner", "--no-privileges", without)
     with tempfile.TemporaryFile() as faults:
         with (
             subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=faults) as process,
