@@ -250,7 +250,7 @@ def _program(name: str) -> str:
 
 
 def _dump(archive: zipfile.ZipFile) -> None:
-    # An extension is there before a restore. Older tools cannot leave it out, but the comment on it, which is its owner's.
+    # An extension is there before a restore; older tools can leave out only the comment on it.
     without = "--exclude-extension=*" if _major() >= 17 else "--no-comments"
     command, environment = _tool("pg_dump", "--format=custom", "--no-owner", "--no-privileges", without)
     with tempfile.TemporaryFile() as faults:
