@@ -54,7 +54,7 @@ class Watched(Hashing):
 
 
 def depth(queue: str) -> float:
-    (family,) = BacklogCollector(clients.profile()).collect()
+    family, *_ages = BacklogCollector(clients.profile()).collect()
     return next(sample.value for sample in family.samples if sample.labels["queue"] == queue)
 
 

@@ -70,7 +70,7 @@ from tests.operations.test_work import unlock
 from tests.search.test_vectors import Hashing
 from tests.webhooks.receiver import hooked
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 EARLIER = datetime(2026, 3, 1, tzinfo=UTC)
 
 # The sweeps that serve one chat user after another: the module and the function that each calls for one of them, the
