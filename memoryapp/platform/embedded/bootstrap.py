@@ -90,6 +90,9 @@ def _alone() -> Iterator[int]:
 def _make_venv(file: int) -> None:
     half_made = _UNFINISHED.exists() or (VENV.exists() and not PYTHON.exists())
     if half_made or not PYTHON.exists():
+        if VENV.is_symlink():
+            # What it leads to may be another checkout's, and making it again begins by emptying it.
+            sys.exit(f"{VENV} is a link to an environment that is not whole: remove the link, and run it again.")
         if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
             package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
             sys.exit(
