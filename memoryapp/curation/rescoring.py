@@ -129,17 +129,17 @@ def _compared(
     matches = term_matches(owner_id, passages.ids, terms)
     found = _found(asked, terms, matches, len(passages.ids))
     (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
-    known = Messages.of(messages).joined(Messages.of_talk(_talk(owner_id)))
+    known = Messages.of(messages).joined(Messages.of_talk(active_talk(owner_id)))
     origins = MessagesInPassages.of(passages.ids, known, (int64s(pairs[0]), int64s(pairs[1]))).origins()
     instructions = _instructions(owner_id, queries, origins)
     for query, cosine, (one_term, common) in zip(queries, cosines, found, strict=True):
         nobody = np.zeros(len(passages.ids), np.int64)
         texts = MatchedTexts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term, common)
-        lifted = lifts(query.text, origins, passages.ids, instructions)
+        lifted = lifts(bare(query.text), origins, passages.ids, instructions)
         yield scored(texts, is_wide(query.text), lifted=lifted), common
 
 
-def _talk(owner_id: int) -> ActiveTalk:
+def active_talk(owner_id: int) -> ActiveTalk:
     """The active sessions, whose messages count like others."""
     (bounds,) = _fetched(sessions.BOUNDS, {"owner": owner_id}) or [(None, None)]
     return ActiveTalk.of(_fetched(sessions.MESSAGES, {"owner": owner_id}), sessions.limited(*bounds))
@@ -211,7 +211,7 @@ def terms_of(queries: Sequence[str]) -> list[list[str]]:
 
 def stems_of(queries: Sequence[Query]) -> list[list[str]]:
     """The stems of each wording of each query, as a search looks for them."""
-    return _stems([folded(wording.text) for query in queries for wording in query.wordings])
+    return _stems([folded(bare(wording.text)) for query in queries for wording in query.wordings])
 
 
 def _stems(folded_texts: Sequence[str]) -> list[list[str]]:
@@ -238,10 +238,10 @@ def _fetched(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 # last, as they will when they have numbers.
 
 MESSAGE_PASSAGES = """
-SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(m.topic_id), ''::bytea),
+SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(coalesce(m.topic_id, 0)), ''::bytea),
        string_agg(int8send(coalesce(pm.passage_id, 0)), ''::bytea)
 FROM memoryapp_message m LEFT JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-WHERE m.owner_id = %s AND m.topic_id IS NOT NULL
+WHERE m.owner_id = %s AND (m.topic_id IS NOT NULL OR NOT m.is_withdrawn)
 """
 
 
@@ -278,7 +278,7 @@ class Assignment:
     @classmethod
     def of_rows(cls, rows: MessagePassages, topics: Ids, chars: Mapping[int, int]) -> Assignment:
         """The assignment in which the topic of each row of ``rows`` is the one at that position in ``topics``."""
-        here = np.flatnonzero((rows.places >= 0) & (topics > 0))
+        here = np.flatnonzero((rows.places >= 0) & (topics != 0))
         owner = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
         return cls(owner, chars, TopicPassages.of(topics[here], rows.places[here]))
 
@@ -307,7 +307,7 @@ class Assignment:
 
 
 def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
-    """The owner's archived messages, and their positions among the ``passages``."""
+    """The owner's messages, those of active sessions in topic 0, and their positions among the ``passages``."""
     with connection.cursor() as cursor:
         cursor.execute(MESSAGE_PASSAGES, [owner_id])
         messages, topics, wanted = map(int64s, cursor.fetchone())

@@ -38,7 +38,10 @@ def model(settings: Any) -> Iterator[Proposing]:
 def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
     """Oldest first; the first two are close to each other on the map, the third is far away."""
     made = talk(
-        anna, ("Honey cake", ["Which?", "Honey"]), ("Oven", ["Hot?", "Very"]), ("vLLM crash", ["OOM", "Lower it"])
+        anna,
+        ("Honey cake", ["Which cake for Marina?", "Honey"]),
+        ("Oven", ["Hot? The cake burnt once", "Very"]),
+        ("vLLM crash", ["OOM", "Lower it"]),
     )
     placed(anna, made, np.array([[1, 0, 0.1], [1, 0.1, 0], [0, 1, 0]], np.float32))
     return made

@@ -20,6 +20,7 @@ from asgiref.sync import sync_to_async
 from memoryapp import erasure
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, ToolCall
+from memoryapp.engine.memory import is_session
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.erasure import Target
 from memoryapp.intake.messages import add_messages
@@ -145,8 +146,9 @@ async def executed(owner: ChatUser, *, chat: Any = None, embedder: Any = None, q
 
 
 async def shown_by(run: Run) -> list[int]:
+    """The numbers of the topics that were shown, without the active session."""
     found = next(event for event in await events_of(run) if isinstance(event, CandidatesFound))
-    return [int(candidate.id.removeprefix("Topic:")) for candidate in found.shown]
+    return [int(candidate.id.removeprefix("Topic:")) for candidate in found.shown if not is_session(candidate.id)]
 
 
 async def planted(seed: int) -> list[Miss]:

@@ -98,7 +98,7 @@ def reply(body: dict[str, Any]) -> dict[str, Any]:
     answers = {
         SPLITTER: lambda: in_fours(lines_of(prompt)),
         MERGER: lambda: _merged(prompt),
-        ARCHIVIST: lambda: _finding(ids),
+        ARCHIVIST: lambda: _finding(prompt, ids),
     }
     content = answers[body["model"]]()
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
@@ -112,11 +112,12 @@ def _merged(prompt: str) -> str:
     return verdict(summary=f"What the brass orchestra said in {talk[0]}") if talk else verdict()
 
 
-def _finding(ids: Sequence[int]) -> str:
-    """Returns one fact and one person that no other conversation has."""
-    name = f"{ids[0]}"
-    facts = [{**fact(f"Likes dish {name}.", f"likes_{name}", f"food_{name}"), "messages": ids[:1]}]
-    return json.dumps({"facts": facts, "people": [{**person(f"Dora{name} Blau{name}"), "messages": ids[:1]}]})
+def _finding(prompt: str, ids: Sequence[int]) -> str:
+    """Returns one fact and one person that the first message names, and no other conversation."""
+    said = re.search(r"dish(\d+)", prompt)
+    name = said[1] if said else f"{ids[0]}"
+    facts = [{**fact(f"Likes dish{name}.", f"likes_{name}", f"food_{name}"), "messages": ids[:1]}]
+    return json.dumps({"facts": facts, "people": [{**person(f"Dora{name} Blau"), "messages": ids[:1]}]})
 
 
 @contextmanager

@@ -72,7 +72,11 @@ class Works:
         """Adds messages of a day of their own, long ago."""
         first = number * EACH
         records = [
-            message_record(place, f"talk {number} message {place} of the brass orchestra", minutes=number * 1_440 + at)
+            message_record(
+                place,
+                f"talk {number} message {place} of the brass orchestra. I like dish{place}, says Dora{place} Blau",
+                minutes=number * 1_440 + at,
+            )
             for at, place in enumerate(range(first, first + EACH))
         ]
         add_messages(self.owner, records)

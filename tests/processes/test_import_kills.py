@@ -26,7 +26,7 @@ from tests.transfer.laplaced import database, message, topic
 MESSAGES = 12_000
 KILLED_AT = (2_000, 6_000)
 # Processes waiting files once, as the worker does.
-IMPORTING = "import django; django.setup(); from memoryapp import tasks; tasks.import_waiting()"
+IMPORTING = "import django; django.setup(); from memoryapp.upkeep import tasks; tasks.import_waiting()"
 LOCK = "SELECT pg_advisory_lock(hashtextextended('messages', %s))"
 
 

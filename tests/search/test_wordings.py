@@ -170,8 +170,8 @@ async def test_a_rewrite_of_what_the_talk_is_about_is_searched_beside_the_query(
     assert by_summary["Мениск после пробежки"].rank <= 2
     assert by_summary["Мениск после пробежки"].found_by["original"] == 1
     assert by_summary["MinIO storage"].found_by["rewrite"] == 1
-    # The whole query, its distinctive words, and the line, which has only distinctive words.
-    assert counting.asked == [3]
+    # The whole query and its distinctive words; the line as a question and as it is.
+    assert counting.asked == [4]
 
 
 async def test_an_enricher_that_repeats_the_query_changes_nothing() -> None:

@@ -33,6 +33,7 @@ from memoryapp.curation.rescoring import (
 )
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate
 from memoryapp.engine.events import ModelReplied, RunFinished, TopicsRead
+from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import MessageContent, TopicContent, Where, parse_topic_id, topic_id
 from memoryapp.engine.parameters import DEFAULTS, Limits, declarations
 from memoryapp.engine.strategies.cuts import DIGITS, Cuts, apply_cuts
@@ -48,6 +49,7 @@ from memoryapp.runs.parameters import ParameterError, strategy_named
 from memoryapp.runs.replays import ForkError, changes_in_words, read_changes
 from memoryapp.search.columns import Ids, int64s
 from memoryapp.search.neighbours import neighbours
+from memoryapp.search.where import AT_HAND
 
 # A run's query compared once with the memory as it is now, and the orders of topics that follow from that.
 #
@@ -56,7 +58,7 @@ from memoryapp.search.neighbours import neighbours
 
 PERMITTED = """
 SELECT string_agg(int8send(m.id), ''::bytea) FROM memoryapp_message m
-WHERE m.owner_id = %(owner)s AND m.topic_id IS NOT NULL AND {conditions}
+WHERE m.owner_id = %(owner)s AND {conditions}
 """
 
 
@@ -111,7 +113,7 @@ def research(story: Story, pairs: Sequence[tuple[int, int]], threshold: float) -
         return None
     owner = story.run.owner_id
     passages = rescoring.passages(owner)
-    rows = message_passages(owner, passages.ids)
+    rows = _with_sessions(story, message_passages(owner, passages.ids))
     first = int(max(rows.topics, default=0)) + 1
     merged = dict(enumerate(pairs, first))
     stems = rescoring.stems_of(queries)
@@ -120,6 +122,30 @@ def research(story: Story, pairs: Sequence[tuple[int, int]], threshold: float) -
     whole, *typed = map(_Wording, rescoring.rescored(owner, passages, queries, stems), by_summaries)
     within = _within(owner, rows, story.found.understood.where) if story.found else rows.topics
     return Research(whole, next(iter(typed), None), rows, within, merged, threshold, story.by_meaning)
+
+
+def _with_sessions(story: Story, rows: MessagePassages) -> MessagePassages:
+    """The rows with the active sessions that a fork of the run ranks among the topics: without passages of what its
+    caller has at hand, and none where the run leaves sessions out."""
+    if story.parameters.get("fresh") != "yes":
+        return rows
+    session_of = rescoring.active_talk(story.run.owner_id).session_of
+    active = np.flatnonzero((rows.topics == 0) & (rows.places >= 0)).tolist()
+    at_hand = _at_hand(story.run) if active else set()
+    new = {int(rows.places[at]) for at in active if int(rows.messages[at]) not in at_hand}
+    topics = rows.topics.copy()
+    for at in active:
+        if int(rows.places[at]) in new:
+            topics[at] = session_of.get(int(rows.messages[at]), 0)
+    return replace(rows, topics=topics)
+
+
+def _at_hand(run: Run) -> set[int]:
+    sent = (str(message.get("text") or "") for message in run.messages or ())
+    texts = [storable(text).strip() for text in (typed(run.query).text, *sent)]
+    with connection.cursor() as cursor:
+        cursor.execute(AT_HAND, {"owner": run.owner_id, "ids": [], "texts": texts})
+        return {number for (number,) in cursor.fetchall()}
 
 
 def _queries(story: Story) -> list[Query]:
