@@ -53,7 +53,6 @@ BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 # What the tests of a folder need more than a database; `manage.py test --quick` leaves these out.
 FOLDERS = {
-    "bench": "loads",
     "browser": "browser",
     "embedded": "processes",
     "peers": "peers",

@@ -1,4 +1,4 @@
-"""A chat user is erased: no table and no folder contains anything of them, and nothing of others is erased."""
+"""A chat user is erased: nothing of them is left, nothing of others is erased; who may, and what opens afterwards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -19,11 +20,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryapp import curation
+from memoryapp import curation, erasure
+from memoryapp.curation import knowledge
 from memoryapp.engine.chat.media import read_part
-from memoryapp.engine.events import RunFinished, to_payload
-from memoryapp.erasure import chat_user
+from memoryapp.engine.events import Event, PromptMessage, RunFinished, TurnStarted, from_payload, to_payload
+from memoryapp.erasure import Target, chat_user, scanner
 from memoryapp.insight.evaluation import nights
+from memoryapp.intake import artifacts
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.messages import add_messages
 from memoryapp.memory import content
@@ -37,8 +40,12 @@ from memoryapp.models import (
     Erasure,
     Evaluation,
     Fact,
+    Finding,
+    FindingMessage,
     GoldenQuestion,
     ImportBatch,
+    ImportFile,
+    KnowledgeEdit,
     Media,
     Message,
     NightlyRun,
@@ -58,10 +65,14 @@ from memoryapp.models import (
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
+from memoryapp.runs.journal import finished_columns
 from memoryapp.search.vectors import embed_pending
 from memoryapp.upkeep import tasks
 from tests.conftest import operator, record, signed_in, talk
-from tests.erasure.erasing import erase_user
+from tests.curation.reading import fact
+from tests.engine.test_events import STORED
+from tests.erasure.conftest import REMAINING, Filled, erase_user
+from tests.erasure.conftest import SECRET as LEFT_SECRET
 from tests.support.api_client import Program, error_of, token_for
 from tests.support.browsing import flat
 
@@ -401,3 +412,217 @@ def test_the_nights_of_a_golden_set_end_with_its_last_owner(anna: ChatUser, bori
     for nightly in NightlyRun.objects.all():
         assert as_admin.get(reverse("nightly", args=[nightly.pk])).status_code == 200
     assert [night.nightly.collection for night in nights.begin_due()] == ["shared"]
+
+
+# Pages and the API: who may erase and export, what is shown before an erasure, and what is answered.
+
+
+def noted(content: str) -> dict[str, Any]:
+    """Returns the values of a fact that a person writes."""
+    return {name: value for name, value in fact(content).items() if name != "only_one"}
+
+
+def page_of(client: Client, address: str) -> str:
+    return flat(client.get(address).content.decode())
+
+
+def test_a_message_is_erased_from_its_page_after_the_word_is_typed(filled: Filled, as_admin: Client) -> None:
+    owner, number = filled.owner.pk, filled.message.pk
+    address = f"/memory/{owner}/erase/part/?message={number}"
+    assert address in page_of(as_admin, f"/memory/{owner}/messages/?at={number}")
+    asked = page_of(as_admin, address)
+    assert "cannot be undone" in asked
+    assert "<b>1</b><span>message is erased" in asked
+    assert "edited by hand" in asked
+    refused = as_admin.post(address, {"word": "yes"})
+    assert (refused.status_code, Erasure.objects.count()) == (422, 0)
+    begun = as_admin.post(address, {"word": "Erase"})
+    receipt = Erasure.objects.get()
+    assert begun["Location"] == f"/erasures/{receipt.pk}/"
+    assert "hx-trigger" in page_of(as_admin, begun["Location"])
+    tasks.erase_due()
+    assert not Message.objects.filter(pk=number).exists()
+    assert "memoryapp_passage" in page_of(as_admin, begun["Location"])
+    as_admin.post(f"{begun['Location']}verify/")
+    tasks.erase_due()
+    assert "no erased words were found" not in page_of(as_admin, begun["Location"]), "an erasure waits for no check"
+    tasks.verify_asked()
+    checked = page_of(as_admin, begun["Location"])
+    assert "no erased words were found" in checked
+    assert LEFT_SECRET not in checked
+    assert "nothing left" in page_of(as_admin, "/erasures/")
+    kept = json.loads(as_admin.get(f"{begun['Location']}file/").content)
+    assert (kept["erasure"], bool(kept["marks"])) == (receipt.pk, True)
+    assert as_admin.get(address).status_code == 404
+
+
+def test_topic_and_person_have_the_same_page(filled: Filled, as_admin: Client) -> None:
+    owner = filled.owner.pk
+    topic, person = (
+        f"/memory/{owner}/erase/part/?topic={filled.topic.pk}",
+        f"/memory/{owner}/erase/part/?person={filled.person.pk}",
+    )
+    assert topic in page_of(as_admin, f"/topics/{filled.topic.pk}/")
+    assert person in page_of(as_admin, f"/memory/{owner}/people/{filled.person.pk}/")
+    assert "<b>2</b><span>messages are erased" in page_of(as_admin, topic)
+    as_admin.post(person, {"word": "erase"})
+    as_admin.post(topic, {"word": "erase"})
+    tasks.erase_due()
+    assert [erasure.kind for erasure in Erasure.objects.order_by("pk")] == ["person", "topic"]
+    assert not Person.objects.exists()
+    assert (
+        "messages of it were erased" in page_of(as_admin, f"/topics/{filled.other.pk}/") or Message.objects.count() == 5
+    )
+
+
+def test_each_page_counts_the_findings_that_wait_and_go(filled: Filled, as_admin: Client) -> None:
+    owner, state = filled.owner, Finding.State
+    of_message = Finding.objects.create(owner=owner, noun="fact", values={"content": LEFT_SECRET}, state=state.WAITING)
+    FindingMessage.objects.create(owner=owner, finding=of_message, message=filled.message)
+    of_person = {"owner": owner, "noun": "person", "target": filled.person.pk}
+    Finding.objects.create(**of_person, values={"bio": "swims"}, state=state.WAITING)
+    Finding.objects.create(**of_person, values={"bio": "rows"}, state=state.REJECTED)
+    for part in (f"message={filled.message.pk}", f"person={filled.person.pk}"):
+        address = f"/memory/{owner.pk}/erase/part/?{part}"
+        assert "<b>1</b><span>waiting finding is erased" in page_of(as_admin, address), part
+    assert "<b>2</b><span>findings that wait in the review" in page_of(as_admin, f"/memory/{owner.pk}/erase/")
+    as_admin.post(f"/memory/{owner.pk}/erase/part/?person={filled.person.pk}", {"word": "erase"})
+    tasks.erase_due()
+    assert list(Finding.objects.all()) == [of_message]
+
+
+def test_what_quotes_a_message_is_named_before_and_goes_with_it(filled: Filled, as_admin: Client) -> None:
+    owner = filled.owner
+    knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(f"I wrote down: {LEFT_SECRET}"), actor="ada")
+    knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(REMAINING), actor="ada")
+    quoting, _is_new = artifacts.put(owner, "note.txt", "text/plain", f"A note. {LEFT_SECRET}. End.".encode())
+    artifacts.put(owner, "boat.txt", "text/plain", REMAINING.encode())
+    assert artifacts.process_due(owner) == 2
+    ImportFile.objects.create(owner=owner, source="chat.jsonl", size_bytes=9, state=ImportFile.State.READY)
+    address = f"/memory/{owner.pk}/erase/part/?message={filled.message.pk}"
+    asked = page_of(as_admin, address)
+    assert "Facts that quote it go too, artifacts that do with their files" in asked
+    assert "<b>1</b><span>uploaded chat file goes" in asked
+    as_admin.post(address, {"word": "erase"})
+    tasks.erase_due()
+    assert [row.content for row in Fact.objects.filter(owner=owner)] == [REMAINING]
+    assert [row.name for row in Artifact.objects.filter(owner=owner)] == ["boat.txt"]
+    assert not Media.objects.filter(sha256=quoting.sha256).exists()
+    receipt = Erasure.objects.get()
+    assert list(scanner.residues(scanner.receipt(str(receipt.pk)))) == []
+    assert not ImportFile.objects.exists()
+
+
+def test_pages_are_for_admins(filled: Filled) -> None:
+    curator, owner = signed_in(operator("cora", Role.CURATOR, filled.owner)), filled.owner.pk
+    part = f"/memory/{owner}/erase/part/?message={filled.message.pk}"
+    assert "/erase/part/" not in page_of(curator, f"/memory/{owner}/messages/?at={filled.message.pk}")
+    for address in (part, f"/memory/{owner}/export/", "/erasures/", "/erasures/1/file/"):
+        assert curator.get(address).status_code == 403
+    assert curator.post(part, {"word": "erase"}).status_code == 403
+    assert curator.post("/erasures/1/verify/").status_code == 403
+    assert not Erasure.objects.exists()
+
+
+def test_programs_erase_a_message_and_a_person(filled: Filled) -> None:
+    everyones = Program(token_for())
+    answer = everyones.ask("delete", f"/v1/messages/{filled.message.external_id}?user=anna").json()
+    assert (answer["kind"], answer["counts"]["memoryapp_message"]) == ("messages", 1)
+    assert error_of(everyones.ask("delete", f"/v1/messages/{filled.message.external_id}?user=anna"))[0] == 404
+    person = f"/v1/users/anna/people/Person:{filled.person.pk}"
+    assert everyones.ask("delete", person).json()["counts"]["memoryapp_person"] == 1
+    assert error_of(everyones.ask("delete", person))[0] == 404
+    assert error_of(everyones.ask("delete", "/v1/users/anna/people/Topic:1"))[0] == 404
+
+
+def test_an_erasure_that_waits_for_a_run_is_asked_for_at_its_address(filled: Filled, boris: ChatUser) -> None:
+    run = Run.objects.create(owner=filled.owner, strategy="flash", query="Where?", state=Run.State.RUNNING)
+    of_anna, of_boris = (Program(token_for(owner, scopes=("forget",))) for owner in (filled.owner, boris))
+    begun = of_anna.ask("delete", f"/v1/messages/{filled.message.external_id}?user=anna")
+    assert (begun.status_code, begun["Retry-After"]) == (202, "30")
+    assert of_anna.get(begun["Location"]).status_code == 202
+    assert error_of(of_boris.get(begun["Location"]))[0] == 404
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    tasks.erase_due()
+    ended = of_anna.get(begun["Location"])
+    assert (ended.status_code, ended.json()["counts"]["memoryapp_message"]) == (200, 1)
+
+
+def test_a_chat_user_is_erased_by_a_name_that_reads_like_another_address(filled: Filled) -> None:
+    named = ChatUser.objects.create(name=f"anna/people/Person:{filled.person.pk}")
+    everyones, address = Program(token_for()), f"/v1/users?user={quote(named.name)}"
+    assert everyones.ask("delete", address).json()["kind"] == "user"
+    assert error_of(everyones.ask("delete", address))[0] == 404
+    assert [user.name for user in ChatUser.objects.all()] == ["anna"]
+    assert Person.objects.filter(pk=filled.person.pk).exists()
+
+
+def test_a_token_for_some_memories_erases_and_exports_nothing(filled: Filled) -> None:
+    limited = Program(token_for(filled.owner, scopes=("recall", "ingest", "read", "curate")))
+    for method, path in (
+        ("delete", f"/v1/messages/{filled.message.external_id}?user=anna"),
+        ("delete", f"/v1/users/anna/people/Person:{filled.person.pk}"),
+        ("delete", "/v1/users?user=anna"),
+        ("get", "/v1/users/anna/export"),
+    ):
+        assert error_of(limited.ask(method, path))[0] == 403
+    assert Message.objects.filter(pk=filled.message.pk).exists()
+
+
+def test_an_export_comes_as_lines_from_page_and_program(filled: Filled, as_admin: Client) -> None:
+    page: Any = as_admin.get(f"/memory/{filled.owner.pk}/export/")
+    assert page["Content-Disposition"] == 'attachment; filename="memory.jsonl"'
+    answer: Any = Program(token_for()).ask("get", "/v1/users/anna/export")
+    texts = [b"".join(each).decode() for each in (page, answer)]
+    assert texts[0] == texts[1]
+    lines = [json.loads(line) for line in texts[0].splitlines()]
+    assert (lines[0]["user"], lines[-1]["lines"]) == ("anna", len(lines) - 1)
+
+
+# A run with any event that any version stored is erased from, and still opens on every page and for every program.
+
+
+LATEST = {line["kind"]: line["payload"] for line in STORED}
+ORDER = ("run_started", "candidates_found", "run_finished")
+PAGES = ("run", "answer", "run_json", "run_charts")
+
+
+def stored(filled: Filled, line: dict[str, Any], prompts: tuple[str, ...]) -> Run:
+    """A finished run with this event, which is about the topic of the erased message."""
+    ids = {"Topic:42": f"Topic:{filled.topic.pk}", "Topic:18": f"Topic:{filled.other.pk}"}
+    written = {kind: json.dumps(payload) for kind, payload in {**LATEST, line["kind"]: line["payload"]}.items()}
+    for old, new in ids.items():
+        written = {kind: text.replace(old, new) for kind, text in written.items()}
+    said = TurnStarted(1, "auto", "none", tuple(PromptMessage("user", text) for text in prompts))
+    between = [] if line["kind"] in ORDER else [(line["kind"], json.loads(written[line["kind"]]))]
+    began, found, ended = ((kind, json.loads(written[kind])) for kind in ORDER)
+    rows = [began, found, ("turn_started", to_payload(said)), *between, ended]
+    events: list[Event] = [from_payload(kind, payload) for kind, payload in rows]
+    strategy = rows[0][1]["strategy"]
+    run = Run.objects.create(owner=filled.owner, strategy=strategy, query="Where is it?", state=Run.State.RUNNING)
+    for seq, (kind, payload) in enumerate(rows, 1):
+        RunEvent.objects.create(owner=filled.owner, run=run, seq=seq, kind=kind, at=timezone.now(), payload=payload)
+    Run.objects.filter(pk=run.pk).update(**finished_columns(events, events[-1]), finished_at=timezone.now())
+    return run
+
+
+@pytest.mark.slow
+def test_a_run_with_any_event_opens_after_what_it_read_was_erased(filled: Filled, as_admin: Client) -> None:
+    runs = [
+        (f"{line['kind']} {line['shape']} {len(prompts)}", stored(filled, line, prompts))
+        for line in STORED
+        if line["payload"] == LATEST[line["kind"]] or line["kind"] == "answered"
+        for prompts in ((), (LEFT_SECRET,))
+    ]
+    erasure.finish(erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada"))
+    program, failed = Program(token_for(filled.owner)), []
+    as_admin.raise_request_exception = program.client.raise_request_exception = False
+    for name, run in runs:
+        pages = [reverse(page, args=[run.pk]) for page in PAGES]
+        files = [f"{reverse('run_capsule', args=[run.pk])}{asked}" for asked in ("?mask=1", "?format=json")]
+        answers = [(path, as_admin.get(path)) for path in (*pages, *files)]
+        answers += [(path, program.get(f"/v1/runs/{run.pk}{path}")) for path in ("", "/events", "/stream")]
+        for path, answer in answers:
+            if answer.status_code != 200 and not (answer.status_code < 500 and not path.startswith("/runs")):
+                failed.append(f"{name}: {path.replace(str(run.pk), '…')} {answer.status_code}")
+    assert failed == []
