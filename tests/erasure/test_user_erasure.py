@@ -154,20 +154,20 @@ def filled(owner: ChatUser) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, settings: Any) -> Path:
+def media(tmp_path: Path, settings: Any) -> Path:
     settings.MEDIA_ROOT = tmp_path
     return tmp_path
 
 
 @pytest.fixture
-def anna(db: None, folder: Path) -> ChatUser:
+def marked(db: None, media: Path) -> ChatUser:
     owner = ChatUser.objects.create(name=SECRET)
     filled(owner)
     return owner
 
 
 @pytest.fixture
-async def embedded(anna: ChatUser, thread_closed: None) -> None:
+async def embedded(marked: ChatUser, thread_closed: None) -> None:
     await embed_pending(offline_embedder())
 
 
@@ -176,32 +176,32 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_user, "_ROOTS", [(model, 1) for model, _ in chat_user._ROOTS])
 
 
-def test_nothing_of_an_erased_chat_user_is_left_anywhere(anna: ChatUser, boris: ChatUser, folder: Path) -> None:
+def test_nothing_of_an_erased_chat_user_is_left_anywhere(marked: ChatUser, boris: ChatUser, media: Path) -> None:
     content.store(boris, read_part(PICTURE))
     talk(boris, ("Tea", ["green?", "yes"]))
     others = rows_of(boris.pk)
-    own = tokens.make(f"{SECRET}'s", [ApiToken.Scope.READ], [anna])[0]
-    shared = tokens.make("shared", [ApiToken.Scope.READ], [anna, boris])[0]
+    own = tokens.make(f"{SECRET}'s", [ApiToken.Scope.READ], [marked])[0]
+    shared = tokens.make("shared", [ApiToken.Scope.READ], [marked, boris])[0]
     assert len(tables_with(SECRET)) > 12
-    before = rows_of(anna.pk)
-    receipt = erase_user(anna, "ada")
+    before = rows_of(marked.pk)
+    receipt = erase_user(marked, "ada")
     assert tables_with(SECRET) == set()
-    assert rows_of(anna.pk) == {}
+    assert rows_of(marked.pk) == {}
     assert rows_of(boris.pk) == others
     assert {table: receipt.counts[table] for table in before} == before
     assert (receipt.counts["memoryapp_chatuser"], receipt.counts["files"]) == (1, 1)
-    assert [path.read_bytes() for path in folder.rglob("*") if path.is_file()] == [b"\x89PNG\r\n\x1a\n"]
+    assert [path.read_bytes() for path in media.rglob("*") if path.is_file()] == [b"\x89PNG\r\n\x1a\n"]
     assert list(ApiToken.objects.all()) == [shared]
     assert list(shared.owners.all()) == [boris]
     assert own not in ApiToken.objects.all()
-    assert (receipt.actor, receipt.owner_number) == ("ada", anna.pk)
+    assert (receipt.actor, receipt.owner_number) == ("ada", marked.pk)
     assert receipt.ended_at
 
 
-def test_vectors_and_cards_go_too(embedded: None, anna: ChatUser) -> None:
-    before = rows_of(anna.pk)
+def test_vectors_and_cards_go_too(embedded: None, marked: ChatUser) -> None:
+    before = rows_of(marked.pk)
     assert before.keys() >= {"memoryapp_passagevector", "memoryapp_topicvector", "memoryapp_passage"}
-    receipt = erase_user(anna, "ada")
+    receipt = erase_user(marked, "ada")
     assert {table: receipt.counts[table] for table in before} == before
 
 
@@ -212,9 +212,9 @@ class Killed(BaseException):
 @pytest.mark.parametrize("batches", [1, 4, 9, 16, 25])
 @pytest.mark.usefixtures("small_batches")
 def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
-    batches: int, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+    batches: int, marked: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = rows_of(anna.pk)
+    before = rows_of(marked.pk)
     counting = chat_user._count
     done = iter(range(batches))
 
@@ -226,25 +226,25 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
     with monkeypatch.context() as patch:
         patch.setattr(chat_user, "_count", dying)
         with pytest.raises(Killed):
-            erase_user(anna, "ada")
-    left = rows_of(anna.pk)
+            erase_user(marked, "ada")
+    left = rows_of(marked.pk)
     assert left
     begun = Erasure.objects.get()
     assert begun.ended_at is None
     assert list(violations()) == []
     assert {table: begun.counts.get(table, 0) + left.get(table, 0) for table in before} == before
     tasks.erase_due()
-    assert rows_of(anna.pk) == {}
+    assert rows_of(marked.pk) == {}
     ended = Erasure.objects.get()
     assert ended.ended_at
     assert {table: ended.counts[table] for table in before} == before
 
 
-def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser, as_admin: Any) -> None:
+def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(marked: ChatUser, as_admin: Any) -> None:
     everyones = Program(token_for())
-    chat_user.begin_user(anna, "ada")
+    chat_user.begin_user(marked, "ada")
     assert not Run.objects.exclude(state=Run.State.FINISHED).exists()
-    assert as_admin.get(f"/memory/{anna.pk}/").status_code == 404
+    assert as_admin.get(f"/memory/{marked.pk}/").status_code == 404
     assert SECRET not in as_admin.get("/").content.decode()
     message = {"id": "x", "role": "user", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
     for path, body in (
@@ -255,7 +255,7 @@ def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser,
         assert (status, code) == (409, "erased")
         assert "being erased" in sentence
     with pytest.raises(BeingErased):
-        add_messages(anna, [record(1, "hello")])
+        add_messages(marked, [record(1, "hello")])
     before = Message.objects.count()
     tasks.erase_due()
     assert before
@@ -263,7 +263,7 @@ def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser,
     assert Message.objects.count() == 1
 
 
-def test_what_is_written_while_the_rows_go_goes_too(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_while_the_rows_go_goes_too(marked: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer commits between the last batch and the end."""
     rest = iter([True])
     deleting = chat_user._delete_owner
@@ -277,33 +277,33 @@ def test_what_is_written_while_the_rows_go_goes_too(anna: ChatUser, monkeypatch:
 
     def passage_written() -> None:
         try:
-            Passage.objects.create(owner=anna, text=SECRET, terms="", term_count=1)
+            Passage.objects.create(owner=marked, text=SECRET, terms="", term_count=1)
         finally:
             connection.close()
 
     monkeypatch.setattr(chat_user, "_delete_owner", late)
-    receipt = erase_user(anna, "ada")
+    receipt = erase_user(marked, "ada")
     assert receipt.ended_at
-    assert rows_of(anna.pk) == {}
+    assert rows_of(marked.pk) == {}
     assert tables_with(SECRET) == set()
 
 
 def test_a_row_that_cannot_go_ends_the_attempt_and_a_later_one_succeeds(
-    anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+    marked: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(chat_user, "_others", lambda: iter(()))
         patch.setattr(chat_user, "_ROOTS", [])
         with pytest.raises(Exception, match="violates foreign key"):
-            erase_user(anna, "ada")
+            erase_user(marked, "ada")
     assert Erasure.objects.get().ended_at is None
-    assert erase_user(anna, "eve").actor == "ada"
-    assert rows_of(anna.pk) == {}
+    assert erase_user(marked, "eve").actor == "ada"
+    assert rows_of(marked.pk) == {}
 
 
-def test_history_of_others_stays_by_the_laws_of_the_database(anna: ChatUser, boris: ChatUser) -> None:
+def test_history_of_others_stays_by_the_laws_of_the_database(marked: ChatUser, boris: ChatUser) -> None:
     topic = talk(boris, ("Tea", ["green?", "yes"]))[0]
-    chat_user.begin_user(anna, "ada")
+    chat_user.begin_user(marked, "ada")
     with pytest.raises(Exception, match="History stays"), transaction.atomic():
         TopicEdit.objects.filter(owner=boris).delete()
     assert Topic.objects.filter(pk=topic.pk).exists()
@@ -315,8 +315,8 @@ class TestCommand:
         call_command("erase_user", *arguments, "--json", stdout=out)
         return json.loads(out.getvalue())
 
-    def test_it_counts_what_went(self, anna: ChatUser) -> None:
-        before = rows_of(anna.pk)
+    def test_it_counts_what_went(self, marked: ChatUser) -> None:
+        before = rows_of(marked.pk)
         counts = self.run(SECRET, "--yes")
         assert {table: counts[table] for table in before} == before
         with pytest.raises(CommandError, match="There is no chat user"):
@@ -324,7 +324,7 @@ class TestCommand:
 
     @pytest.mark.parametrize(("typed", "sentence"), [("anna", "not the name"), (None, "--yes")])
     def test_it_asks_and_takes_nothing_but_the_name(
-        self, typed: str | None, sentence: str, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+        self, typed: str | None, sentence: str, marked: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("" if typed is None else f"{typed}\n"))
         with pytest.raises(CommandError, match=sentence):
@@ -333,8 +333,8 @@ class TestCommand:
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\n"))
         assert self.run(SECRET)["memoryapp_chatuser"] == 1
 
-    def test_it_ends_what_was_begun(self, anna: ChatUser) -> None:
-        chat_user.begin_user(anna, "ada")
+    def test_it_ends_what_was_begun(self, marked: ChatUser) -> None:
+        chat_user.begin_user(marked, "ada")
         assert self.run(SECRET)["memoryapp_chatuser"] == 1
 
 
@@ -343,39 +343,39 @@ class TestEndpoint:
     def everyones(self) -> Program:
         return Program(token_for())
 
-    def test_it_answers_with_the_receipt(self, anna: ChatUser, everyones: Program) -> None:
-        before = rows_of(anna.pk)
+    def test_it_answers_with_the_receipt(self, marked: ChatUser, everyones: Program) -> None:
+        before = rows_of(marked.pk)
         document = everyones.ask("delete", f"/v1/users/{SECRET}").json()
         assert {table: document["counts"][table] for table in before} == before
         assert document["erasure"] == Erasure.objects.get().pk
         assert error_of(everyones.ask("delete", f"/v1/users/{SECRET}"))[0] == 404
 
-    def test_a_call_that_was_cut_is_asked_again(self, anna: ChatUser, everyones: Program) -> None:
-        chat_user.begin_user(anna, "ada")
+    def test_a_call_that_was_cut_is_asked_again(self, marked: ChatUser, everyones: Program) -> None:
+        chat_user.begin_user(marked, "ada")
         assert everyones.ask("delete", f"/v1/users/{SECRET}").json()["counts"]["memoryapp_chatuser"] == 1
 
-    def test_a_token_for_some_memories_may_not(self, anna: ChatUser, boris: ChatUser) -> None:
-        assert error_of(Program(token_for(anna)).ask("delete", f"/v1/users/{SECRET}"))[0] == 403
+    def test_a_token_for_some_memories_may_not(self, marked: ChatUser, boris: ChatUser) -> None:
+        assert error_of(Program(token_for(marked)).ask("delete", f"/v1/users/{SECRET}"))[0] == 403
         assert error_of(Program(token_for(boris)).ask("delete", f"/v1/users/{SECRET}"))[0] == 404
         assert error_of(Program(token_for(scopes=("read",))).ask("delete", f"/v1/users/{SECRET}"))[0] == 403
         assert ChatUser.objects.filter(name=SECRET).exists()
-        assert Media.objects.filter(owner=anna).count() == 2
-        assert default_storage.exists(Media.objects.filter(owner=anna)[0].path)
+        assert Media.objects.filter(owner=marked).count() == 2
+        assert default_storage.exists(Media.objects.filter(owner=marked)[0].path)
 
 
 class TestPage:
-    def test_it_says_in_numbers_what_goes_and_takes_only_the_name(self, anna: ChatUser, as_admin: Client) -> None:
-        assert f"/memory/{anna.pk}/erase/" in as_admin.get(f"/memory/{anna.pk}/").content.decode()
-        page = flat(as_admin.get(f"/memory/{anna.pk}/erase/").content.decode())
+    def test_it_says_in_numbers_what_goes_and_takes_only_the_name(self, marked: ChatUser, as_admin: Client) -> None:
+        assert f"/memory/{marked.pk}/erase/" in as_admin.get(f"/memory/{marked.pk}/").content.decode()
+        page = flat(as_admin.get(f"/memory/{marked.pk}/erase/").content.decode())
         assert "This cannot be undone." in page
         assert "<b>9</b><span>messages" in page
-        refused = as_admin.post(f"/memory/{anna.pk}/erase/", {"name": "anna"})
+        refused = as_admin.post(f"/memory/{marked.pk}/erase/", {"name": "anna"})
         assert refused.status_code == 422
         assert "nothing was erased" in refused.content.decode()
-        assert ChatUser.objects.filter(pk=anna.pk).exists()
+        assert ChatUser.objects.filter(pk=marked.pk).exists()
 
-    def test_what_is_confirmed_is_shown_until_the_receipt(self, anna: ChatUser, as_admin: Client) -> None:
-        begun = as_admin.post(f"/memory/{anna.pk}/erase/", {"name": SECRET})
+    def test_what_is_confirmed_is_shown_until_the_receipt(self, marked: ChatUser, as_admin: Client) -> None:
+        begun = as_admin.post(f"/memory/{marked.pk}/erase/", {"name": SECRET})
         address = f"/erasures/{Erasure.objects.get().pk}/"
         assert begun["Location"] == address
         assert "hx-trigger" in _region(as_admin.get(address))
@@ -385,11 +385,11 @@ class TestPage:
         assert "memoryapp_message" in ended
         assert SECRET not in ended
 
-    def test_it_is_for_admins(self, anna: ChatUser) -> None:
-        curator = signed_in(operator("cora", Role.CURATOR, anna))
-        assert f"/memory/{anna.pk}/erase/" not in curator.get(f"/memory/{anna.pk}/").content.decode()
-        assert curator.get(f"/memory/{anna.pk}/erase/").status_code == 403
-        assert curator.post(f"/memory/{anna.pk}/erase/", {"name": SECRET}).status_code == 403
+    def test_it_is_for_admins(self, marked: ChatUser) -> None:
+        curator = signed_in(operator("cora", Role.CURATOR, marked))
+        assert f"/memory/{marked.pk}/erase/" not in curator.get(f"/memory/{marked.pk}/").content.decode()
+        assert curator.get(f"/memory/{marked.pk}/erase/").status_code == 403
+        assert curator.post(f"/memory/{marked.pk}/erase/", {"name": SECRET}).status_code == 403
         assert curator.get("/erasures/1/").status_code == 403
         assert not Erasure.objects.exists()
 
@@ -400,13 +400,15 @@ def _region(answer: Any) -> str:
     return page[page.index('id="erasure"') : page.index("</main>")]
 
 
-def test_the_nights_of_a_golden_set_end_with_its_last_owner(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
-    for owner, name in ((anna, "anna's secrets"), (anna, "shared"), (boris, "shared")):
+def test_the_nights_of_a_golden_set_end_with_its_last_owner(
+    marked: ChatUser, boris: ChatUser, as_admin: Client
+) -> None:
+    for owner, name in ((marked, "anna's secrets"), (marked, "shared"), (boris, "shared")):
         GoldenQuestion.objects.create(owner=owner, collection=name, question="Where?", made_by="ada")
         night = {"hour": 3, "zone": "UTC", "most": 5, "strategy": "vector", "next_at": timezone.now(), "made_by": "ada"}
         NightlyRun.objects.get_or_create(collection=name, defaults=night)
         Evaluation.objects.create(source=name, strategy="vector")
-    erase_user(anna, "ada")
+    erase_user(marked, "ada")
     assert {*NightlyRun.objects.values_list("collection", "is_on")} == {("[erased]", False), ("shared", True)}
     assert sorted(Evaluation.objects.values_list("source", flat=True)) == ["[erased]", "shared", "shared"]
     for nightly in NightlyRun.objects.all():

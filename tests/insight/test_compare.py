@@ -246,23 +246,23 @@ async def asked(run: Run, by_model: Mapping[str, ByPlace], *, again: bool = Fals
     return await sync_to_async(lambda: stability.causes(run, forks.events_of(run)))()
 
 
-async def merge_two(memory: Memory, *places: int) -> TopicEdit:
-    numbers = [memory.garden[place].pk for place in places]
-    plan = await sync_to_async(curation.plan_merge)(memory.owner, numbers)
-    edit = await sync_to_async(curation.swap)(memory.owner, plan, kind=TopicEdit.Kind.MERGE, actor="cora")
+async def merge_two(lab_memory: Memory, *places: int) -> TopicEdit:
+    numbers = [lab_memory.garden[place].pk for place in places]
+    plan = await sync_to_async(curation.plan_merge)(lab_memory.owner, numbers)
+    edit = await sync_to_async(curation.swap)(lab_memory.owner, plan, kind=TopicEdit.Kind.MERGE, actor="cora")
     await embed_pending(offline_embedder())
     return edit
 
 
 @pytest.mark.usefixtures("thread_closed")
-async def test_a_merge_is_named_as_what_lost_a_topic(memory: Memory) -> None:
-    wanted = memory.garden[0].pk
-    run = await executed(memory.owner, chat=chat_of(EMBEDDED_MODEL, wanted))
+async def test_a_merge_is_named_as_what_lost_a_topic(lab_memory: Memory) -> None:
+    wanted = lab_memory.garden[0].pk
+    run = await executed(lab_memory.owner, chat=chat_of(EMBEDDED_MODEL, wanted))
     same = await asked(run, {"": chat_of(EMBEDDED_MODEL, wanted)})
     assert same.is_one_model
     assert same.cause == "none"
     assert len({cell.run.pk for cell in same.cells if cell.run}) == 2, "one model is asked once for each memory"
-    edit = await merge_two(memory, 0, 1)
+    edit = await merge_two(lab_memory, 0, 1)
     changed = await asked(run, {"": chat_of(EMBEDDED_MODEL, wanted)}, again=True)
     assert changed.cause == "memory"
     assert "same as then" in str(sentence_of(changed))
@@ -275,10 +275,10 @@ async def test_a_merge_is_named_as_what_lost_a_topic(memory: Memory) -> None:
 
 @pytest.mark.usefixtures("thread_closed")
 async def test_a_model_that_chooses_otherwise_over_the_same_memory_is_named(
-    memory: Memory, settings: LazySettings
+    lab_memory: Memory, settings: LazySettings
 ) -> None:
-    first, second = memory.garden[0].pk, memory.garden[1].pk
-    run = await executed(memory.owner, chat=chat_of(OLD, first))
+    first, second = lab_memory.garden[0].pk, lab_memory.garden[1].pk
+    run = await executed(lab_memory.owner, chat=chat_of(OLD, first))
     alone = await sync_to_async(lambda: stability.causes(run, forks.events_of(run)))()
     assert "No chat model is connected" in alone.models["then"].fault
     settings.LLM_BASE_URL, settings.RERANKER_MODEL = "http://127.0.0.1:1/v1", NEW
@@ -290,7 +290,7 @@ async def test_a_model_that_chooses_otherwise_over_the_same_memory_is_named(
         ("now", "then"): 0,
         ("now", "now"): 1,
     }
-    await merge_two(memory, 0, 2)
+    await merge_two(lab_memory, 0, 2)
     either = await asked(run, {OLD: chat_of(OLD, first), "": chat_of(NEW, second)}, again=True)
     assert either.cause == "either"
     unsteady = await asked(run, {OLD: chat_of(OLD, second), "": chat_of(NEW, second)}, again=True)
@@ -306,9 +306,9 @@ class Failing(ByPlace):
 
 
 @pytest.mark.usefixtures("thread_closed")
-async def test_a_failure_is_no_cause_and_only_what_failed_is_asked_again(memory: Memory) -> None:
-    wanted = memory.garden[0].pk
-    run = await executed(memory.owner, chat=chat_of(EMBEDDED_MODEL, wanted))
+async def test_a_failure_is_no_cause_and_only_what_failed_is_asked_again(lab_memory: Memory) -> None:
+    wanted = lab_memory.garden[0].pk
+    run = await executed(lab_memory.owner, chat=chat_of(EMBEDDED_MODEL, wanted))
     failing = Failing((0,), (0,))
     failing.model = EMBEDDED_MODEL
     failed = await asked(run, {"": failing})
@@ -320,11 +320,11 @@ async def test_a_failure_is_no_cause_and_only_what_failed_is_asked_again(memory:
 
 
 @pytest.mark.usefixtures("thread_closed")
-async def test_what_answers_in_words_or_goes_on_is_refused(memory: Memory) -> None:
-    answered = await executed(memory.owner, strategy="plain")
+async def test_what_answers_in_words_or_goes_on_is_refused(lab_memory: Memory) -> None:
+    answered = await executed(lab_memory.owner, strategy="plain")
     with pytest.raises(CompareError, match="memory of today only"):
         await sync_to_async(lambda: stability.causes(answered, forks.events_of(answered)))()
-    going = await Run.objects.acreate(owner=memory.owner, query="garden?", strategy="flash")
+    going = await Run.objects.acreate(owner=lab_memory.owner, query="garden?", strategy="flash")
     with pytest.raises(CompareError, match="has not ended"):
         await sync_to_async(lambda: stability.begin_causes(going, [], None))()
 
