@@ -16,8 +16,7 @@ from django.utils import timezone
 from memoryapp import curation
 from memoryapp.curation import MERGER, history, suggestions
 from memoryapp.curation.suggestions import Check, check_of, verdict_of
-from memoryapp.curation.suggestions.consolidation import CONSOLIDATE, consolidate
-from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.curation.suggestions.consolidation import CONSOLIDATE
 from memoryapp.models import AgentCall, ChatUser, Role, Suggestion, Topic, TopicEdit
 from memoryapp.platform import work
 from memoryapp.platform.llm import clients
@@ -54,42 +53,6 @@ def only(owner: ChatUser) -> Suggestion:
 
 
 class TestQueue:
-    @pytest.mark.parametrize(
-        ("mode", "words"),
-        [
-            (Mode.AUTOMATIC, "Similarity alone merges nothing"),
-            (Mode.SUGGEST, "similar topics are suggested by their vectors"),
-            (Mode.OFF, "Consolidation is off"),
-        ],
-    )
-    def test_without_a_model_it_says_that_similarity_alone_decides_nothing(
-        self, anna: ChatUser, as_cora: Client, mode: Mode, words: str
-    ) -> None:
-        wants(anna, mode)
-        placed(anna, 0, 5)
-        suggestions.suggest(anna)
-        page = get(as_cora, queue(anna))
-        assert words in page
-        assert "Ask it now" not in page
-
-    @pytest.mark.parametrize("mode", list(Mode))
-    def test_an_empty_queue_says_that_the_worker_looks_only_if_it_does(
-        self, anna: ChatUser, as_cora: Client, mode: Mode
-    ) -> None:
-        page = get(as_cora, queue(wants(anna, mode)))
-        assert ("The worker regularly looks" in page) == (mode != Mode.OFF)
-
-    @pytest.mark.parametrize(
-        ("mode", "words"), [(Mode.AUTOMATIC, "merges similar topics by itself"), (Mode.SUGGEST, "and people decide")]
-    )
-    def test_it_names_the_model_that_judges(
-        self, anna: ChatUser, as_cora: Client, merger: Merger, mode: Mode, words: str
-    ) -> None:
-        wants(anna, mode)
-        page = get(as_cora, queue(anna))
-        assert words in page
-        assert merger.model in page
-
     @pytest.mark.slow
     def test_a_verdict_stands_first_and_its_summary_in_the_field(
         self, anna: ChatUser, as_cora: Client, merger: Merger
@@ -136,14 +99,6 @@ class TestQueue:
         assert "The merger would keep them apart: Two cakes." in part
         shown.refresh_from_db()
         assert (shown.state, check_of(shown)) == ("open", Check.JUDGED)
-
-    def test_the_time_of_the_next_question_is_shown(self, anna: ChatUser, as_cora: Client, merger: Merger) -> None:
-        placed(anna, 0, 5)
-        suggestions.suggest(anna)
-        merger.says = LLMError("away")
-        with pytest.raises(LLMError):
-            consolidate(anna, merger.open)
-        assert "it is asked again at" in get(as_cora, queue(anna))
 
     def test_topics_that_are_gone_are_not_asked_about(self, anna: ChatUser, as_cora: Client, merger: Merger) -> None:
         one, _other = placed(anna, 0, 5)
@@ -253,13 +208,6 @@ class TestHistory:
         assert answer["Location"] == self.address(anna)
         assert len(live(anna)) == 2
         assert TopicEdit.objects.get(undoes=edit).actor == "cora"
-
-    def test_a_merge_shows_its_reason_and_its_question(self, anna: ChatUser, as_cora: Client) -> None:
-        [edit] = night(anna, 0, 5)
-        page = get(as_cora, self.address(anna, "?kind=merge"))
-        assert edit.call
-        for words in (REASON, "consolidate-en-0", f"/agents/{edit.call.pk}/", "by the merger"):
-            assert words in page
 
     @pytest.mark.slow
     def test_a_night_goes_from_noon_to_noon(self, anna: ChatUser) -> None:

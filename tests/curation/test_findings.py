@@ -18,7 +18,7 @@ from django.test import Client
 from memoryapp.curation import CurationError, extraction, history, knowledge
 from memoryapp.curation.extraction import FindingDecided
 from memoryapp.memory.content import BACKGROUND, HOW_MUCH, background
-from memoryapp.models import Card, ChatUser, Fact, Finding, KnowledgeEdit, Person, UnreadTopic
+from memoryapp.models import Card, ChatUser, Fact, Finding, KnowledgeEdit, Person
 from memoryapp.search import items
 from tests.conftest import operator, signed_in, talk
 from tests.curation.reading import Archivist, conversations, fact, finds, home, in_turn, person
@@ -305,15 +305,6 @@ def test_a_bad_value_is_reported_and_nothing_is_lost(anna: ChatUser, curator: Cl
     assert extraction.waiting(anna).count() == 1
 
 
-def test_who_only_looks_decides_nothing(anna: ChatUser, as_viewer: Client) -> None:
-    [finding] = finding_to_review(anna, fact("Likes figs."))
-    page = as_viewer.get(f"/memory/{anna.pk}/review/")
-    assert b"data-confirm" not in page.content
-    body = {"decision": "reject"}
-    assert as_viewer.post(f"/memory/{anna.pk}/review/{finding.pk}/", body).status_code == 403
-    assert as_viewer.post(f"/memory/{anna.pk}/extraction/").status_code == 403
-
-
 @pytest.mark.slow
 def test_a_decision_costs_the_same_however_much_waits(anna: ChatUser, curator: Client) -> None:
     finding_to_review(anna, fact("Likes figs."))
@@ -321,38 +312,6 @@ def test_a_decision_costs_the_same_however_much_waits(anna: ChatUser, curator: C
     for n in range(30):
         Finding.objects.create(owner=anna, noun="fact", values={"content": f"Fact {n}.", "relation": "likes"})
     assert cost(curator, f"/memory/{anna.pk}/review/") == few
-
-
-@pytest.mark.slow
-def test_pages_say_what_is_extracted_and_what_failed(anna: ChatUser, curator: Client, settings: object) -> None:
-    [topic] = conversations(anna)
-    UnreadTopic.objects.create(owner=anna, topic=topic, state="failed", due_at=topic.ended_at, fault="Unreadable.")
-    settings.LLM_BASE_URL = ""  # type: ignore[attr-defined]
-    for noun in ("facts", "people", "review", "extraction"):
-        assert "No chat model is connected" in curator.get(f"/memory/{anna.pk}/{noun}/").content.decode()
-    settings.LLM_BASE_URL = "http://model.example/v1"  # type: ignore[attr-defined]
-    page = curator.get(f"/memory/{anna.pk}/facts/").content.decode()
-    assert "a person confirms what is extracted" in page
-    assert "1 could not be read" in page
-    assert "Unreadable." in curator.get(f"/memory/{anna.pk}/extraction/").content.decode()
-    curator.post(f"/memory/{anna.pk}/extraction/", {"topic": topic.pk})
-    assert UnreadTopic.objects.get().state == "waiting"
-
-
-@pytest.mark.slow
-def test_pages_of_findings_name_the_model_that_reads_and_lead_to_its_settings(
-    anna: ChatUser, curator: Client, as_viewer: Client, settings: Any
-) -> None:
-    def shown(client: Client, noun: str) -> str:
-        return str(client.get(f"/memory/{anna.pk}/{noun}/").content.decode())
-
-    finding_to_review(anna, fact("Likes figs."))
-    assert "No chat model is connected: nothing is extracted." in shown(curator, "review")
-    settings.LLM_BASE_URL, settings.ARCHIVIST_MODEL = "http://model.example/v1", "acme/archivist"
-    for noun in ("review", "facts", "people", "extraction"):
-        assert "acme/archivist at model.example reads topics for facts and people." in shown(curator, noun)
-    assert f'href="/memory/{anna.pk}/settings/">change it' in shown(curator, "facts")
-    assert "change it" not in shown(as_viewer, "facts")
 
 
 def test_a_finding_says_why_it_waits_and_marks_what_its_messages_lack(eager: ChatUser, as_admin: Client) -> None:
@@ -469,12 +428,6 @@ class TestWholeAnswer:
         assert not Fact.objects.filter(pk=stored).exists()
         extraction.take_back(answers[2], actor="cora")
         assert Fact.objects.get(pk=stored).content == "Likes figs."
-        assert len(left(anna)) == 5
-
-    def test_who_only_looks_rejects_none(self, anna: ChatUser, as_viewer: Client, answers: list[Finding]) -> None:
-        assert "data-whole-answer" not in get(as_viewer, f"/memory/{anna.pk}/review/")
-        body = {"decision": "reject_answer", "answer": ",".join(str(each.pk) for each in answers[:3])}
-        assert as_viewer.post(f"/memory/{anna.pk}/review/{answers[0].pk}/", body).status_code == 403
         assert len(left(anna)) == 5
 
 

@@ -99,25 +99,6 @@ async def test_a_planted_difference_is_found_at_its_stage(
     assert (await compared(*runs))["first_divergence"]["stage"] == stage
 
 
-class Mumbling(ByPlace):
-    """Reads as asked, and then answers with no list at all."""
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
-        if not self.shown:
-            async for reply in super().converse(request):
-                yield reply
-        else:
-            yield Reply(text="Hm.", message={"role": "assistant", "content": "Hm."})
-
-
-async def test_the_end_without_a_choice_is_the_difference(memory: Memory) -> None:
-    one, _shown = await by_place(memory, (0,), (0,))
-    unread = await executed(memory.owner, chat=Mumbling((0,), ()))
-    assert unread.fallback
-    first = (await compared(one, unread))["first_divergence"]
-    assert (first["stage"], unread.fallback in first["sentence"]) == ("choice", True)
-
-
 async def test_what_a_fork_leaves_out_shows_by_its_effect(memory: Memory) -> None:
     parent = await executed(memory.owner, strategy="vector", parameters={"max_topics": 1})
     before = await compared(parent, await executed(memory.owner, strategy="vector"))

@@ -186,9 +186,3 @@ def test_paraphrases_cost_what_runs_cost_together(anna: ChatUser) -> None:
     (day,) = usage.by_day(everybody, now=now, zone=zone)
     (owner,) = usage.by_owner(everybody, now=now, zone=zone)
     assert dict(day.named) == dict(owner.named) == {**dict.fromkeys(usage.stages(), 0.0), "runs": 0.75}
-
-
-def test_without_a_model_nothing_is_lost_and_the_button_is_not_there(as_debugger: Client, run: Run) -> None:
-    assert "paraphrases/" not in as_debugger.get(f"/runs/{run.pk}/lab/").content.decode()
-    assert asked(as_debugger, run, paraphrases="My own words")["paraphrases"] == ["My own words"]
-    assert not AgentCall.objects.exists()

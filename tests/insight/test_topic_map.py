@@ -3,9 +3,6 @@ picture."""
 
 from __future__ import annotations
 
-import json
-import re
-import time
 from typing import Any
 
 import numpy as np
@@ -15,8 +12,7 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.engine.regions import project, within
 from memoryapp.insight.browsing.topic_map import last_run, topic_map
-from memoryapp.models import ChatUser, EmbeddingProfile, Operator, RunEvent, Topic, TopicVector
-from tests.conftest import signed_in
+from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicVector
 from tests.support.browsing import cost, get, grow, rows, run_of, topic_of
 
 
@@ -41,33 +37,12 @@ def test_the_plane_is_that_of_a_whole_decomposition() -> None:
     assert shown == pytest.approx(float((values[:2] ** 2).sum() / (values**2).sum()), abs=0.01)
 
 
-def test_the_same_vectors_lie_in_the_same_places() -> None:
-    vectors = np.random.default_rng(5).standard_normal((40, 16)).astype(np.float32)
-    assert np.array_equal(project(vectors)[0], project(vectors)[0])
-
-
 @pytest.mark.parametrize("shape", [(0, 0), (1, 8), (2, 8), (5, 1)])
 def test_few_vectors_have_places_too(shape: tuple[int, int]) -> None:
     places, shown = project(np.random.default_rng(1).standard_normal(shape).astype(np.float32))
     assert places.shape == (shape[0], 2)
     assert np.isfinite(places).all()
     assert 0 <= shown <= 1
-
-
-def test_equal_vectors_lie_on_one_spot() -> None:
-    places, shown = project(np.ones((7, 4), np.float32))
-    assert not places.any()
-    assert shown == 0
-
-
-def test_two_thousand_vectors_take_less_than_a_blink() -> None:
-    vectors = np.random.default_rng(2).standard_normal((2_000, 512)).astype(np.float32)
-    taken = []
-    for _ in range(3):
-        began = time.process_time()
-        project(vectors)
-        taken.append(time.process_time() - began)
-    assert min(taken) < 1.0, "the fastest, for the others may have met with what else the machine does"
 
 
 def test_topics_near_in_meaning_lie_near(anna: ChatUser) -> None:
@@ -94,16 +69,6 @@ def test_topics_without_a_vector_are_counted(anna: ChatUser, as_viewer: Client) 
     assert "1 more has no vector yet" in get(as_viewer, f"/memory/{anna.pk}/map/")
 
 
-def test_the_numbers_stand_below_and_in_the_page(anna: ChatUser, as_viewer: Client) -> None:
-    topics = [topic_of(anna, "Honey </script> cake", ["x"], day=day) for day in range(2)]
-    placed(anna, topics, np.eye(2, dtype=np.float32))
-    page = get(as_viewer, f"/memory/{anna.pk}/map/")
-    dots = json.loads(re.findall(r'<script id="dots" type="application/json">(.*?)</script>', page)[0])
-    assert [dot[0] for dot in dots] == [topics[1].pk, topics[0].pk]
-    assert "As numbers" in page
-    assert page.count('class="num mono"') == 4
-
-
 def test_what_lies_in_an_outline_is_found_even_where_it_crosses_itself() -> None:
     places = np.array([[0.5, 0.5], [1.5, 0.5], [0.1, 0.9], [0.9, 0.1]], np.float32)
     assert within(places, [(0, 0), (1, 0), (1, 1), (0, 1)]).tolist() == [True, False, True, True]
@@ -125,19 +90,6 @@ def test_an_area_and_a_region_of_the_map_are_filters_of_the_list(anna: ChatUser,
     assert f'href="{address}?region=1"' in get(as_viewer, f"/memory/{anna.pk}/map/")
     for odd in ("area=", "area=1,1", "area=x", "area=1,2;3,4;5,99999999", "region=99", "region=x"):
         assert "No topic matches" in get(as_viewer, f"{address}?{odd}")
-
-
-def test_a_viewer_looks_and_a_curator_picks(anna: ChatUser, as_viewer: Client, admin: Operator) -> None:
-    placed(anna, [topic_of(anna, "A", ["x"]), topic_of(anna, "B", ["y"], day=1)], np.eye(2, dtype=np.float32))
-    address = f"/memory/{anna.pk}/map/"
-    assert 'name="topics"' not in get(as_viewer, address)
-    assert get(signed_in(admin), address).count('name="topics"') == 2
-
-
-def test_an_empty_map_says_what_to_do(anna: ChatUser, as_viewer: Client) -> None:
-    page = get(as_viewer, f"/memory/{anna.pk}/map/")
-    assert "Nothing to place yet" in page
-    assert 'id="dots"' not in page
 
 
 @pytest.mark.slow
@@ -170,16 +122,6 @@ def test_the_last_run_lights_the_topics_that_hold_what_it_read_today(anna: ChatU
     placed(anna, [now], np.eye(2, dtype=np.float32)[:1])
     page = get(as_viewer, f"/memory/{anna.pk}/map/")
     assert f'<script id="lit" type="application/json">{{"{now.pk}": "chosen"}}</script>' in page
-
-
-def test_a_last_run_that_chose_nothing_is_not_counted_in_noughts(anna: ChatUser, as_viewer: Client) -> None:
-    topics = [topic_of(anna, "T", ["x"], day=day) for day in range(2)]
-    placed(anna, topics, np.eye(2, dtype=np.float32))
-    run_of(anna, topics[0], chose=False)
-    page = get(as_viewer, f"/memory/{anna.pk}/map/")
-    assert ("read 1 topic" in page, "nothing chosen" in page, "chosen 0" in page) == (True, True, False)
-    RunEvent.objects.update(payload={"selected": [], "requested": []})
-    assert "read 0" not in get(as_viewer, f"/memory/{anna.pk}/map/")
 
 
 @pytest.mark.slow

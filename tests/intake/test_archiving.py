@@ -27,7 +27,6 @@ from memoryapp.intake.invariants import violations
 from memoryapp.intake.messages import Added, add_messages
 from memoryapp.memory.sessions import Moment, SessionLimits, cut_sessions, limits
 from memoryapp.models import (
-    AgentCall,
     ChatUser,
     Message,
     Passage,
@@ -469,41 +468,8 @@ class TestMemorySettings:
         anna.refresh_from_db()
         assert anna.extraction == "review"
 
-    def test_the_pauses_that_hold_without_a_choice_are_shown(self, anna: ChatUser, as_admin: Client) -> None:
-        assert "1h, between people 6h" in get(as_admin, settings_page(anna))
-
-    def test_others_may_neither_see_nor_save_them(
-        self, anna: ChatUser, as_debugger: Client, as_stranger: Client
-    ) -> None:
-        for client, status in ((as_debugger, 403), (as_stranger, 404)):
-            assert client.get(settings_page(anna)).status_code in {status, 403}
-            assert client.post(settings_page(anna), {**SENT, "extraction": "off"}).status_code in {status, 403}
-        anna.refresh_from_db()
-        assert anna.extraction == "review"
-
 
 class TestSessionsOnPages:
-    def test_each_active_session_says_when_it_is_archived(self, anna: ChatUser, as_admin: Client) -> None:
-        add_talk(anna, 30.5, "Tea?", "Green.")
-        add_talk(anna, 10.5, "Cake?", session="cakes")
-        page = get(as_admin, f"/memory/{anna.pk}/")
-        assert "Active sessions" in page
-        assert "archived in 29 min" in page
-        assert "archived in 49 min" in page
-        anna.silence_seconds = 6 * 3600
-        anna.save()
-        assert "archived in 6 h" in get(as_admin, f"/memory/{anna.pk}/work/")
-
-    def test_the_list_is_bounded_and_counts_the_rest(
-        self, anna: ChatUser, as_admin: Client, django_assert_max_num_queries: Any
-    ) -> None:
-        for number in range(9):
-            add_talk(anna, 3_000 - 100 * number, f"message {number}")
-        with django_assert_max_num_queries(20):
-            page = get(as_admin, f"/memory/{anna.pk}/work/")
-        assert page.count("now due") == 6
-        assert "and 3 earlier messages" in page
-
     def test_after_archive_now_the_panel_follows_the_work_until_nothing_is_left(
         self, anna: ChatUser, as_admin: Client
     ) -> None:
@@ -532,13 +498,6 @@ class TestSessionsOnPages:
         assert "Every message is in a topic." in done
         assert "hx-trigger" not in done
 
-    def test_a_pause_is_shown_in_the_place_of_the_countdown(self, anna: ChatUser, as_admin: Client) -> None:
-        add_talk(anna, 1, "Tea?")
-        work.pause(ARCHIVE, "cora", anna)
-        page = get(as_admin, f"/memory/{anna.pk}/work/")
-        assert "paused for this chat user by cora" in page
-        assert "archived in" not in page
-
     def test_a_failure_is_shown_with_the_button(self, anna: ChatUser, as_admin: Client) -> None:
         add_talk(anna, 1, "Tea?")
         with pytest.raises(RuntimeError), work.tracked(anna, ARCHIVE):
@@ -546,22 +505,3 @@ class TestSessionsOnPages:
         page = get(as_admin, f"/memory/{anna.pk}/work/")
         assert "The embedder is away." in page
         assert "Archive now" in page
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (None, "Cut by the embedded segmenter."),
-        ({"prompt_version": "split-ru-2", "cost_usd": 0.0123}, "split-ru-2"),
-        ({"outcome": "timeout"}, "Cut by the embedded segmenter, for the model failed (no answer in time)."),
-    ],
-)
-def test_the_history_of_a_topic_says_who_cut_it(
-    anna: ChatUser, as_admin: Client, call: dict[str, Any] | None, sentence: str
-) -> None:
-    add_talk(anna, 1, "Tea?", "Green.")
-    asked = AgentCall.objects.create(owner=anna, agent="splitter", model="m/1", **call) if call is not None else None
-    ids = tuple(Message.objects.in_order().values_list("pk", flat=True))
-    put_topics(anna, [TopicDraft("Tea", ids)], actor="archive", call=asked)
-    for address in (f"/topics/{Topic.objects.get().pk}/", f"/memory/{anna.pk}/history/?actor=people+and+program"):
-        assert sentence in get(as_admin, address), address

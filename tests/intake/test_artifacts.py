@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from memoryapp.curation import knowledge
-from memoryapp.curation.knowledge.writing import EDITABLE
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LLMUnavailable, Reply
 from memoryapp.engine.events import MediaItem
@@ -186,17 +185,7 @@ class TestPages:
         browser.post(f"{address}{row.pk}/retry/")
         assert again(row).state == State.PENDING
 
-    def test_who_may_not_curate_adds_nothing(self, anna: ChatUser, debugger: Operator) -> None:
-        browser = signed_in(debugger)
-        address = f"/memory/{anna.pk}/artifacts/"
-        assert 'type="file"' not in browser.get(address).content.decode()
-        ticket = uploads.ticket(anna.pk, debugger.user.pk)
-        sent = browser.post(f"{address}upload/{ticket}/", {"file": SimpleUploadedFile("a.txt", b"b")})
-        assert sent.status_code == 403
-        assert not Artifact.objects.exists()
 
-
-FIELDS = EDITABLE[KnowledgeEdit.Noun.ARTIFACT]
 edits = st.lists(
     st.tuples(
         st.sampled_from(["edit", "read", "undo"]),

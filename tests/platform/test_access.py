@@ -317,12 +317,6 @@ def test_a_viewer_may_look_but_not_ask(memory: dict[str, Model], as_viewer: Clie
     assert as_viewer.get(f"/memory/{memory['chatuser'].pk}/").status_code == 200
 
 
-@pytest.mark.parametrize("role", list(Role))
-def test_a_role_includes_the_ones_before_it(role: Role) -> None:
-    order = list(Role)
-    assert [role.includes(other) for other in order] == [order.index(role) >= order.index(other) for other in order]
-
-
 def test_a_superuser_without_a_role_counts_as_admin(memory: dict[str, Model]) -> None:
     client = Client()
     client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))

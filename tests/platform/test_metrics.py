@@ -506,12 +506,6 @@ def test_a_refused_page_is_one_line_that_names_nobody(formatter: logging.Formatt
     assert [place in line for place, line in zip(places, lines, strict=True)] == [True] * 5
 
 
-def test_the_settings_write_what_this_module_says() -> None:
-    handler = settings.LOGGING["handlers"]["stderr"]
-    assert handler["formatter"] == settings.LOG_FORMAT == "line"
-    assert handler["filters"] == ["run"]
-
-
 @pytest.mark.parametrize("name", ["httpx", "httpcore"])
 def test_the_http_clients_own_lines_of_addresses_and_headers_are_never_written(name: str) -> None:
     assert settings.LOGGING["loggers"][name]["level"] == "WARNING"

@@ -228,11 +228,6 @@ def _happens(event: str, viewer: Operator) -> None:
         viewer.access_set.all().delete()
 
 
-@pytest.mark.parametrize("path", ["operator/", "chatuser/", "run/", "topic/"])
-def test_the_role_admin_uses_the_administration(as_admin: Client, path: str) -> None:
-    assert get(as_admin, f"/admin/memoryapp/{path}")
-
-
 @pytest.mark.slow
 def test_the_role_admin_gives_roles_but_makes_no_superuser(as_admin: Client, viewer: Operator) -> None:
     page = get(as_admin, f"/admin/memoryapp/operator/{viewer.pk}/change/")
@@ -247,7 +242,3 @@ def test_the_role_admin_gives_roles_but_makes_no_superuser(as_admin: Client, vie
     root = User.objects.create_superuser("root", password=PASSWORD)
     assert as_admin.post(f"/admin/auth/user/{root.pk}/password/", {}).status_code == 403
     assert as_admin.post(f"/admin/auth/user/{root.pk}/delete/", {"post": "yes"}).status_code == 403
-
-
-def test_a_lesser_role_stays_outside(as_debugger: Client) -> None:
-    assert as_debugger.get("/admin/memoryapp/operator/").status_code == 302

@@ -165,11 +165,6 @@ def channel(tmp_path: Path) -> Iterator[Any]:
         yield connection.default_channel
 
 
-def test_the_app_uses_this_broker(channel: Any) -> None:
-    assert celery.app
-    assert isinstance(channel, broker.Channel)
-
-
 def test_messages_come_in_the_order_they_were_sent(channel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(100))
     monkeypatch.setattr(broker.time, "monotonic", lambda: 1000 + next(clock))

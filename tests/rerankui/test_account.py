@@ -16,10 +16,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.models import ChatUser, LoginSession, Operator, Run
+from memoryapp.models import ChatUser, LoginSession, Operator
 from rerankui.account.account import device_name
-from rerankui.runs import fragments
-from rerankui.runs.fragments import Seen
 from rerankui.templatetags.memory import clock, span_of
 from rerankui.text.words import absolute
 from rerankui.web.pages import COOKIE, reader_zone, zone_names
@@ -32,11 +30,6 @@ def test_signing_in_leads_to_where_one_was_going(anna: ChatUser, viewer: Operato
     assert asked["Location"] == f"/login/?next=/memory/{anna.pk}/"
     form = {"username": "vera", "password": "a-long-enough-word", "next": f"/memory/{anna.pk}/"}
     assert client.post("/login/", form)["Location"] == f"/memory/{anna.pk}/"
-
-
-def test_a_wrong_password_is_explained_in_words(viewer: Operator) -> None:
-    page = Client().post("/login/", {"username": "vera", "password": "wrong"}).content.decode()
-    assert "Please enter a correct username and password" in page
 
 
 def test_signing_out_takes_a_form_not_a_link(as_viewer: Client) -> None:
@@ -107,21 +100,6 @@ def test_no_page_holds_what_its_own_policy_refuses(anna: ChatUser, as_admin: Cli
         assert "unsafe" not in answer["Content-Security-Policy"]
 
 
-@pytest.mark.slow
-def test_every_link_of_the_rail_opens(anna: ChatUser, as_admin: Client) -> None:
-    rail = get(as_admin, "/").split('<nav class="rail"')[1].split("</nav>")[0]
-    links = re.findall(r'<a [^>]*href="([^"#]+)', rail)
-    assert len(links) > 8
-    for address in links:
-        get(as_admin, address)
-
-
-def test_pages_that_are_not_there_keep_the_frame(as_viewer: Client) -> None:
-    answer = as_viewer.get("/nowhere/")
-    assert answer.status_code == 404
-    assert '<nav class="rail"' in answer.content.decode()
-
-
 def test_a_fault_of_the_program_is_shown_in_the_readers_language_with_advice(
     anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,16 +114,6 @@ def test_a_fault_of_the_program_is_shown_in_the_readers_language_with_advice(
     assert '<html lang="ru"' in page
     assert '<a class="button" href="/">' in page
     assert "broken on purpose" not in page
-
-
-def test_somebody_who_is_no_operator_gets_an_explanation_without_dead_links(db: None) -> None:
-    client = Client()
-    client.force_login(User.objects.create_user("nobody"))
-    answer = client.get("/")
-    page = answer.content.decode()
-    assert answer.status_code == 403
-    assert "not an operator yet" in page
-    assert 'data-opens="palette"' not in page
 
 
 @pytest.fixture
@@ -168,23 +136,6 @@ def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Cli
         row = model._default_manager.first()
         if row is not None:
             get(staff, f"/admin/memoryapp/{model._meta.model_name}/{row.pk}/change/")
-
-
-@pytest.mark.parametrize("noun", ["topic", "message", "run", "topicedit", "passage"])
-def test_rows_with_functions_of_their_own_are_only_read_there(noun: str, anna: ChatUser, staff: Client) -> None:
-    grow(anna, 1)
-    assert staff.get(f"/admin/memoryapp/{noun}/add/").status_code == 403
-
-
-def test_lists_stand_as_closely_as_was_chosen_and_times_name_their_zone(anna: ChatUser, as_admin: Client) -> None:
-    assert 'data-density="roomy"' in get(as_admin, "/")
-    assert "Times are those of UTC." in get(as_admin, "/")
-    as_admin.post("/theme/", {"density": "dense"})
-    assert 'data-density="dense"' in get(as_admin, "/")
-    as_admin.post("/theme/", {"density": "nowhere", "theme": "dark"})
-    page = get(as_admin, "/")
-    assert 'data-density="dense"' in page
-    assert 'data-bs-theme="dark"' in page
 
 
 # Times are shown in the reader's time zone, and days begin at the reader's midnight.
@@ -229,13 +180,6 @@ def test_a_day_of_the_talk_begins_at_the_readers_midnight(as_viewer: Client, ann
     assert re.findall(r'class="day"><span>([^<]+)', there) == ["Monday, 2 March 2026", "Tuesday, 3 March 2026"]
     assert "18:00" in there
     assert "00:00" in there
-
-
-def test_a_frame_of_a_live_run_is_on_the_readers_clock(anna: ChatUser) -> None:
-    run = Run.objects.create(owner=anna, query="vllm?", strategy="flash")
-    Run.objects.filter(pk=run.pk).update(created_at=EVENING)
-    html = fragments.frame(run.pk, seen=Seen(), language="en", zone=ZoneInfo("Asia/Tokyo")).html
-    assert "3 March 2026, 07:30 JST" in html
 
 
 # A login session is identified by its browser and system, not by a line that only programs read.

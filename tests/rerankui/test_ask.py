@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -93,13 +92,6 @@ def test_a_question_that_cannot_be_asked_is_one_sentence(
     assert answer.status_code == 422
     assert sentence in answer.content.decode()
     assert not Run.objects.exists()
-
-
-def test_a_viewer_reads_answers_and_asks_nothing(viewer: Operator, anna: ChatUser, topic: Topic) -> None:
-    client = signed_in(viewer)
-    assert asked(client, anna, PLAIN.name).status_code == 403
-    assert not Run.objects.exists()
-    assert QUOTES[1] in shown(client, page_of(answered_run(anna, topic, *QUOTES)))
 
 
 @pytest.mark.slow
@@ -208,22 +200,6 @@ def test_passages_cost_no_more_queries_when_there_are_more(as_viewer: Client, an
     assert cost(as_viewer, page_of(many)) == cost(as_viewer, page_of(one))
 
 
-def test_nothing_within_the_filters_is_said_plainly(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
-    run = passages_run(anna, topic, notes=(Note("nothing_within", {"filters": "author:Nobody"}),))
-    words = shown(as_viewer, page_of(run))
-    assert "No message meets the filters author:Nobody." in words
-    assert "nothing found" in words
-
-
-def test_statements_that_were_left_out_are_shown_as_such(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
-    run = answered_run(anna, topic, *QUOTES)
-    stored = run.events.get(kind="answered")
-    changes = {"by": "model", "support": 0.5, "judged": True, "unsupported": ["Cacti won <i>the</i> election."]}
-    run.events.filter(kind="answered").update(payload={**stored.payload, **changes})
-    page = get(as_viewer, page_of(run))
-    assert "<s>Cacti won &lt;i&gt;the&lt;/i&gt; election.</s>" in page
-
-
 def test_a_statement_stands_beside_its_messages_with_the_words_that_differ(
     as_viewer: Client, anna: ChatUser, topic: Topic
 ) -> None:
@@ -283,14 +259,6 @@ def test_a_thumb_is_a_judgement_and_the_last_word_counts(
     assert Judgement.objects.get().owner == anna
     assert as_viewer.post(address, {"verdict": "maybe"}).status_code == 404
     assert as_viewer.post(f"/runs/{uuid4()}/answer/judge/", {"verdict": "good"}).status_code == 404
-
-
-def test_a_thumb_leads_back_to_all_answers_side_by_side(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
-    runs = [answered_run(anna, topic, *QUOTES, strategy=name) for name in (REACT.name, PLAIN.name)]
-    an_hour_before = answered_run(anna, topic, *QUOTES, strategy="vector")
-    Run.objects.filter(pk=an_hour_before.pk).update(created_at=timezone.now() - timedelta(hours=1))
-    judged = as_viewer.post(f"/runs/{runs[1].pk}/answer/judge/", {"verdict": "good"})
-    assert judged["Location"] == page_of(*runs)
 
 
 def test_good_answers_are_golden_questions(
@@ -369,14 +337,6 @@ async def test_the_socket_sends_the_answer_and_closes(viewer: Operator, anna: Ch
     assert QUOTES[1] in await socket.receive_from(timeout=PATIENCE)
     assert await socket.receive_output(timeout=PATIENCE) == {"type": "websocket.close", "code": 1000}
     await socket.disconnect(timeout=PATIENCE)
-
-
-def test_a_refusal_shows_what_is_nearest(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
-    words = shown(as_viewer, page_of(answered_run(anna, topic, outcome="refused", text="Perhaps.")))
-    assert "Not sure; nearest:" in words
-    assert f"Topic:{topic.pk} Honey cake" in words
-    answered = shown(as_viewer, page_of(answered_run(anna, topic, *QUOTES)))
-    assert "nearest:" not in answered
 
 
 # The settings of the agent are the defaults of its runs, and its switch stops new runs of the agent.

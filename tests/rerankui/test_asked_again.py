@@ -85,11 +85,6 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return begun
 
 
-@pytest.fixture
-def connected(settings: Any) -> None:
-    settings.LLM_BASE_URL = "http://peer.example/v1"
-
-
 def trying(run: Run, name: str = "enrich") -> str:
     return f"/runs/{run.pk}/prompt/?name={name}"
 
@@ -162,29 +157,6 @@ def test_a_text_that_this_run_cannot_fill_is_not_tried(
     assert launched == []
 
 
-def test_a_viewer_tries_nothing(parent: Run, as_viewer: Client, launched: list[Any]) -> None:
-    assert 'value="try"' not in page_of(as_viewer.get(trying(parent)))
-    assert as_viewer.post(trying(parent), typed("try")).status_code == 403
-    assert launched == []
-
-
-def test_where_no_model_is_connected_the_page_says_so_before_it_is_pressed(parent: Run, as_debugger: Client) -> None:
-    assert "No chat model is connected." in page_of(as_debugger.get(trying(parent)))
-    assert "No chat model is connected." not in page_of(as_debugger.get(trying(parent, "rerank")))
-
-
-@pytest.mark.usefixtures("connected")
-def test_where_a_model_is_connected_there_is_nothing_to_say(parent: Run, as_debugger: Client) -> None:
-    assert "No chat model is connected." not in page_of(as_debugger.get(trying(parent)))
-
-
-def test_each_kind_says_what_the_new_run_keeps(parent: Run, as_debugger: Client) -> None:
-    assert "The new run takes the same candidates" in page_of(as_debugger.get(trying(parent, "rerank")))
-    page = page_of(as_debugger.get(trying(parent)))
-    assert "the same candidates" not in page
-    assert "searches today's memory for its own rewrite" in html.unescape(page)
-
-
 @pytest.mark.slow
 def test_the_prompts_page_offers_the_runs_that_used_it(parent: Run, as_debugger: Client, as_stranger: Client) -> None:
     page = page_of(as_debugger.get(PAGE))
@@ -227,13 +199,6 @@ def test_the_stage_of_the_query_leads_to_a_fork_and_that_to_another_text_for_it(
         assert f'href="{trying(parent, name)}"' in page_of(as_debugger.get(editor))
 
 
-def test_a_run_of_one_prompt_leads_to_it(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
-    found_nothing = [e for e in events_of(topic) if not isinstance(e, TurnStarted | CandidatesFound)]
-    run = asked(anna, found_nothing)
-    assert f'href="/runs/{run.pk}/fork/"' in page_of(as_debugger.get(f"/runs/{run.pk}/"))
-    assert f'href="{trying(run)}"' in page_of(as_debugger.get(f"/runs/{run.pk}/fork/?turn=0"))
-
-
 def again(parent: Run, topic: Topic, line: str, name: str = "enrich") -> Run:
     prompt = Prompt.objects.create(name=name, language="en", version=1, system="-", user="$query", made_by="ada")
     events = [
@@ -257,20 +222,6 @@ def test_the_new_run_tells_which_one_it_tries_again_and_what_that_searched_for(
     assert f'href="/runs/{parent.pk}/"' in parent_line[0]
     assert "enrich-en-1" in parent_line[0]
     assert re.search(r"was:\s*<q>vllm H100</q>", page)
-
-
-def test_an_unchanged_line_is_not_shown_twice(parent: Run, topic: Topic, as_viewer: Client) -> None:
-    page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm H100').pk}/"))
-    assert "The same line as in the other run." in page
-    assert not re.search(r"was:\s*<q>", page)
-
-
-def test_a_trial_of_the_rerankers_prompt_says_that_the_candidates_are_the_same(
-    parent: Run, topic: Topic, as_viewer: Client
-) -> None:
-    page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm H100', 'rerank').pk}/"))
-    assert "turn 1 · prompt rerank-en-1" in page
-    assert "The same line as in the other run." not in page
 
 
 def test_a_run_whose_parent_is_gone_still_tells_what_it_tried(parent: Run, topic: Topic, as_viewer: Client) -> None:
@@ -367,18 +318,6 @@ def shown(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def test_the_editor_says_that_another_model_chooses_where_none_is_connected(
-    anna: ChatUser, topic: Topic, as_viewer: Client, settings: Any
-) -> None:
-    started = RunStarted("flash", "vllm?", {}, "flash-1", "recorded example", "")
-    run = stored(anna, [started, *(each for each in rerank_events(topic) if not isinstance(each, RunStarted))])
-    settings.LLM_BASE_URL = ""
-    words = "“recorded example” is not asked: the embedded scorer chooses"
-    assert words in shown(as_viewer.get(editor(run)))
-    settings.LLM_BASE_URL = "http://models.example/v1"
-    assert words not in shown(as_viewer.get(editor(run)))
-
-
 def test_the_editor_shows_what_was_sent_in_the_turn_and_what_it_may_cost(
     anna: ChatUser, topic: Topic, as_viewer: Client
 ) -> None:
@@ -435,11 +374,6 @@ def test_a_refused_fork_is_a_sentence_beside_what_was_typed(
     assert (launched, Run.objects.count()) == ([], 1)
 
 
-def test_a_viewer_may_not_fork(forked: Run, as_viewer: Client, launched: list[Any]) -> None:
-    assert as_viewer.post(f"/runs/{forked.pk}/fork/", {"turn": "1"}).status_code == 403
-    assert (launched, Run.objects.count()) == ([], 1)
-
-
 def test_every_run_of_a_tree_shows_the_whole_tree(anna: ChatUser, forked: Run, topic: Topic, as_viewer: Client) -> None:
     started = [replace(e, parent=str(forked.pk)) if isinstance(e, RunStarted) else e for e in rerank_events(topic)]
     assert "fork-tree" not in shown(as_viewer.get(f"/runs/{forked.pk}/"))
@@ -456,12 +390,6 @@ def test_every_run_of_a_tree_shows_the_whole_tree(anna: ChatUser, forked: Run, t
         assert "turn 2 · reply []" in tree
         assert "from the start · unchanged" in tree
         assert tree.count("aria-current") == 1
-
-
-def test_each_turn_leads_to_the_editor_at_that_turn(forked: Run, as_viewer: Client) -> None:
-    page = shown(as_viewer.get(f"/runs/{forked.pk}/"))
-    assert f'href="{editor(forked, 1)}"' in page
-    assert f'href="{editor(forked, 0)}"' in page
 
 
 def test_a_run_that_never_asked_a_model_can_be_forked_from_its_candidates(

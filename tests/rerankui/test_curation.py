@@ -17,7 +17,7 @@ from memoryapp.models import ChatUser, Operator, Person, Role, Run, Suggestion, 
 from tests.conftest import operator, signed_in, talk
 from tests.curation.test_prompts import events_of
 from tests.runs.stored_events import store
-from tests.support.browsing import HTMX, cost, flat, get, message_ids, rows
+from tests.support.browsing import HTMX, cost, flat, get, message_ids
 
 
 @pytest.fixture
@@ -70,15 +70,6 @@ def undo_button(page: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_preview_changes_nothing(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
-    before, edits = live(anna), TopicEdit.objects.count()
-    page = ask(client, anna, op="merge", topics=[topics[0].pk, topics[2].pk])
-    assert "2 topics with 6 messages become one." in page
-    assert summaries(page) == ["Tea; More tea"]
-    assert (live(anna), TopicEdit.objects.count()) == (before, edits)
-
-
-@pytest.mark.slow
 def test_a_merge_is_committed_with_the_summary_somebody_wrote(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
@@ -112,12 +103,6 @@ def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: Ch
     source = Topic.objects.live().get(summary="Tea")
     commit(client, anna, op="move", topics=source.pk, messages=tea[2], following=1, summary=["", "Wakeful"])
     assert (live(anna)["Tea"], live(anna)["Wakeful"]) == (tea[:1], tea[2:])
-
-
-def test_a_move_out_of_one_topic_is_shown_in_numbers(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
-    [first, *_others] = message_ids(topics[0])
-    page = ask(client, anna, op="move", topics=topics[0].pk, messages=first)
-    assert "1 message goes to another topic; 1 topic today, 2 topics then. None is lost." in page
 
 
 @pytest.mark.slow
@@ -206,19 +191,6 @@ def test_the_undo_of_a_move_leads_to_where_the_messages_are_again(
     assert client.post(undo_button(page))["Location"] == f"/topics/{topics[source].pk}/"
 
 
-def test_an_undo_of_an_undo_is_shown_as_a_redo(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
-    page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
-    for last in ("Redo", "Undo", "Redo"):
-        page = flat(client.post(undo_button(page), follow=True).content.decode())
-        listed = flat(client.get(f"/memory/{anna.pk}/history/").content.decode()).split("data-row")[1]
-        deed = "done again" if last == "Undo" else "undone"
-        assert f'<strong class="entry-deed">{deed}</strong>' in listed
-        assert f">{last}</a>" in listed
-        strip = page.split('class="lineage-strip"')[1].split("</form>")[0]
-        assert f">{last}</button>" in strip
-        assert ("clara did a change again" in strip) == (last == "Undo")
-
-
 @pytest.mark.slow
 def test_what_stands_on_a_change_is_named_and_undone_with_it(
     client: Client, anna: ChatUser, topics: list[Topic]
@@ -292,17 +264,6 @@ def test_an_accepted_suggestion_remembers_who_decided(client: Client, anna: Chat
     client.post(f"/edits/{edit.pk}/undo/")
     made.refresh_from_db()
     assert made.state == "open"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER])
-def test_who_only_looks_is_refused(role: Role, anna: ChatUser, topics: list[Topic]) -> None:
-    onlooker = signed_in(operator("otto", role, anna))
-    edit, before = TopicEdit.objects.earliest("pk"), live(anna)
-    asked = {"op": "merge", "topics": [topics[0].pk, topics[1].pk], "commit": 1}
-    for address in (f"/memory/{anna.pk}/change/", f"/memory/{anna.pk}/change/effect/", f"/edits/{edit.pk}/undo/"):
-        assert onlooker.post(address, asked).status_code == 403
-    assert live(anna) == before
 
 
 def test_a_link_can_show_a_preview_but_never_commit(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
@@ -397,25 +358,11 @@ def _comparison(owner: ChatUser, topics: list[Topic]) -> _Comparison:
     return _Comparison([list(column.terms) for column in columns], "".join(counting))
 
 
-def test_inflected_names_are_recognised(anna: ChatUser) -> None:
-    Person.objects.create(owner=anna, display_name="Марина", mention_count=1)
-    topic = talk(anna, ("Торт", ["Обещала Марине торт", "Для Марины — медовик"]))[0]
-    assert [person.word for person in compare(anna, [topic]).columns[0].people] == ["Марина"]
-
-
 def test_each_message_is_counted_in_its_slice_of_the_common_time(anna: ChatUser, alike: list[Topic]) -> None:
     columns = compare(anna, alike).columns
     assert [sum(column.slices) for column in columns] == [topic.message_count for topic in alike]
     assert columns[0].slices[0] > 0
     assert columns[2].slices[-1] > 0
-
-
-def test_the_page_shows_a_column_for_each_and_what_comes_out(as_curator: Client, alike: list[Topic]) -> None:
-    page = get(as_curator, address(*alike))
-    assert page.count("data-column=") == 3
-    assert "3 topics with 7 messages become one." in page
-    assert "Honey cake for Marina; Honey cake again; vLLM crash" in page
-    assert f'hx-post="/memory/{alike[0].owner_id}/change/effect/"' in page
 
 
 def test_whose_summary_survives_fills_the_field(as_curator: Client, alike: list[Topic]) -> None:
@@ -428,10 +375,6 @@ def test_what_one_wrote_outlives_leaving_a_topic_out(as_curator: Client, alike: 
     assert "data-merged-summary>My own</textarea>" in part
     assert "2 topics with 5 messages" in part
     assert "data-column" not in part
-
-
-def test_one_topic_alone_is_no_merge(as_curator: Client, alike: list[Topic]) -> None:
-    assert "at least two different topics" in get(as_curator, address(alike[0]), **HTMX)
 
 
 def test_what_is_picked_on_the_page_is_merged_by_its_form(as_curator: Client, alike: list[Topic]) -> None:
@@ -464,16 +407,6 @@ def test_a_topic_of_somebody_else_is_not_compared(boris: ChatUser, as_curator: C
     assert page.count("data-column=") == 2
 
 
-@pytest.mark.parametrize("query", ["", "?topics=abc", "?topics=999999999999999999999", "?topics="])
-def test_nothing_picked_says_where_to_pick(query: str, anna: ChatUser, as_curator: Client) -> None:
-    assert "No topics are picked for a merge" in get(as_curator, f"/memory/{anna.pk}/merge/{query}")
-
-
-def test_a_viewer_is_refused_and_picks_nothing(anna: ChatUser, as_viewer: Client, alike: list[Topic]) -> None:
-    assert as_viewer.get(address(*alike)).status_code == 403
-    assert 'form="picked"' not in get(as_viewer, f"/memory/{anna.pk}/topics/")
-
-
 @pytest.mark.slow
 def test_the_list_offers_to_merge_all_that_match(anna: ChatUser, as_curator: Client, alike: list[Topic]) -> None:
     page = get(as_curator, f"/memory/{anna.pk}/topics/?q=honey")
@@ -482,11 +415,6 @@ def test_the_list_offers_to_merge_all_that_match(anna: ChatUser, as_curator: Cli
     assert "all=1" in link
     assert get(as_curator, link).count("data-column=") == 2
     assert "Merge all" not in get(as_curator, f"/memory/{anna.pk}/topics/")
-
-
-def test_picked_topics_are_a_list_too(anna: ChatUser, as_curator: Client, alike: list[Topic]) -> None:
-    page = get(as_curator, f"/memory/{anna.pk}/topics/?topics={alike[0].pk},{alike[2].pk}")
-    assert sorted(rows(page, "topic")) == sorted([alike[0].pk, alike[2].pk])
 
 
 def test_back_leads_only_to_this_site(as_curator: Client, alike: list[Topic]) -> None:
@@ -499,21 +427,3 @@ def test_more_columns_cost_no_more_queries(anna: ChatUser, as_curator: Client, a
     few = cost(as_curator, address(*alike[:2]))
     more = talk(anna, *((f"Topic {number}", [f"words {number}", "and more"]) for number in range(10)))
     assert cost(as_curator, address(*alike, *more)) <= few
-
-
-def test_openings_are_shown_without_the_marks_of_markdown(anna: ChatUser, as_curator: Client) -> None:
-    topics = talk(anna, ("One", ["## **Plan**\n- `first` step"]), ("Two", ["x"]))
-    page = get(as_curator, address(*topics))
-    assert "Plan • first step" in page
-    assert "**Plan" not in page
-
-
-def test_the_page_says_whether_a_model_can_propose_a_summary(
-    alike: list[Topic], as_curator: Client, settings: Any
-) -> None:
-    sentence = "No chat model is connected, so none can propose one."
-    assert sentence in as_curator.get(address(*alike[:2])).content.decode()
-    settings.LLM_BASE_URL = "http://model.example/v1"
-    shown = as_curator.get(address(*alike[:2])).content.decode()
-    assert "Propose a summary" in shown
-    assert sentence not in shown

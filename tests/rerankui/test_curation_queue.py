@@ -59,20 +59,6 @@ def opened(page: str) -> int:
     return int(re.findall(r'data-suggestion="(\d+)"', page)[0])
 
 
-def test_the_best_one_is_open_with_its_evidence(anna: ChatUser, as_cora: Client) -> None:
-    best, _second = pairs(anna, 2)
-    page = get(as_cora, queue(anna))
-    assert opened(page) == best.pk
-    for words in ("similarity 0.83", "Both speak of Marina", "Cake 0; Oven 0", "Honey?", "0 of 2"):
-        assert words in page
-
-
-@pytest.mark.slow
-def test_the_rail_counts_what_is_open(anna: ChatUser, as_cora: Client) -> None:
-    pairs(anna, 3)
-    assert re.search(r'inbox-badge"[^>]*>3<', get(as_cora, f"/memory/{anna.pk}/"))
-
-
 @pytest.mark.slow
 def test_a_merge_is_made_at_once_and_the_next_one_shown(anna: ChatUser, as_cora: Client) -> None:
     first, second = pairs(anna, 2)
@@ -222,40 +208,6 @@ def test_a_split_shows_its_parts_and_leads_to_its_preview(anna: ChatUser, as_cor
     preview = get(as_cora, opens)
     assert "2, 2 messages" in preview
     assert 'name="suggestion"' in preview
-
-
-def test_a_viewer_sees_the_queue_and_decides_nothing(anna: ChatUser, as_viewer: Client) -> None:
-    first = pairs(anna, 1)[0]
-    page = get(as_viewer, queue(anna))
-    assert "similarity 0.83" in page
-    assert 'name="decision"' not in page
-    for address in (queue(anna, first), queue(anna, first, "undo/"), queue(anna, first, "hold/"), queue(anna)):
-        assert as_viewer.post(address, {"decision": "merge"}).status_code == 403
-    first.refresh_from_db()
-    assert (first.state, first.held_by) == ("open", None)
-
-
-def test_a_suggestion_of_another_memory_is_not_there(anna: ChatUser, boris: ChatUser, admin: Operator) -> None:
-    theirs = pairs(boris, 1)[0]
-    assert signed_in(admin).get(queue(anna, theirs)).status_code == 404
-
-
-def test_an_empty_queue_says_what_to_do_and_looks_for_more(anna: ChatUser, as_cora: Client) -> None:
-    assert "No suggestions yet" in get(as_cora, queue(anna))
-    assert as_cora.post(queue(anna))["Location"] == queue(anna)
-    assert "0 new suggestions" in as_cora.post(queue(anna), headers=HTMX).content.decode()
-
-
-@pytest.mark.slow
-def test_the_pace_is_that_of_the_last_decisions(anna: ChatUser, as_cora: Client) -> None:
-    made = pairs(anna, 4)
-    for place, suggestion in enumerate(made[:3]):
-        at = timezone.now() - timedelta(seconds=9 * place, days=place == 2)
-        rows = Suggestion.objects.filter(pk=suggestion.pk)
-        rows.update(state="never", decided_by="cora", decided_at=at)
-    page = get(as_cora, queue(anna))
-    assert "3 of 4" in page
-    assert "9 s per decision" in page
 
 
 @pytest.mark.slow

@@ -71,28 +71,10 @@ def test_an_admin_reads_what_it_costs_agrees_and_sees_it_serve(
     assert "Make these vectors" not in page(browser)
 
 
-@pytest.mark.slow
-def test_the_overview_leads_an_admin_to_a_model_that_nobody_agreed_to(
-    browser: Client, as_debugger: Client, changed: EmbeddingProfile
-) -> None:
-    waits = "The settings name the embedding model new"
-    assert waits in browser.get("/").content.decode()
-    assert waits not in as_debugger.get("/").content.decode()
-    change(browser, changed, "ask")
-    assert waits not in browser.get("/").content.decode()
-    profiles.serve(changed)
-    assert waits not in browser.get("/").content.decode()
-
-
 def test_where_no_vector_is_missing_no_text_is_measured(browser: Client, served: list[Topic]) -> None:
     with CaptureQueriesContext(connection) as asked:
         page(browser)
     assert not [query["sql"] for query in asked if "LENGTH(" in query["sql"]]
-
-
-def test_a_price_that_is_not_known_is_not_made_up(browser: Client, changed: EmbeddingProfile, settings: Any) -> None:
-    settings.EMBEDDING_PRICE = -1.0
-    assert "What they cost is not known" in page(browser)
 
 
 @pytest.mark.slow
@@ -107,23 +89,6 @@ def test_the_forecast_is_about_what_is_then_sent(
     sent = endpoints.asked["new"]
     assert len(sent) == expected.texts
     assert expected.tokens == pytest.approx(sum(map(len, sent)) / 4, rel=0.15)
-
-
-@pytest.mark.slow
-def test_a_serving_model_that_no_setting_reaches_any_more_is_named_plainly(
-    browser: Client, served: list[Topic], settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    settings.EMBEDDING_BASE_URL = "https://elsewhere.example/v1"
-    shown = " ".join(page(browser).split())
-    assert "No setting names the address of vectors.example, so this model cannot be asked" in shown
-
-
-def test_only_admins_come_in(stranger: Operator, changed: EmbeddingProfile) -> None:
-    client = signed_in(stranger)
-    assert client.get("/embedding/").status_code == 403
-    assert change(client, changed, "ask") == 403
-    assert EmbeddingProfile.objects.get(pk=changed.pk).asked_at is None
 
 
 def test_what_was_agreed_to_can_be_stopped_and_what_nobody_knows_is_refused(

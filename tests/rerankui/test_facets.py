@@ -16,7 +16,6 @@ from memoryapp.curation import plan_edit, put_in, swap
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
 from memoryapp.models import (
     Access,
-    Artifact,
     ChatUser,
     Fact,
     ImportBatch,
@@ -145,11 +144,6 @@ def test_runs_are_counted_by_outcome_and_come_as_a_file(anna: ChatUser, topics: 
     assert json.loads(_file(as_viewer, "/runs/?format=json&how=vector")) == []
 
 
-def test_another_memory_is_in_no_file(anna: ChatUser, topics: list[Topic], as_stranger: Client) -> None:
-    assert as_stranger.get(f"/memory/{anna.pk}/topics/?format=csv").status_code == 404
-    assert json.loads(_file(as_stranger, "/runs/?format=json")) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("noun", "more"), [("topics", 4_940), ("people", 140), ("facts", 140)])
 def test_a_list_costs_the_same_queries_with_60_rows_and_with_thousands(
@@ -195,13 +189,6 @@ def test_a_view_is_kept_opened_renamed_and_deleted(anna: ChatUser, as_viewer: Cl
     assert [each.name for each in SavedView.objects.all()] == ["Latin"]
 
 
-def test_a_list_fetched_in_part_brings_its_tabs(anna: ChatUser, as_viewer: Client) -> None:
-    save(as_viewer, anna, query="script=latin")
-    part = get(as_viewer, f"/memory/{anna.pk}/topics/?script=latin", **{"HX-Request": "true"})
-    assert '<nav id="views" class="views" hx-swap-oob="true"' in part
-    assert 'aria-current="true">To do' in part
-
-
 def test_what_cannot_be_kept_is_refused_with_a_sentence(anna: ChatUser, as_viewer: Client) -> None:
     address = f"/memory/{anna.pk}/views/"
     assert as_viewer.post(address, {"list": "secrets", "query": "q=1", "name": "x"}).status_code == 400
@@ -244,13 +231,6 @@ def test_whoever_loses_a_memory_loses_its_views(anna: ChatUser, viewer: Operator
     assert saved.offered(viewer).count() == 0
 
 
-def test_runs_have_views_too(anna: ChatUser, as_viewer: Client) -> None:
-    get(as_viewer, f"/memory/{anna.pk}/topics/")
-    address = save(as_viewer, anna, "Slow", "how=flash&sort=longest", list="runs")
-    assert address == "/runs/?how=flash&sort=longest"
-    assert 'aria-current="true">Slow' in get(as_viewer, address)
-
-
 def test_messages_are_narrowed_by_author_role_chat_month_and_file(anna: ChatUser, as_viewer: Client) -> None:
     batch = ImportBatch.objects.create(owner=anna, source="result.json", format="telegram")
     first = message_of(anna, "In the chat", session="Family", batch=batch)
@@ -270,17 +250,6 @@ def test_messages_are_narrowed_by_author_role_chat_month_and_file(anna: ChatUser
     assert "No message matches" in get(as_viewer, f"{address}?chat=Elsewhere")
     file = as_viewer.get(f"{address}?format=json&chat=Family").content
     assert len(json.loads(file)) == 2
-
-
-def test_files_are_narrowed_by_type_state_and_month(anna: ChatUser, as_viewer: Client) -> None:
-    made = [
-        Artifact.objects.create(owner=anna, name=kind, file_type=kind, sha256=kind, state=state, created_at=BEGAN)
-        for kind, state in (("pdf", "ready"), ("pdf2", "failed"), ("image", "ready"))
-    ]
-    address = f"/memory/{anna.pk}/artifacts/"
-    assert facet(get(as_viewer, address), "State") == {"ready": "2", "failed": "1"}
-    assert rows(get(as_viewer, f"{address}?kind=pdf&is=ready"), "artifact") == [made[0].pk]
-    assert "No artifact matches" in get(as_viewer, f"{address}?kind=pdf&is=failed")
 
 
 @pytest.mark.slow

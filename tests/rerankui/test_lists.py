@@ -19,7 +19,7 @@ from memoryapp.engine.chat.capabilities import Abilities, Learnt
 from memoryapp.engine.chat.lessons import refused
 from memoryapp.insight.browsing import profiles
 from memoryapp.insight.browsing.comparison import compare
-from memoryapp.insight.browsing.quality import Holdings, holdings, last_year
+from memoryapp.insight.browsing.quality import holdings, last_year
 from memoryapp.insight.browsing.topics import mentions, topic_counts, topic_runs
 from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person, Run, Topic, TopicEdit
 from memoryapp.platform.llm import clients
@@ -50,12 +50,6 @@ def test_thirty_chat_users_cost_as_many_queries_as_three(viewer: Operator) -> No
     assert cost(client, "/") == few
 
 
-@pytest.mark.slow
-def test_thirty_messages_cost_a_topic_as_many_queries_as_three(anna: ChatUser, as_viewer: Client) -> None:
-    few, many = topic_of(anna, "Few", ["x"] * 3), topic_of(anna, "Many", ["x"] * 30, day=1)
-    assert cost(as_viewer, f"/topics/{many.pk}/") == cost(as_viewer, f"/topics/{few.pk}/")
-
-
 def test_no_list_reads_a_vector_or_skips_rows_by_counting(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 3)
     for noun in LISTS:
@@ -68,21 +62,6 @@ def _statements(client: Client, address: str) -> str:
     with CaptureQueriesContext(connection) as queries:
         get(client, address)
     return "\n".join(query["sql"] for query in queries)
-
-
-@pytest.mark.parametrize("noun", LISTS)
-def test_an_empty_list_says_what_to_do_and_a_search_in_vain_how_to_get_back(
-    noun: str, anna: ChatUser, as_viewer: Client
-) -> None:
-    empty = get(as_viewer, f"/memory/{anna.pk}/{noun}/")
-    assert '<div class="empty"><strong>' in empty
-    assert "yet" in empty
-    vain = get(as_viewer, f"/memory/{anna.pk}/{noun}/?q=unheard")
-    assert f'<a href="/memory/{anna.pk}/{noun}/">' in vain
-
-
-def test_an_overview_without_memories_tells_how_to_import_one(db: None, as_admin: Client) -> None:
-    assert 'class="button button-primary" href="/memory/new/"' in get(as_admin, "/")
 
 
 def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
@@ -111,11 +90,6 @@ def test_the_overview_tells_debuggers_what_the_chat_model_was_found_to_lack(
     assert "found to lack" not in get(as_debugger, "/")
 
 
-def test_the_overview_tells_what_search_cannot_compare_yet(anna: ChatUser, as_admin: Client) -> None:
-    Passage.objects.create(owner=anna, text="x", terms="x", term_count=1)
-    assert "1 passage is found by its words only" in get(as_admin, "/")
-
-
 def test_the_overview_counts_what_cannot_be_compared_up_to_a_bound(
     anna: ChatUser, as_admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,33 +106,6 @@ def test_a_viewer_does_not_see_what_they_may_not_do(anna: ChatUser, as_viewer: C
     page = get(as_viewer, "/")
     assert "Archive now" not in page
     assert 'type="search" name="q" maxlength="4000"' not in get(as_viewer, f"/memory/{anna.pk}/")
-
-
-@pytest.mark.slow
-def test_only_an_operator_who_sees_waiting_work_sees_that_nothing_waits(
-    anna: ChatUser, as_viewer: Client, as_admin: Client
-) -> None:
-    grow(anna, 1)
-    assert "Nothing is pending" in get(as_admin, "/")
-    assert "Nothing is pending" not in get(as_admin, "/?q=unheard")
-    assert "What to do next" not in get(as_viewer, "/")
-
-
-@pytest.mark.slow
-def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archived(
-    anna: ChatUser, as_admin: Client, as_debugger: Client
-) -> None:
-    addresses = (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/topics/", f"/memory/{anna.pk}/recall/")
-    for address in addresses:
-        main = get(as_admin, address).split("<main")[1]
-        assert f'class="button button-primary" href="/memory/{anna.pk}/imports/"' in main, address
-        assert "import_chat" not in main, address
-    message_of(anna, "And the parcel")
-    for address in addresses:
-        page = get(as_admin, address)
-        assert f'action="/memory/{anna.pk}/work/"' in page
-        assert "Archive now" in page
-        assert "Archive now" not in get(as_debugger, address)
 
 
 @pytest.mark.parametrize("words", ["petrov", "Петя", "cluster", "H100 CLUSTER"])
@@ -265,18 +212,6 @@ def test_the_palette_costs_the_same_few_queries_whatever_it_finds(anna: ChatUser
     assert cost(as_viewer, "/find/?q=1") == few
 
 
-@pytest.mark.slow
-def test_the_palette_finds_sections_chat_users_and_topics(anna: ChatUser, as_viewer: Client) -> None:
-    topic = topic_of(anna, "Honey cake", ["Which?"])
-    assert f'href="/topics/{topic.pk}/"' in get(as_viewer, "/find/?q=honey")
-    assert f'href="/topics/{topic.pk}/"' in get(as_viewer, f"/find/?q=topic:{topic.pk}")
-    assert f'href="/memory/{anna.pk}/people/"' in get(as_viewer, "/find/?q=peop")
-    assert f'href="/memory/{anna.pk}/"' in get(as_viewer, "/find/?q=анн")
-    vain = get(as_viewer, "/find/?q=unheard")
-    assert "Nothing is called" in vain
-    assert f'href="/memory/{anna.pk}/messages/?q=unheard"' in vain
-
-
 def test_the_frame_keeps_showing_the_memory_looked_at_last(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
     get(as_admin, f"/memory/{boris.pk}/topics/")
     assert f'href="/memory/{boris.pk}/people/"' in get(as_admin, "/")
@@ -307,13 +242,6 @@ def owners(anna: ChatUser, boris: ChatUser) -> list[ChatUser]:
     return [anna, boris]
 
 
-def test_the_queries_do_not_grow_with_the_chat_users(owners: list[ChatUser], django_assert_num_queries: Any) -> None:
-    with django_assert_num_queries(7):
-        found = holdings(owners)
-    assert (found[owners[0].pk].messages, found[owners[0].pk].waiting) == (2, 2)
-    assert found[owners[1].pk] == Holdings()
-
-
 def test_months_are_counted_only_where_they_are_asked_for(
     owners: list[ChatUser], django_assert_num_queries: Any
 ) -> None:
@@ -331,15 +259,6 @@ def test_a_message_belongs_to_the_month_of_the_readers_clock(anna: ChatUser) -> 
         assert last_year([anna.pk])[anna.pk][-2:] == (0, 1)
         with timezone.override("America/New_York"):
             assert last_year([anna.pk])[anna.pk][-2:] == (1, 0)
-
-
-def test_the_last_month_is_that_of_the_readers_clock(anna: ChatUser) -> None:
-    """In Tokyo the first of May begins in the evening of UTC's April, in New York it is still April in UTC's May."""
-    at = datetime(2027, 4, 30, 18, 30, tzinfo=UTC)
-    Message.objects.filter(pk=message_of(anna, "At night.").pk).update(sent_at=at)
-    for zone, now in (("Asia/Tokyo", at), ("America/New_York", at + timedelta(hours=8))):
-        with patch("django.utils.timezone.now", return_value=now), timezone.override(zone):
-            assert last_year([anna.pk])[anna.pk][-2:] == (0, 1), zone
 
 
 # The list of topics says how often recent runs showed, read, chose and used each of them.

@@ -137,26 +137,6 @@ def test_a_run_that_chose_only_a_person_chose(run: Run, events: list[Event], as_
     assert f"/runs/{run.pk}/" not in as_viewer.get("/runs/?outcome=none").content.decode()
 
 
-@pytest.mark.parametrize(
-    ("left_out", "words"),
-    [
-        ((), "chosen 1 of 1, 1 person, 1 artifact"),
-        (("people",), "chosen 1 of 1, 1 artifact"),
-        (("selected", "people"), "chosen: 1 artifact"),
-        (("selected",), "chosen: 1 person, 1 artifact"),
-        (("selected", "people", "artifacts"), "nothing chosen"),
-    ],
-)
-def test_the_head_of_the_page_tells_each_kind_that_was_chosen(
-    left_out: tuple[str, ...], words: str, run: Run, events: list[Event], as_viewer: Client
-) -> None:
-    finished = events[-1]
-    assert isinstance(finished, RunFinished)
-    everything = replace(finished, artifacts=(Selected("Artifact:3", 1, "it tells", 0.5, 1),))
-    store(run, [*events[:-1], replace(everything, **dict.fromkeys(left_out, ()))])
-    assert numbers(as_viewer.get(f"/runs/{run.pk}/").content.decode()).endswith(words)
-
-
 @pytest.mark.slow
 def test_an_item_is_shown_as_the_model_saw_it_and_leads_to_its_list(
     page: str, run: Run, as_viewer: Client, anna: ChatUser
@@ -231,20 +211,6 @@ def test_the_parts_of_the_context_fill_its_bar(events: list[Event]) -> None:
     assert context_parts(replace(finished, context=()), "topics") is None
 
 
-def test_a_run_that_tries_another_again_leads_to_it(run: Run, events: list[Event], as_viewer: Client) -> None:
-    again = Run.objects.create(owner=run.owner, query="vllm?", strategy="flash", parent=run)
-    started = events[0]
-    assert isinstance(started, RunStarted)
-    store(again, [replace(started, parent=str(run.pk)), *events[1:]])
-    head = as_viewer.get(f"/runs/{again.pk}/").content.decode().split('class="waterfall"')[0]
-    assert f'href="/runs/{run.pk}/"' in head
-    assert "rerank-ru-3" in head
-
-
-def test_a_finished_run_offers_its_fork(page: str, run: Run) -> None:
-    assert f'href="/runs/{run.pk}/fork/"' in page
-
-
 def speak(run: Run, turn: int, text: str) -> None:
     now = timezone.now()
     words = {"owner": run.owner, "turn": turn, "text": text, "reasoning": "it seems", "at": now}
@@ -285,13 +251,6 @@ async def test_the_socket_lets_the_words_of_a_turn_grow(run: Run, events: list[E
         await announce(run.pk)
         assert text in await socket.receive_from(timeout=PATIENCE)
     await socket.disconnect(timeout=PATIENCE)
-
-
-def test_the_page_of_a_run_nobody_has_begun_waits_for_it(anna: ChatUser, as_viewer: Client) -> None:
-    waiting = Run.objects.create(owner=anna, query="q", strategy="flash")
-    page = flat(as_viewer.get(f"/runs/{waiting.pk}/").content.decode())
-    assert "Waiting for a process" in page
-    assert f'ws-connect="/ws/runs/{waiting.pk}/"' in page
 
 
 @pytest.mark.parametrize("count", [1, 40])

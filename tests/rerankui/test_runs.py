@@ -6,17 +6,13 @@ import json
 import re
 from dataclasses import asdict, replace
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
-from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError
 from django.test import Client
-from django.utils.html import escape
 
 from memoryapp.engine.candidates import Candidate, UnderstoodQuery
 from memoryapp.engine.events import (
@@ -28,13 +24,10 @@ from memoryapp.engine.events import (
     RunStarted,
     Selected,
     ToolCall,
-    TopicsRead,
-    TurnStarted,
 )
 from memoryapp.engine.kinds.filter import Filtered
 from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.memory import Where
-from memoryapp.engine.offline.scorer import MODEL
 from memoryapp.engine.strategies.cuts import Cuts
 from memoryapp.insight.evaluation import filter_lab
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Operator, Passage, Run, Topic
@@ -45,12 +38,9 @@ from memoryapp.search.profiles import serving_profile
 from rerankui.runs import fragments
 from rerankui.runs.consumers import RunConsumer
 from rerankui.runs.fragments import Seen
-from rerankui.runs.page import waterfall
 from rerankui.runs.page.answer_view import marked_text
-from rerankui.runs.page.outcomes import ADVICE, SENTENCES, activity_after
-from rerankui.runs.page.result import Segment, bounds, rank_lines
+from rerankui.runs.page.result import Segment, rank_lines
 from rerankui.runs.page.waterfall import axis
-from rerankui.runs.tags import cost
 from tests.conftest import BEGAN, candidate, talk
 from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 from tests.support.browsing import flat
@@ -82,12 +72,6 @@ def test_the_first_frame_is_the_section_of_the_page(run: Run, events: list[Event
     page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
     assert first.finished
     assert without_swap(first.html).strip() in page
-
-
-def test_a_failed_try_shows_what_it_cost(run: Run, events: list[Event], as_viewer: Client) -> None:
-    store(run, events)
-    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
-    assert "77→3 tok · $0.0031 · again after" in page
 
 
 def test_a_run_that_asked_no_model_speaks_of_no_turns_tokens_or_dollars(
@@ -146,12 +130,6 @@ def test_no_answer_of_a_model_breaks_its_page(run: Run, as_viewer: Client, argum
         run, [RunStarted("flash", "q", {}, "1", "m", "p"), ModelReplied(1, arguments, "", (call,), 1, 1, 0.0, 0.1, "m")]
     )
     assert as_viewer.get(f"/runs/{run.pk}/").status_code == 200
-
-
-@pytest.mark.parametrize("arguments", ['{"ids": "42"}', '{"topic_ids": [42]}', "[42]", '{"ids": ["Topic:42",]}'])
-def test_topics_light_up_as_the_reranker_reads_the_call(arguments: str) -> None:
-    call = ToolCall("c1", "get_topics_content", arguments)
-    assert ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m").marks() == {"Topic:42": "requested"}
 
 
 def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer: Client) -> None:
@@ -270,19 +248,6 @@ def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: 
     assert as_viewer.get(f"/runs/{run.pk}/topics/999999/").status_code == 404
 
 
-@pytest.mark.parametrize("fallback", sorted(SENTENCES))
-def test_each_end_without_a_choice_is_described_in_words(
-    run: Run, events: list[Event], as_viewer: Client, fallback: str
-) -> None:
-    times = {"seconds": 10, "turn_seconds": 5, "max_tool_calls": 3}
-    started = RunStarted("flash", "vllm?", times, "rerank-en-0", "peer", "embedded/use@512")
-    store(run, [started, *events[1:3], RunFinished((), (), fallback, "")])
-    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
-    assert 'class="run-outcome is-fallback"' in page
-    assert escape(str(SENTENCES[fallback])) in page
-    assert escape(str(ADVICE[fallback])).partition("%")[0] in page
-
-
 def test_a_run_of_no_events_yet_can_be_opened(run: Run, as_viewer: Client) -> None:
     page = as_viewer.get(f"/runs/{run.pk}/")
     assert page.status_code == 200
@@ -359,18 +324,6 @@ def test_a_run_says_what_it_was_bounded_by(run: Run, as_viewer: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "words"),
-    [
-        (Where(since="2026-03-02"), "Only messages since March 2, 2026."),
-        (Where(until="2026-03-02"), "Only messages until March 2, 2026."),
-        (Where(authors=("Anna",)), ""),
-    ],
-)
-def test_a_single_bound_is_named_alone(where: Where, words: str) -> None:
-    assert bounds(where) == words
-
-
-@pytest.mark.parametrize(
     "sent",
     [
         pytest.param({"query": "q", "strategy": "flash", "since": "soon"}, id="no-day"),
@@ -390,12 +343,6 @@ def test_an_invalid_recall_is_explained_beside_its_field(
     assert not Run.objects.exists()
 
 
-def test_a_viewer_may_look_but_not_ask(anna: ChatUser, as_viewer: Client) -> None:
-    assert as_viewer.get(f"/memory/{anna.pk}/recall/").status_code == 200
-    assert as_viewer.post(f"/memory/{anna.pk}/recall/", {"query": "q", "strategy": "flash"}).status_code == 403
-    assert not Run.objects.exists()
-
-
 def test_the_list_of_runs_costs_the_same_for_three_and_for_thirty(
     anna: ChatUser, as_viewer: Client, django_assert_max_num_queries: Any
 ) -> None:
@@ -405,14 +352,6 @@ def test_the_list_of_runs_costs_the_same_for_three_and_for_thirty(
         with django_assert_max_num_queries(18):
             page = flat(as_viewer.get("/runs/").content.decode())
     assert page.count('id="run-row-') == 33
-
-
-def test_runs_are_found_by_their_outcome(anna: ChatUser, as_viewer: Client) -> None:
-    Run.objects.create(owner=anna, query="went wrong", strategy="flash", state="finished", fallback="timeout")
-    Run.objects.create(owner=anna, query="went well", strategy="flash", state="finished")
-    page = flat(as_viewer.get("/runs/?outcome=timeout").content.decode())
-    assert "went wrong" in page
-    assert "went well" not in page
 
 
 async def connected(run_id: Any, user: Any) -> tuple[WebsocketCommunicator, bool]:
@@ -442,18 +381,6 @@ async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("thread_closed")
-@pytest.mark.parametrize("who", ["stranger", "nobody", "run-unknown"])
-async def test_the_socket_shows_a_stranger_nothing(
-    run: Run, events: list[Event], stranger: Operator, viewer: Operator, who: str
-) -> None:
-    user = {"stranger": stranger.user, "nobody": AnonymousUser(), "run-unknown": viewer.user}[who]
-    socket, _ = await connected(uuid4() if who == "run-unknown" else run.pk, user)
-    assert await socket.receive_output(timeout=PATIENCE) == {"type": "websocket.close", "code": 4404}
-    await socket.disconnect(timeout=PATIENCE)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("thread_closed")
 async def test_a_database_out_of_reach_makes_the_page_connect_anew(
     run: Run, viewer: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -475,8 +402,6 @@ async def test_a_database_out_of_reach_makes_the_page_connect_anew(
 
 
 STARTED = RunStarted("flash", "q", {}, "", "peer", "")
-TURN = TurnStarted(2, "auto", "none", ())
-REPLY = ModelReplied(2, "{}", "", (), 1, 1, 0.0, 0.5, "peer")
 
 
 @pytest.fixture
@@ -494,23 +419,6 @@ def chosen(id: str, rank: int, vector_rank: int) -> Selected:
     return Selected(id, rank, "", 0.6, vector_rank)
 
 
-@pytest.mark.parametrize(
-    ("event", "words"),
-    [
-        (None, "Waiting for a process to begin this run…"),
-        (STARTED, "Rewriting the query…"),
-        (replace(STARTED, strategy="vector"), "Searching the memory…"),
-        (QueryEnriched("q", "q", "", 0.1), "Searching the memory…"),
-        (CandidatesFound((), 0, 0.1), "Asking the model…"),
-        (TURN, "Turn 2: thinking"),
-        (REPLY, "Checking the answer…"),
-        (RunFinished((), (), "", ""), ""),
-    ],
-)
-def test_each_event_begins_an_activity_that_has_a_name(event: Event | None, words: str) -> None:
-    assert activity_after(event, 2).words == words
-
-
 def test_the_axis_of_a_run_that_goes_on_reaches_until_now() -> None:
     stored = [
         StoredEvent(1, BEGAN, STARTED),
@@ -524,21 +432,6 @@ def test_the_axis_of_a_run_that_goes_on_reaches_until_now() -> None:
     assert axis([], BEGAN).bars == ()
 
 
-def test_time_between_two_stages_has_a_name_and_bars_never_overlap() -> None:
-    over = RunFinished((), (), "", "")
-    seconds = (0.0, 0.5, 2.5, 2.8, 3.0, 5.0, 5.6)
-    found = CandidatesFound((), 0, 0.5)
-    happened = (STARTED, found, REPLY, TopicsRead(2, "1", (), (), (), 0), TURN, replace(REPLY, seconds=1.5), over)
-    stored = [
-        StoredEvent(n, BEGAN + timedelta(seconds=at), event)
-        for n, (at, event) in enumerate(zip(seconds, happened, strict=True), 1)
-    ]
-    bars = axis(stored, BEGAN).bars
-    assert [bar.stage for bar in bars] == ["search", "wait", "turn", "read", "wait", "turn", "check"]
-    assert all(bar.start + bar.width <= after.start for bar, after in pairwise(bars))
-    assert {bar.stage: bar.room for bar in bars if not bar.is_gap}["turn"] == "narrow"
-
-
 def test_rank_lines_lead_from_similarity_over_score_to_the_choice() -> None:
     lines = rank_lines(
         [(chosen("Topic:2", 1, 8), found(2, vector_rank=8)), (chosen("Topic:1", 2, 3), found(1, vector_rank=3))]
@@ -549,13 +442,6 @@ def test_rank_lines_lead_from_similarity_over_score_to_the_choice() -> None:
     assert [a > b for a, b in zip(first.places, second.places, strict=True)] == [True, True, False]
     assert rank_lines([(chosen("Topic:2", 1, 8), found(2))]) is None
     assert rank_lines([(chosen("Topic:2", 1, 0), found(2)), (chosen("Topic:1", 2, 0), found(1))]) is None
-
-
-def test_rows_hidden_between_two_others_are_mentioned_and_states_are_counted() -> None:
-    rows = list(waterfall.rows([found(1), found(2, shown=False), found(3), found(4), found(9)]))
-    assert [(row.candidate.rank, row.gap) for row in rows] == [(1, ""), (3, "2"), (4, ""), (9, "5–8")]
-    counted = waterfall.counts([found(1), found(2), found(3, shown=False)], {"Topic:1": "chosen", "Topic:3": "read"})
-    assert {count.name: count.count for count in counted if count.count} == {"chosen": 1, "none": 1}
 
 
 def test_marks_stand_inside_the_tags_of_a_message() -> None:
@@ -591,10 +477,6 @@ def test_a_mark_in_an_address_leaves_it_words() -> None:
     assert html.endswith('<mark class="is-exact">x.com/) b</mark> <mark class="is-altered">c</mark></p>')
 
 
-def test_the_embedded_model_is_called_free_and_no_other_is() -> None:
-    assert (cost(0.0, MODEL), cost(0.0, "peer"), cost(0.00412, "peer")) == ("free", "$0.0000", "$0.0041")
-
-
 def test_a_page_without_a_socket_gets_what_it_lacks(
     run: Run,
     part_events: list[Event],
@@ -628,10 +510,6 @@ def test_a_run_is_read_as_json_once_it_has_ended(
     document = json.loads(as_viewer.get(f"/runs/{run.pk}/json/").content)
     assert (document["run"], document["user"], document["query"]) == (str(run.pk), "anna", "vllm?")
     assert document["topics"][0]["reason"] == "it says so"
-
-
-def test_before_it_has_searched_a_run_has_nothing_below(run: Run, as_viewer: Client) -> None:
-    assert as_viewer.get(f"/runs/{run.pk}/below/").status_code == 404
 
 
 @pytest.mark.slow

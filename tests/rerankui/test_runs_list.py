@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 import uuid
 from dataclasses import asdict, replace
@@ -15,16 +14,14 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.engine.events import CandidatesFound, to_payload
-from memoryapp.engine.strategies.cuts import PRESETS, Cuts, apply_cuts, presets_of
+from memoryapp.engine.strategies.cuts import PRESETS, Cuts, presets_of
 from memoryapp.models import ChatUser, EmbeddingProfile, FilterPreset, Message, Operator, Run, RunEvent, Topic
 from rerankui.frame import filters, pages
-from rerankui.runs.page.filter_chart import chart
-from rerankui.runs.page.outcomes import ADVICE, NAMES, SENTENCES
 from rerankui.runs.tags import MOST_SHOWN, pretty_json
 from rerankui.runs.views.runs import RunList
 from tests.conftest import candidate, signed_in, talk
 from tests.support.answering import COSINES, PROFILE, compared_run
-from tests.support.browsing import HTMX, flat, get, link, opened_to, topic_of
+from tests.support.browsing import HTMX, get, link, opened_to, topic_of
 
 
 def run(owner: ChatUser, query: str, **more: Any) -> Run:
@@ -43,13 +40,6 @@ def listed(anna: ChatUser, boris: ChatUser) -> None:
     run(anna, "still going", state="running")
     run(anna, "in vain", selected_count=0)
     run(anna, "well chosen")
-
-
-def test_a_run_that_cost_nothing_lists_no_amount(anna: ChatUser, as_admin: Client) -> None:
-    run(anna, "by the embedded model")
-    assert "$" not in get(as_admin, "/runs/")
-    run(anna, "by an endpoint", cost_usd=0.0123)
-    assert "$0.0123" in get(as_admin, "/runs/")
 
 
 @pytest.mark.parametrize(
@@ -130,15 +120,6 @@ def test_runs_are_sorted_across_pages_with_the_filters_kept(
     assert "strategy=vector" in back
 
 
-def test_a_head_sorts_and_says_so(anna: ChatUser, as_viewer: Client) -> None:
-    run(anna, "tea", cost_usd=0.1)
-    page = get(as_viewer, "/runs/?user=anna&sort=longest")
-    assert 'aria-sort="descending"><a href="?user=anna&amp;sort=shortest">Time ↓</a>' in page
-    assert '<a href="?user=anna&amp;sort=costliest">Cost</a>' in page
-    assert 'name="sort" value="longest"' in page
-    assert "aria-sort" not in get(as_viewer, f"/memory/{anna.pk}/")
-
-
 @pytest.mark.usefixtures("listed")
 def test_typing_swaps_the_list_alone(as_admin: Client) -> None:
     part = get(as_admin, "/runs/?q=late", **HTMX)
@@ -167,36 +148,6 @@ def test_a_memory_beyond_those_that_can_be_picked_is_found_by_its_address(
     assert len(queries(page)) == 1
 
 
-def test_every_outcome_has_a_name_a_sentence_and_advice() -> None:
-    assert list(NAMES) == list(SENTENCES) == list(ADVICE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("code", SENTENCES)
-def test_an_outcome_is_shown_in_words_and_its_code_on_pointing_at_it(
-    code: str, anna: ChatUser, as_debugger: Client
-) -> None:
-    run(anna, "the question", fallback=code)
-    words = str(NAMES[code])
-    assert words != code
-    for address in ("/runs/", "/", f"/memory/{anna.pk}/", f"/memory/{anna.pk}/recall/"):
-        page = get(as_debugger, address)
-        assert re.search(rf' title="{code}">(<span class="state-dot is-fallback"></span>)?{words}<', page), address
-    assert f'<option value="{code}">{words}</option>' in get(as_debugger, "/runs/")
-
-
-def test_an_outcome_of_another_version_is_shown_by_its_code(anna: ChatUser, as_viewer: Client) -> None:
-    run(anna, "the question", fallback="eclipse")
-    assert "</span>eclipse</span>" in get(as_viewer, "/runs/")
-
-
-def test_a_run_that_chose_nothing_is_not_drawn_as_one_that_did(anna: ChatUser, as_viewer: Client) -> None:
-    run(anna, "in vain", selected_count=0)
-    page = get(as_viewer, f"/memory/{anna.pk}/")
-    assert '<span class="tag tag-none">nothing fits</span>' in page
-    assert '<span class="state-dot is-none"></span>nothing fits</td>' in get(as_viewer, "/runs/")
-
-
 @pytest.mark.parametrize("outcome", ["refused", "passages"])
 def test_a_question_without_an_answer_is_not_drawn_as_something_chosen(
     outcome: str, anna: ChatUser, as_debugger: Client
@@ -219,31 +170,6 @@ def test_a_question_without_an_answer_is_not_drawn_as_something_chosen(
     assert ("which cake" in page, "who came" in page, "is there a dog" in page) == (True, True, False)
 
 
-EVERYTHING = {"selected_count": 1, "selected_people_count": 1, "selected_artifact_count": 2}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("chosen", "words", "in_short"),
-    [
-        ({"selected_count": 2}, "2 topics", "2 topics"),
-        (EVERYTHING, "1 topic, 1 person, 2 artifacts", "1 topic +3"),
-        ({**EVERYTHING, "selected_count": 0}, "1 person, 2 artifacts", "1 person +2"),
-        ({"selected_count": 0, "selected_people_count": 3}, "3 people", "3 people"),
-        ({"selected_count": 0, "selected_artifact_count": 1}, "1 artifact", "1 artifact"),
-    ],
-)
-def test_a_run_is_listed_with_everything_it_chose(
-    chosen: dict[str, int], words: str, in_short: str, anna: ChatUser, as_debugger: Client
-) -> None:
-    run(anna, "the question", **chosen)
-    for address in ("/runs/", f"/memory/{anna.pk}/recall/"):
-        outcome = get(as_debugger, address).split('<span class="state-dot is-chosen"></span>')[1].split("</td>")[0]
-        assert re.sub(r"<[^>]+>", "", outcome.replace("<br>", ", ")) == words
-    for address in ("/", f"/memory/{anna.pk}/"):
-        assert f'<span class="tag tag-chosen" title="{words}">{in_short}</span>' in get(as_debugger, address)
-
-
 def test_who_looks_for_a_choice_finds_people_and_files_too(anna: ChatUser, as_viewer: Client) -> None:
     run(anna, "in vain", selected_count=0)
     run(anna, "which file", selected_count=0, selected_artifact_count=1)
@@ -253,45 +179,11 @@ def test_who_looks_for_a_choice_finds_people_and_files_too(anna: ChatUser, as_vi
     assert queries(get(as_viewer, "/runs/?outcome=none")) == ["in vain"]
 
 
-def test_the_runs_of_one_memory_have_the_same_columns_but_not_its_name(anna: ChatUser, as_debugger: Client) -> None:
-    run(anna, "the question")
-    heads = {address: get(as_debugger, address) for address in ("/runs/", f"/memory/{anna.pk}/recall/")}
-    assert ["<th>Chat user</th>" in page for page in heads.values()] == [True, False]
-    assert all('<th class="num">Tokens</th>' in page for page in heads.values())
-
-
 @pytest.mark.parametrize("answer", ["9" * 5_000, "[" * 100_000, '{"a":' * 50_000, "no JSON", "\ud800"])
 def test_an_answer_that_is_no_json_is_shown_as_it_came(answer: str) -> None:
     shown = pretty_json(answer)
     assert shown[:MOST_SHOWN] == answer[:MOST_SHOWN]
     assert len(shown) <= MOST_SHOWN + 100
-
-
-def test_json_is_indented_and_a_flood_of_it_is_cut() -> None:
-    assert pretty_json('{"topics":[{"id":"Topic:1"}]}').splitlines()[1] == '  "topics": ['
-    assert pretty_json('"привет"') == '"привет"'
-    flood = pretty_json(json.dumps([[] for _ in range(30_000)]))
-    deep = pretty_json("[" * 900 + "]" * 900)
-    for shown in (flood, deep):
-        assert len(shown) <= MOST_SHOWN + 100
-    assert flood.endswith("K characters more")
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("page", "without"),
-    [
-        ("recall", "No chat model is connected: the embedded scorer chooses."),
-        ("ask", "No chat model is connected, so nothing is answered in words."),
-    ],
-)
-def test_where_one_asks_stands_which_model_chooses(
-    anna: ChatUser, as_debugger: Client, settings: Any, page: str, without: str
-) -> None:
-    address = f"/memory/{anna.pk}/{page}/"
-    assert without in get(as_debugger, address)
-    settings.LLM_BASE_URL, settings.RERANKER_MODEL = "http://model.example/v1", "acme/reranker"
-    assert "acme/reranker at model.example chooses." in get(as_debugger, address)
 
 
 # The filter lab of a stored run: thresholds change, counts agree, presets are saved, and the effect on other runs
@@ -320,17 +212,6 @@ def test_it_opens_with_the_balanced_cuts_and_every_topic_has_a_fate(as_viewer: C
     assert "3 kept 0 below the first stage 0 beyond the first stage 2 below the threshold 3 behind the gap" in page
     assert "0.85 → 0.67" in page
     assert page.count("behind the gap") == 1 + 3
-
-
-def test_small_similarities_fill_the_picture_and_the_names_of_near_cuts_stand_apart() -> None:
-    found = {"Topic:1": 0.28, "Topic:2": 0.14, "Topic:3": float("nan")}
-    drawn = chart(apply_cuts(found, Cuts(10, 0.10, 0.11, 0.08, 3)))
-    assert [round(tick.value, 2) for tick in drawn.ticks] == [0.0, 0.1, 0.2, 0.3]
-    assert drawn.bars[0].height > 0.9 * (drawn.base - drawn.ticks[-1].y)
-    assert [(line.name, line.is_under) for line in drawn.lines] == [("initial", True), ("threshold", False)]
-    apart = chart(apply_cuts(found, Cuts(10, 0.10, 0.6, 0.08, 3)))
-    assert max(tick.value for tick in apart.ticks) == 0.75
-    assert not any(line.is_under for line in apart.lines)
 
 
 def test_a_slider_moves_kept_and_removed_without_a_new_page(as_viewer: Client, lab_run: Run) -> None:
@@ -383,17 +264,6 @@ def test_a_preset_needs_a_name_of_its_own(as_debugger: Client, lab_run: Run, nam
     assert not FilterPreset.objects.exists()
 
 
-def test_a_viewer_may_look_and_not_keep_presets(as_viewer: Client, lab_run: Run) -> None:
-    assert "Save as preset" not in shown(as_viewer, lab_run)
-    assert as_viewer.post(f"/runs/{lab_run.pk}/filter/preset/", {"name": "Mine"}).status_code == 403
-
-
-@pytest.mark.slow
-def test_another_memory_is_not_there(as_stranger: Client, lab_run: Run) -> None:
-    for part in ("", "effect/"):
-        assert as_stranger.get(f"/runs/{lab_run.pk}/filter/{part}").status_code == 404
-
-
 def test_cuts_are_measured_on_what_models_chose_and_on_golden_questions(
     as_viewer: Client, anna: ChatUser, lab_run: Run, topics: list[Topic]
 ) -> None:
@@ -429,14 +299,3 @@ def test_topics_that_are_not_listed_are_counted_by_what_became_of_them(as_viewer
     )
     page = shown(as_viewer, lab_run, initial_top_k=5, initial_threshold=0.5)
     assert "Not shown: 20 below the first stage, 20 beyond the first stage" in page
-
-
-def test_the_preset_that_the_sliders_are_at_is_marked_as_they_move(as_viewer: Client, lab_run: Run) -> None:
-    moved = flat(
-        as_viewer.get(f"/runs/{lab_run.pk}/filter/?threshold=0.77", headers={"HX-Request": "true"}).content.decode()
-    )
-    assert 'id="filter-presets"' in moved
-    assert 'hx-swap-oob="true"' in moved.split('id="filter-presets"')[1].split(">")[0]
-    assert "aria-current" not in moved
-    back = as_viewer.get(f"/runs/{lab_run.pk}/filter/", headers={"HX-Request": "true"}).content.decode()
-    assert back.count("aria-current") == 1

@@ -24,7 +24,7 @@ from tests.conftest import signed_in
 from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fails, limited, says, slow
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
-from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
+from tests.support.executing import Faulty, Silent, events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -153,17 +153,6 @@ async def test_a_choice_that_was_cut_says_so_on_the_page_and_in_the_document(adm
     assert "The model reached its limit of tokens; its reply may be cut off." in await page_of(run, admin)
 
 
-async def test_a_choice_needs_no_explanation(admin: Operator) -> None:
-    memory = await memory_of_three()
-    first = await memory.topic_set.order_by("pk").afirst()
-    assert first
-    run = await start(memory)
-    events = await executed(run, chat=ScriptedChat(asks(first.pk), chooses(first.pk)))
-    finished = await check_whole(run, events, "")
-    assert [selected.id for selected in finished.selected] == [f"Topic:{first.pk}"]
-    assert "run-outcome" not in await page_of(run, admin)
-
-
 async def test_a_topic_chosen_without_being_read_is_marked_on_the_page_and_in_the_answer(admin: Operator) -> None:
     memory = await memory_of_three()
     a, b, _ = [topic.pk async for topic in memory.topic_set.order_by("pk")]
@@ -245,34 +234,6 @@ async def test_a_model_out_of_reach_costs_nothing_and_its_stand_ins_are_not_call
     assert "chosen</text>" not in lines
 
 
-@pytest.mark.parametrize(
-    ("status", "advice"),
-    [
-        (401, "check LLM_API_KEY."),
-        (402, "top it up"),
-        (403, "what the key may do"),
-        (404, "the name of the model (RERANKER_MODEL, LLM_MODEL)"),
-        (429, "raise the limit there"),
-        (503, "ask again in a while"),
-    ],
-)
-async def test_what_to_do_about_an_error_of_the_endpoint_depends_on_its_status(
-    status: int, advice: str, admin: Operator
-) -> None:
-    run = await start(await memory_of_three())
-    error = LLMUnavailable("The endpoint says no.", status=status)
-    await check_whole(run, await executed(run, chat=ScriptedChat(fails(error))), "llm_error")
-    page = await page_of(run, admin)
-    assert advice in page
-    assert str(ADVICE["llm_error"]) not in page
-
-
-async def test_a_time_that_was_too_short_is_reported_with_its_figure(admin: Operator) -> None:
-    run = await start(await memory_of_three(), parameters={"seconds": 300, "turn_seconds": 100})
-    await executed(run, chat=ScriptedChat(slow(says("late"))))
-    assert "Raise RERANKER_TURN_TIMEOUT (a turn of this run had 100 s)" in await page_of(run, admin)
-
-
 async def test_without_candidates_nothing_is_asked_and_nothing_used(admin: Operator) -> None:
     run = await start(await ChatUser.objects.acreate(name="boris"))
     finished = await check_whole(run, await executed(run, chat=Faulty()), "no_candidates")
@@ -290,14 +251,6 @@ async def test_a_disabled_reranker_is_reported(admin: Operator, settings: Any) -
     page = await page_of(run, admin)
     assert "RERANKER_ENABLED=true" in page
     assert VECTORS in page
-
-
-async def test_a_vector_order_without_vectors_says_that_words_decided(admin: Operator) -> None:
-    run = await start(await memory_of_three(), strategy="vector")
-    await check_whole(run, await executed(run, embedder=Speechless()), "no_vectors")
-    page = await page_of(run, admin)
-    assert "whose words match best" in page
-    assert "The embedding model is out of reach." in page
 
 
 async def test_a_stopped_run_is_closed_and_says_so(admin: Operator) -> None:

@@ -15,11 +15,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp.models import ApiToken, ChatUser, LoginSession, Operator, Role
+from memoryapp.models import ApiToken, ChatUser, LoginSession, Operator
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.login_sessions import SessionStore
 from rerankui.frame.forms import TokenForm
-from tests.conftest import operator, signed_in
+from tests.conftest import signed_in
 from tests.support.api_client import Program
 from tests.support.browsing import cost, get, link, rows
 
@@ -85,12 +85,6 @@ def test_the_pages_are_for_admins_and_others_find_no_way_to_them(
     assert 'href="/tokens/"' not in get(client, "/find/?q=tokens")
     assert ApiToken.objects.count() == 1
     assert tokens.check(text)
-
-
-def test_an_admin_is_led_there_by_the_rail_and_the_palette(as_admin: Client, anna: ChatUser) -> None:
-    assert 'href="/tokens/"' in get(as_admin, "/")
-    assert 'href="/tokens/"' in get(as_admin, "/find/?q=tokens")
-    assert '<a href="/tokens/" aria-current="page">' in get(as_admin, MAKE)
 
 
 @calls_the_api
@@ -305,51 +299,7 @@ def test_revoking_again_changes_nothing(as_admin: Client, anna: ChatUser) -> Non
     assert as_admin.get(f"{LIST}999999/revoke/").status_code == 404
 
 
-@pytest.mark.slow
-def test_what_is_done_on_the_pages_stands_in_the_administration(
-    as_admin: Client, as_root: Client, anna: ChatUser
-) -> None:
-    made(as_admin)
-    token = ApiToken.objects.get()
-    as_admin.post(f"{LIST}{token.pk}/revoke/")
-    history = page_of(as_root.get(f"/admin/memoryapp/apitoken/{token.pk}/history/"))
-    assert "Added." in history
-    assert "Changed revoked." in history
-    other = tokens.make("other", [Scope.READ], [anna])[0]
-    as_root.post("/admin/memoryapp/apitoken/", {"action": "revoke", "_selected_action": [other.pk]})
-    assert tokens.revokers([other]) == {other.pk: "root"}
-
-
 # the list
-
-
-def test_a_list_without_tokens_says_how_to_make_one(as_admin: Client, anna: ChatUser) -> None:
-    page = get(as_admin, LIST)
-    assert "No token is in force" in page
-    assert "create_token my-assistant --scope recall,ingest,read --user anna" in page
-    assert page.count(f'href="{MAKE}"') == 2
-    assert "No token was revoked yet" in get(as_admin, f"{LIST}?state=revoked")
-
-
-def test_a_row_tells_scopes_memories_maker_and_last_use(as_admin: Client, anna: ChatUser, boris: ChatUser) -> None:
-    more = [ChatUser.objects.create(name=f"user{number}") for number in range(5)]
-    tokens.check(tokens.make("few", [Scope.INGEST, Scope.READ], [anna, boris])[1])
-    tokens.make("many", [Scope.READ], [anna, *more])
-    tokens.make("all", [Scope.READ])
-    gone = ChatUser.objects.create(name="gone")
-    tokens.make("empty", [Scope.READ], [gone])
-    gone.delete()
-    page = get(as_admin, LIST)
-    texts = {
-        name: re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index(f">{name}</span>") :].partition("</tr>")[0]))
-        for name in ("few", "many", "all", "empty")
-    }
-    assert "add messages read Анна , Boris" in texts["few"]
-    assert "never used" not in texts["few"]
-    assert "and 2 more" in texts["many"]
-    assert "every memory" in texts["all"]
-    assert "nobody’s memory" in texts["empty"]
-    assert "never used" in texts["empty"]
 
 
 @pytest.mark.slow
@@ -381,9 +331,3 @@ def test_thirty_tokens_cost_as_many_queries_as_three(as_admin: Client, anna: Cha
     for number in range(27):
         tokens.make(f"more {number}", [Scope.READ], [anna, boris])
     assert cost(as_admin, LIST) == few
-
-
-def test_an_operator_who_is_an_admin_finds_all_chat_users(anna: ChatUser, boris: ChatUser) -> None:
-    page = get(signed_in(operator("adam", Role.ADMIN)), MAKE)
-    assert 'value="anna"' in page
-    assert 'value="boris"' in page

@@ -24,10 +24,9 @@ from memoryapp.models import (
     TopicVector,
 )
 from rerankui.text.markdown import beyond, headline
-from rerankui.text.time_axis import marks
 from rerankui.views import messages
 from tests.conftest import BEGAN, talk
-from tests.support.browsing import HTMX, attach, cost, get, grow, link, message_of, rows, run_of, searched, topic_of
+from tests.support.browsing import HTMX, attach, get, grow, link, message_of, rows, run_of, searched, topic_of
 
 
 @pytest.mark.slow
@@ -66,27 +65,6 @@ def test_a_percent_sign_is_searched_as_itself(anna: ChatUser, as_viewer: Client)
     assert rows(get(as_viewer, f"/memory/{anna.pk}/topics/?q=%25"), "topic") == [wanted.pk]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        pytest.param("after=nonsense", id="a-cursor-that-is-none"),
-        pytest.param("after=2026-03-02,x", id="a-cursor-without-an-id"),
-        pytest.param("before=2026-99-99T00:00,5", id="a-date-that-is-none"),
-        pytest.param("sort=wrong&state=wrong", id="options-that-are-none"),
-        pytest.param("q=" + "x" * 201, id="too-many-words"),
-        pytest.param("q=%00", id="a-null-character"),
-    ],
-)
-def test_an_address_nobody_understands_shows_the_first_page(query: str, anna: ChatUser, as_viewer: Client) -> None:
-    topic = topic_of(anna, "Cake", ["Which?"])
-    assert rows(get(as_viewer, f"/memory/{anna.pk}/topics/?{query}"), "topic") == [topic.pk]
-
-
-@pytest.mark.parametrize("address", ["/topics/{huge}/", "/topics/{huge}/peek/", "/memory/{huge}/topics/"])
-def test_an_id_beyond_the_database_is_not_found(address: str, as_viewer: Client) -> None:
-    assert as_viewer.get(address.format(huge=10**30)).status_code == 404
-
-
 def test_htmx_gets_the_list_alone_and_caches_know(anna: ChatUser, as_viewer: Client) -> None:
     topic_of(anna, "Cake", ["Which?"])
     answer = as_viewer.get(f"/memory/{anna.pk}/topics/", headers=HTMX)
@@ -94,10 +72,6 @@ def test_htmx_gets_the_list_alone_and_caches_know(anna: ChatUser, as_viewer: Cli
     assert "HX-Request" in answer["Vary"]
     restored = as_viewer.get(f"/memory/{anna.pk}/topics/", headers={**HTMX, "HX-History-Restore-Request": "true"})
     assert "<html" in restored.content.decode()
-
-
-def test_words_in_no_summary_can_be_searched_in_the_messages(anna: ChatUser, as_viewer: Client) -> None:
-    assert "Search the messages" in get(as_viewer, f"/memory/{anna.pk}/topics/?q=nothing")
 
 
 def test_a_topic_shows_its_messages_and_who_archived_it(anna: ChatUser, as_viewer: Client) -> None:
@@ -223,14 +197,6 @@ def test_a_title_is_what_the_summary_begins_with(summary: str, title: str) -> No
 
 
 @pytest.mark.parametrize(
-    "summary", ["Oven, cake — Masha: When? (5 May 2026)", "Honey cake (5 May 2026)", "Торт (5 мая 2026)"]
-)
-def test_a_summary_that_adds_only_its_day_is_not_repeated(anna: ChatUser, as_viewer: Client, summary: str) -> None:
-    topic = topic_of(anna, summary, ["When?"])
-    assert "topic-summary" not in get(as_viewer, f"/topics/{topic.pk}/")
-
-
-@pytest.mark.parametrize(
     ("summary", "more"),
     [
         ("Honey cake", ""),
@@ -242,14 +208,6 @@ def test_a_summary_that_adds_only_its_day_is_not_repeated(anna: ChatUser, as_vie
 def test_what_a_title_says_is_not_said_again_below_it(summary: str, more: str) -> None:
     """Unless it is cut: then the whole summary follows."""
     assert beyond(summary, headline(summary)) == more
-
-
-def test_a_topic_has_a_short_title_with_the_rest_of_its_summary_below(anna: ChatUser, as_viewer: Client) -> None:
-    long, short = topic_of(anna, GEORGIA, ["When?", "In May"]), topic_of(anna, "Honey cake.", ["Which?"], day=1)
-    page = get(as_viewer, f"/topics/{long.pk}/")
-    assert '<h1 class="topic-title">Plan of the trip to Georgia from 30 April to 10 May 2026</h1>' in page
-    assert '<p dir="auto" class="topic-summary">Five nights in Sololaki, then the hills. Tickets.</p>' in page
-    assert "topic-summary" not in get(as_viewer, f"/topics/{short.pk}/")
 
 
 @pytest.mark.slow
@@ -264,15 +222,6 @@ def test_the_strip_leads_to_messages_of_this_page_and_of_others(anna: ChatUser, 
     around = get(as_viewer, f"/topics/{topic.pk}/?at={last}")
     assert re.search(rf'is-here[^>]*id="message-{last}"', around)
     assert rows(around, "message")[-1] == last
-
-
-@pytest.mark.slow
-def test_a_very_long_topic_has_as_many_bars_as_can_be_distinguished(anna: ChatUser) -> None:
-    topic = topic_of(anna, "Long", ["x"] * 700)
-    found = marks(topic, [])
-    assert 200 <= len(found) <= 300
-    assert all(mark.left >= 0 and mark.left + mark.width <= 100.001 for mark in found)
-    assert marks(topic_of(anna, "One", ["x"], day=1), []) == []
 
 
 # Judgements of messages and uses by runs follow the messages to whatever topic holds them now.
@@ -329,14 +278,6 @@ def test_a_fact_leads_to_the_live_topic_and_shows_that_its_origin_is_retired(
         assert f'<a class="chip chip-retired" href="/topics/{fact.topic_id}/"' in page, address
 
 
-def test_a_fact_of_a_live_topic_shows_that_topic_alone(anna: ChatUser, as_viewer: Client) -> None:
-    topic = topic_of(anna, "Cake", ["Which?"])
-    noted(topic, "Anna bakes")
-    page = get(as_viewer, f"/memory/{anna.pk}/facts/")
-    assert f'<a class="chip " href="/topics/{topic.pk}/"' in page
-    assert "chip-retired" not in page
-
-
 def test_a_single_message_moved_elsewhere_takes_no_facts_and_no_runs_along(anna: ChatUser) -> None:
     [long, other] = talk(anna, ("Long", [f"message {n}" for n in range(40)]), ("Other", ["a", "b"]))
     run_of(anna, long)
@@ -361,14 +302,6 @@ def test_what_was_undone_keeps_the_runs_of_both_and_a_retired_topic_only_its_own
     assert topic_runs(cake, curation.former(cake)).read == 3
     first = Topic.objects.get(summary="Honey cake")
     assert topic_runs(first, curation.former(first)).read == 2
-
-
-@pytest.mark.slow
-def test_facts_cost_the_same_few_queries_however_many_there_are(anna: ChatUser, as_viewer: Client) -> None:
-    grow(anna, 2)
-    few = cost(as_viewer, f"/memory/{anna.pk}/facts/")
-    grow(anna, 30)
-    assert cost(as_viewer, f"/memory/{anna.pk}/facts/") == few
 
 
 # Messages as a conversation: newest page first, permalinks, search, and what belongs to a message.
@@ -409,11 +342,6 @@ def test_a_permalink_shows_the_message_among_its_neighbours(
     assert rows(later, "message")[0] == long_talk[141].pk
 
 
-@pytest.mark.parametrize("at", ["0", "nonsense", "9" * 40, "-1"])
-def test_a_permalink_to_no_message_is_not_found(at: str, anna: ChatUser, as_viewer: Client) -> None:
-    assert as_viewer.get(f"/memory/{anna.pk}/messages/", {"at": at}).status_code == 404
-
-
 @pytest.mark.parametrize("year", [1, 9999])
 def test_a_message_dated_centuries_off_makes_no_page_of_its_months(
     year: int, anna: ChatUser, as_viewer: Client
@@ -426,25 +354,12 @@ def test_a_message_dated_centuries_off_makes_no_page_of_its_months(
     assert [month.year for month, _count in messages_by_month(anna)] == sorted([2026, year])
 
 
-def test_the_empty_months_between_others_are_shown(anna: ChatUser) -> None:
-    message_of(anna, "In March")
-    message_of(anna, "In May", minutes=70 * 1440)
-    assert [count for _month, count in messages_by_month(anna)] == [1, 0, 1]
-
-
 def test_a_month_leads_to_its_first_message(anna: ChatUser, as_viewer: Client) -> None:
     message_of(anna, "In March")
     april = message_of(anna, "In April", minutes=40 * 1440)
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?on=2026-04-01")
     assert f'is-here" id="message-{april.pk}"' in page
     assert get(as_viewer, f"/memory/{anna.pk}/messages/?on=2026-99-99")
-
-
-def test_months_which_count_all_messages_are_no_part_of_a_search(anna: ChatUser, as_viewer: Client) -> None:
-    message_of(anna, "In March")
-    message_of(anna, "In May", minutes=70 * 1440)
-    assert "month-list" in get(as_viewer, f"/memory/{anna.pk}/messages/")
-    assert "month-list" not in get(as_viewer, f"/memory/{anna.pk}/messages/?q=march")
 
 
 def test_a_search_that_is_left_brings_the_months_its_page_did_not_have(anna: ChatUser, as_viewer: Client) -> None:
@@ -509,13 +424,6 @@ def test_metadata_of_any_shape_can_be_shown(metadata: object, anna: ChatUser, as
     assert "Look" in get(as_viewer, f"/memory/{anna.pk}/messages/")
 
 
-def test_each_day_has_a_rule(anna: ChatUser, as_viewer: Client) -> None:
-    message_of(anna, "Monday"), message_of(anna, "Still Monday", minutes=3), message_of(anna, "Tuesday", minutes=1440)
-    page = get(as_viewer, f"/memory/{anna.pk}/messages/")
-    assert page.count('<li class="day">') == 2
-    assert "Monday, 2 March 2026" in page
-
-
 @pytest.fixture
 def withdrawn(anna: ChatUser) -> Message:
     """One message of an import that was withdrawn, beside one that stays."""
@@ -567,17 +475,6 @@ def test_a_word_of_a_file_about_its_times_is_no_mark(anna: ChatUser, as_viewer: 
     for metadata in ({"time_source": "gps"}, {"time_source": ["neighbour"]}):
         Message.objects.filter(pk=message.pk).update(metadata=metadata)
         assert "≈" not in get(as_viewer, f"/memory/{anna.pk}/messages/")
-
-
-def test_the_bars_of_a_young_memory_do_not_fill_the_page(anna: ChatUser, as_viewer: Client) -> None:
-    message_of(anna, "In March")
-    page = get(as_viewer, f"/memory/{anna.pk}/")
-    assert 'class="months" viewBox="0 0 120 56"' in page
-    assert '<p class="months-ends"><span>March 2026</span></p>' in page
-    message_of(anna, "A year later", minutes=366 * 1440)
-    page = get(as_viewer, f"/memory/{anna.pk}/")
-    assert 'viewBox="0 0 130 56"' in page
-    assert "<span>March 2026</span><span>March 2027</span>" in page
 
 
 def test_a_message_runs_in_its_own_direction(anna: ChatUser, as_viewer: Client) -> None:

@@ -6,7 +6,6 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from memoryapp.intake.invariants import violations
 from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,
-    Message,
     Operator,
     Passage,
     PassageVector,
@@ -29,8 +27,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.platform.llm import clients
-from memoryapp.search.neighbours import nearest_to_parts
-from tests.conftest import BEGAN, operator, signed_in, talk
+from tests.conftest import operator, signed_in, talk
 from tests.support.browsing import HTMX, cost, get, message_ids
 from tests.support.peer import Peer, reply
 
@@ -94,24 +91,6 @@ def near(part: str) -> list[tuple[int, str]]:
     """Returns the topics that a part is near to, with the similarity shown."""
     found = re.findall(r'data-peek="/topics/(\d+)/peek/".*?cosine similarity">([\d.]+)<', part, re.DOTALL)
     return [(int(pk), similarity) for pk, similarity in found]
-
-
-def test_a_curator_can_cut_before_every_message_but_the_first(client: Client, topic: Topic) -> None:
-    page = get(client, f"/topics/{topic.pk}/")
-    assert boxes(page, "at") == message_ids(topic)[1:]
-    assert boxes(page, "messages") == message_ids(topic)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER])
-def test_who_only_looks_sees_the_talk_and_no_tools(role: Role, anna: ChatUser, topic: Topic) -> None:
-    onlooker = signed_in(operator("otto", role, anna))
-    page = get(onlooker, f"/topics/{topic.pk}/")
-    assert "vLLM dies" in page
-    assert not boxes(page, "at")
-    assert "Split into topics" not in page
-    assert onlooker.get(f"/topics/{topic.pk}/resplit/").status_code == 403
-    assert onlooker.get(f"/topics/{topic.pk}/pick/").status_code == 403
 
 
 @pytest.mark.slow
@@ -181,13 +160,6 @@ def test_a_new_topic_waits_for_its_vector_visibly(client: Client, topic: Topic) 
     assert "Cats" in come
     assert f"topics={topic.pk}&amp;topics={Topic.objects.get(summary='Cats').pk}" in come
     assert "its vector follows" not in get(client, f"/topics/{topic.pk}/")
-
-
-def test_a_topic_split_anew_has_a_short_title(client: Client, anna: ChatUser) -> None:
-    [topic] = talk(anna, ("Anna bakes a cake. Eggs, flour, and honey from Pskov.", ["Which?", "This", "And?"]))
-    page = get(client, f"/topics/{topic.pk}/resplit/")
-    assert '<h1 class="topic-title">Anna bakes a cake</h1>' in page
-    assert '<p dir="auto" class="topic-summary">Eggs, flour, and honey from Pskov.</p>' in page
 
 
 def test_a_proposal_cuts_where_the_talk_turns(client: Client, topic: Topic) -> None:
@@ -289,33 +261,12 @@ def test_neighbours_are_live_topics_of_the_same_memory_and_not_the_topic_itself(
     assert [pk for pk, _similarity in near(whole)] == [beside[1].pk]
 
 
-def test_without_vectors_the_parts_have_no_neighbours(client: Client, topic: Topic) -> None:
-    with_vector(Topic.objects.get(summary="Cats"), 0)
-    assert nearest_to_parts(topic, [message_ids(topic)], clients.profile()) == [[]]
-    assert "Near in meaning" not in get(client, f"/topics/{topic.pk}/resplit/?at=none")
-
-
 @pytest.mark.slow
 def test_more_parts_cost_no_more_queries(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
     ids = message_ids(topic)
     one = cost(client, f"/topics/{topic.pk}/resplit/?at=none")
     many = cost(client, f"/topics/{topic.pk}/resplit/?at={','.join(map(str, ids[2::2]))}")
     assert many == one
-
-
-def test_pauses_are_named_on_the_canvas(client: Client, topic: Topic) -> None:
-    ids = message_ids(topic)
-    for place, at in enumerate(ids):
-        later = timedelta(days=2) if place >= 10 else timedelta(hours=5) if place >= 4 else timedelta(0)
-        Message.objects.filter(pk=at).update(sent_at=BEGAN + timedelta(minutes=place) + later)
-    page = get(client, f"/topics/{topic.pk}/resplit/?at=none")
-    assert re.findall(r'text-anchor="middle">(\d+ \w+)<', page) == ["5 h", "2 d"]
-    assert len(re.findall(r'class="canvas-pause"', page)) == 2
-    assert turning(page) == ids
-
-
-def turning(page: str) -> list[int]:
-    return [int(pk) for pk in re.findall(r'data-turn="(\d+)"', page)]
 
 
 class Splitting(Peer):
@@ -339,16 +290,6 @@ def model(settings: Any) -> Iterator[Splitting]:
 def answered(*spans: tuple[str, int, int]) -> str:
     named = ("summary", "start_msg_id", "end_msg_id")
     return json.dumps({"topics": [dict(zip(named, span, strict=True)) for span in spans]})
-
-
-@pytest.mark.slow
-def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topic) -> None:
-    page = get(client, f"/topics/{topic.pk}/resplit/")
-    assert "Ask the model" not in page
-    assert "Proposed by the embedded segmenter" in page
-    answer = client.post(f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[4]}", {"ask": "model"}).content.decode()
-    assert "No chat model is connected" in answer
-    assert "4, 16 messages" in answer
 
 
 @pytest.mark.slow

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils import timezone, translation
-from django.utils.formats import date_format
 
 from memoryapp.curation.suggestions.proposals import ProposalError
-from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import ModelReplied, QueryEnriched, TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
-from memoryapp.insight.browsing.profiles import Distribution, SimilarityShare
-from memoryapp.insight.browsing.usage import Day
-from memoryapp.models import ChatUser, Topic
-from memoryapp.upkeep.pipeline import STAGES
-from rerankui.curation.change_form import actor_words, failure_words
-from rerankui.imports.tags import format_name, place
-from rerankui.pipeline.tags import fault_words, hours_chart, waits
+from rerankui.curation.change_form import failure_words
+from rerankui.pipeline.tags import fault_words
 from rerankui.runs.page.outcomes import FOR_PEOPLE, error_words, remarks
-from rerankui.runs.page.result import details
-from rerankui.runs.tags import day_of, enrich_note
-from rerankui.templatetags.embedding import similarities_chart
+from rerankui.runs.tags import enrich_note
 from rerankui.templatetags.memory import (
     ago,
-    days_chart,
     marked,
     money,
-    months_chart,
     opening,
     prose,
     remainder,
-    role_name,
     snippet,
     thousands,
 )
-from rerankui.text.time_axis import marks
-from rerankui.text.words import coming, file_type, grouped, part_name, part_words
-from tests.conftest import talk
+from rerankui.text.words import coming, part_name, part_words
 
 
 @pytest.mark.parametrize(
@@ -71,19 +57,11 @@ def test_sizes_can_be_compared_at_a_glance(number: int, words: str) -> None:
     assert thousands(number) == words
 
 
-def test_numbers_are_grouped() -> None:
-    assert grouped(1284) == "1,284"
-
-
 def test_code_and_bold_are_drawn_and_all_else_is_escaped() -> None:
     written = prose("Use `a<b`:\n```py\nx = 1 < 2\n```\n**bold** <b>no</b>")
     assert "<code>a&lt;b</code>" in written
     assert "<pre><code>x = 1 &lt; 2</code></pre>" in written
     assert "<strong>bold</strong> &lt;b&gt;no&lt;/b&gt;" in written
-
-
-def test_an_unclosed_fence_runs_to_the_end() -> None:
-    assert prose("```\nx") == "<pre><code>x</code></pre>"
 
 
 @pytest.mark.parametrize(
@@ -105,21 +83,6 @@ def test_opening_and_remainder_make_the_whole(text: str) -> None:
 def test_what_was_searched_is_marked_and_escaped() -> None:
     assert marked("a <OOM> b", "<oom>") == "a <mark>&lt;OOM&gt;</mark> b"
     assert "<mark>needle</mark>" in snippet("hay " * 500 + "needle" + " hay" * 500, "needle")
-
-
-def test_a_stored_code_is_shown_in_words_and_an_unknown_one_as_it_is() -> None:
-    assert [str(file_type(code)) for code in ("image", "voice", "pdf")] == ["picture", "voice message", "pdf"]
-    assert [format_name(code) for code in ("jsonl", "chatgpt", "carrier pigeon")] == [
-        "JSON Lines",
-        "ChatGPT",
-        "carrier pigeon",
-    ]
-    assert [actor_words(actor) for actor in ("archive", "ada")] == ["the program", "ada"]
-
-
-@pytest.mark.parametrize(("day", "words"), [("2026-03-01", "1 Mar 2026"), ("2026-13-01", "2026-13-01"), ("", "")])
-def test_a_day_in_a_prompt_is_shown_to_people(day: str, words: str) -> None:
-    assert day_of(day) == words
 
 
 def test_a_failed_enricher_is_shown_in_words_with_the_endpoints_message() -> None:
@@ -145,25 +108,6 @@ def test_a_fault_of_a_tool_call_is_shown_in_the_readers_language() -> None:
     assert FOR_PEOPLE.keys() <= ENGLISH.keys()
 
 
-def test_a_place_in_a_file_is_shown_in_the_readers_language() -> None:
-    places = (7, "line 3, message 1", "line 3.messages[0]", "[2].mapping[message 4]", "[0], message 2", "history[5]")
-    assert [place(each) for each in places] == ["line 7", *places[1:]]
-    with translation.override("ru"):
-        assert [place(each) for each in places[:3]] == ["строка 7", "строка 3, сообщение 1", "строка 3.messages[0]"]
-        assert place("history[5]") == "history[5]"
-
-
-def test_months_in_a_chart_are_written_as_each_language_writes_them_within_a_line() -> None:
-    months = [(date(2026, month, 1), 3) for month in (3, 4, 5)]
-    assert '<p class="months-ends"><span>March 2026 – May 2026</span></p>' in months_chart(months, 1)
-    with translation.override("ru"):
-        chart = months_chart(months, 1)
-        assert '<p class="months-ends"><span>мар 2026 – май 2026</span></p>' in chart
-        assert "<title>Март 2026: 3 сообщения</title>" in chart
-        assert "<title>5 марта: " in days_chart([Day(date(2026, 3, 5), 1)])
-        assert "9 мая, 14:00" in hours_chart([1], datetime(2026, 5, 9, 14, tzinfo=UTC), "")
-
-
 def test_a_fault_of_background_work_is_shown_in_words() -> None:
     note = {"code": "endpoint_429", "values": {"host": "models.example", "status": 429, "quoted": ""}}
     assert fault_words("models.example is limiting requests", note) == (
@@ -174,43 +118,6 @@ def test_a_fault_of_background_work_is_shown_in_words() -> None:
         assert fault_words("", note).startswith("models.example ограничивает число запросов")
         assert fault_words("The model's answer cannot be read as facts and people.").startswith("Ответ модели")
         assert fault_words("It failed.", {"code": "moon_phase", "values": {}}) == "moon_phase"
-
-
-def test_what_waits_in_a_stage_is_written_by_its_number() -> None:
-    assert [waits(STAGES["import"].words, n) for n in (0, 1, 2)] == ["files", "file", "files"]
-    with translation.override("ru"):
-        assert [waits(STAGES["import"].words, n) for n in (0, 1, 2, 5)] == ["файлов", "файл", "файла", "файлов"]
-
-
-@pytest.mark.parametrize(
-    ("id", "name", "line", "english", "russian"),
-    [
-        (
-            "Person:5",
-            "Петров",
-            "[Person:5] (0.65) Петров (@petrov) (aka Петя, Pete) [Work_Inner] | 2 mentions | an | old friend",
-            "@petrov · also called Петя, Pete · close colleagues · 2 mentions · an · old friend",
-            "@petrov · другие имена: Петя, Pete · близкие коллеги · 2 упоминания · an · old friend",
-        ),
-        ("Person:5", "Ann [x]", "[Person:5] (0.65) Ann x | 1 mentions", "1 mention", "1 упоминание"),
-        ("Person:5", "Ann", "[Person:5] (0.65) Ann (who?", "(who?", "(who?"),
-        ("Person:5", "Ann", "", "", ""),
-        (
-            "Artifact:3",
-            "api.pdf",
-            '[Artifact:3] (in this conversation) pdf: "api.pdf" | rest | Entities: OAuth2 | (not analysed yet)',
-            "pdf · rest · entities: OAuth2 · not analysed yet",
-            "pdf · rest · сущности: OAuth2 · ещё не разобрано",
-        ),
-    ],
-)
-def test_what_search_found_of_a_person_or_a_file_is_not_shown_as_the_models_line(
-    id: str, name: str, line: str, english: str, russian: str
-) -> None:
-    item = ItemCandidate(id, 1, 1, 0.5, 2.0, 1.0, 0.65, name, line, True)
-    assert details(item) == english
-    with translation.override("ru"):
-        assert details(item) == russian
 
 
 def test_the_reason_for_a_missing_answer_is_shown_in_the_readers_language() -> None:
@@ -226,11 +133,6 @@ def test_the_reason_for_a_missing_answer_is_shown_in_the_readers_language() -> N
         assert failure_words(ProposalError("Anything.")) == "Anything."
 
 
-def test_may_is_a_month_in_russian_too() -> None:
-    with translation.override("ru"):
-        assert date_format(date(2026, 5, 1), "N") == "Май"
-
-
 @pytest.mark.parametrize(
     ("dollars", "english", "russian"),
     [(0.0031, "$0.0031", "$0,0031"), (0.000006, "<\u202f$0.0001", "<\u202f$0,0001"), (0, "$0.0000", "$0,0000")],
@@ -241,19 +143,6 @@ def test_money_has_four_digits_and_what_costs_less_is_not_called_nothing(
     assert money(dollars) == english
     with translation.override("ru"):
         assert money(dollars) == russian
-
-
-def test_a_speaker_without_a_name_is_called_in_the_readers_language() -> None:
-    with translation.override("ru"):
-        assert role_name("assistant") == "ассистент"
-
-
-def test_the_picture_of_similarities_has_the_readers_decimals() -> None:
-    found = Distribution(pairs=8, columns=(SimilarityShare(0.025, 0.125),), proposed=None)
-    with translation.override("ru"):
-        drawn = similarities_chart(found, 0.3)
-    assert "<title>от 0,025: 12,5 %</title>" in drawn
-    assert "<span>-0,25</span><span>1,0</span>" in drawn
 
 
 def test_codes_in_the_report_of_a_tool_are_put_in_words_and_texts_are_not() -> None:
@@ -290,12 +179,3 @@ def test_today_is_the_readers() -> None:
     with timezone.override(here.tzinfo):
         assert coming(late.astimezone(UTC)) == "23:30"
         assert str((late + timedelta(hours=1)).day) in coming(late.astimezone(UTC) + timedelta(hours=1))
-
-
-@pytest.mark.django_db
-def test_the_strip_of_a_topic_names_its_messages_by_the_readers_clock(anna: ChatUser) -> None:
-    [topic] = talk(anna, ("Tea", ["green?", "yes"]))
-    began: datetime = Topic.objects.get(pk=topic.pk).started_at
-    with timezone.override("Asia/Tokyo"):
-        here = timezone.localtime(began)
-        assert f"{here:%H:%M}" in marks(topic, ())[0].label

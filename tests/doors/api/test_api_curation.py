@@ -57,14 +57,6 @@ class TestChanges:
         assert (followed["retired"], [topic["id"] for topic in followed["topics"]]) == (True, [new["id"]])
         assert program.get(f"/v1/topics/{cats.pk}").json()["retired"] is False
 
-    @pytest.mark.slow
-    def test_without_a_summary_a_merged_topic_gets_those_of_its_members(
-        self, anna: ChatUser, topics: list[Topic], program: Program
-    ) -> None:
-        body = {"user": "anna", "topics": [f"topic:{topic.pk}.0" for topic in reversed(topics)]}
-        changed(program.post("/v1/topics/merge", body))
-        assert list(memory(anna)) == ["Tea; Cats; More tea"]
-
     def test_a_topic_is_cut_before_the_messages_named(
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -79,22 +71,11 @@ class TestChanges:
             "More tea": ["m6", "m7"],
         }
 
-    def test_the_first_part_keeps_the_summary_and_the_other_has_its_first_words(
-        self, anna: ChatUser, topics: list[Topic], program: Program
-    ) -> None:
-        changed(program.post(f"/v1/topics/{topics[0].pk}/split", {"at": ["m2"]}))
-        assert list(memory(anna))[:2] == ["Tea", "Why green?"]
-
     def test_a_summary_is_rewritten(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
         path = f"/v1/topics/{topics[0].pk}"
         document = changed(program.ask("patch", path, json.dumps({"summary": "Зелёный чай"}).encode()))
         assert memory(anna)["Зелёный чай"] == ["m0", "m1", "m2", "m3"]
         assert document["topics"][0]["id"] != document["retired"][0] == f"Topic:{topics[0].pk}"
-
-    def test_messages_are_moved_to_another_topic(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
-        body = {"user": "anna", "messages": ["m2", "m3"], "to": f"Topic:{topics[2].pk}"}
-        changed(program.post("/v1/messages/move", body))
-        assert memory(anna) == {"Tea": ["m0", "m1"], "Cats": ["m4", "m5"], "More tea": ["m2", "m3", "m6", "m7"]}
 
     def test_messages_of_several_topics_are_moved_to_a_new_one(
         self, anna: ChatUser, topics: list[Topic], program: Program
@@ -107,12 +88,6 @@ class TestChanges:
             "Cats": ["m5"],
             "More tea": ["m6", "m7"],
         }
-
-    def test_ids_that_look_like_numbers_may_be_sent_as_numbers(self, anna: ChatUser, program: Program) -> None:
-        topic = talk(anna, ("Tea", ["Which tea?", "Green."]))[0]
-        Message.objects.filter(external_id="m1").update(external_id="17")
-        changed(program.post(f"/v1/topics/{topic.pk}/split", {"at": [17]}))
-        assert Topic.objects.live().count() == 2
 
     @pytest.mark.slow
     def test_an_undo_brings_the_very_topics_back_and_its_undo_does_it_again(

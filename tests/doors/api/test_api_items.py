@@ -191,14 +191,6 @@ async def test_what_cannot_be_kept_is_refused_with_a_sentence(client: AsyncClien
     assert not await StoredItem.objects.aexists()
 
 
-@pytest.mark.parametrize(("given", "status"), [(5, 200), (5.0, 200), (5.5, 422), (True, 422), ("5", 422)])
-async def test_how_many_items_are_wanted_is_a_whole_number(client: AsyncClient, given: object, status: int) -> None:
-    for address in ("search", "namespaces"):
-        body = {"user": "anna", "limit": given}
-        answer = await client.post(f"/v1/items/{address}", body, content_type="application/json")
-        assert answer.status_code == status, answer.content
-
-
 async def test_more_than_there_is_room_for_is_refused_whole(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,14 +356,3 @@ async def test_what_cannot_be_archived_is_said_and_the_next_close_works(
     assert len(topics) == 1
     for asked in (answer, late):
         assert (await sessions_client.get(asked["Location"])).json() == {"topics": topics}
-
-
-async def test_an_unknown_session_of_another_memory_is_no_session(sessions_client: AsyncClient) -> None:
-    boris = await sync_to_async(ChatUser.objects.create)(name="boris")
-    others = AsyncClient(AUTHORIZATION=f"Bearer {await sync_to_async(token_for)(boris)}")
-    await say(sessions_client, FACT)
-    first = await first_of("s1")
-    for name in (f"Session:{first.pk}", "Session:0", "Session:999999999999999999999"):
-        assert (await others.get(f"/v1/topics/{name}")).status_code == 404
-    assert (await others.get(f"/v1/topics/Session:{first.pk}")).status_code == 404
-    assert (await sessions_post(others, "/v1/sessions/close")).status_code == 404

@@ -125,12 +125,6 @@ def test_messages_as_openai_has_them_are_stored_in_order_with_the_time_of_the_ca
     assert all(began <= row.sent_at <= timezone.now() for row in stored)
 
 
-def test_a_role_that_is_no_text_is_rejected_and_its_neighbour_kept(anna: ChatUser, program: Program) -> None:
-    messages = [{"role": [], "content": "Hm."}, {"role": "user", "content": "Hello."}]
-    answer = program.post("/v1/messages", {"user": "anna", "messages": messages}).json()
-    assert (answer["added"], len(answer["rejected"])) == (1, 1)
-
-
 def test_a_message_with_an_id_and_no_time_is_known_when_it_comes_again(anna: ChatUser, program: Program) -> None:
     def send(text: str) -> Any:
         return program.post(

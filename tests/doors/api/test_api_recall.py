@@ -420,9 +420,3 @@ async def test_the_models_receive_the_last_ten_messages_of_the_conversation(
     assert (await post(client, "/v1/recall", messages=messages)).status_code == 200
     asked = json.dumps(chat.heard)
     assert [number for number in range(12) if f"It was said {number}." in asked] == list(range(2, 12))
-
-
-async def test_many_questions_at_once_are_each_answered(runner: Runner, client: AsyncClient) -> None:
-    answers = await asyncio.gather(*(post(client, "/v1/recall", strategy="vector") for _ in range(40)))
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.json()["run"] for answer in answers}) == 40
