@@ -57,7 +57,8 @@ QUERY = "What did I do about vLLM on the H100?"
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder: Path = tmp_path_factory.mktemp("client")
-    started = Stack(folder / "data", "--no-demo", API_RATE="1000000/m", WEB_CONCURRENCY="1")
+    # Two web processes: what an agent proposes to one, the other carries out.
+    started = Stack(folder / "data", "--no-demo", API_RATE="1000000/m", WEB_CONCURRENCY="2")
     yield started
     complaints = started.complaints()
     assert started.stop() == 0
@@ -323,18 +324,9 @@ CHANGING = {"apply_edit", "undo_edit", "remember", "request_forgetting"}
 
 
 @pytest.fixture(scope="module")
-def tools_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    started = Stack(tmp_path_factory.mktemp("mcp") / "data", "--no-demo", WEB_CONCURRENCY="2", API_RATE="1000000/m")
-    yield started
-    complaints = started.complaints()
-    assert started.stop() == 0
-    assert complaints == []
-
-
-@pytest.fixture(scope="module")
-def tools_token(tools_stack: Stack) -> str:
+def tools_token(stack: Stack) -> str:
     """A token for one chat user, whose memory has two topics."""
-    of_all = tools_stack.json("create_token", "importer", "--scope", "ingest")["token"]
+    of_all = stack.json("create_token", "importer", "--scope", "ingest")["token"]
     talk = [
         {"id": f"m{n}", "role": role, "text": text, "ts": f"2026-03-0{1 + n // 2}T10:0{n}:00Z"}
         for n, (role, text) in enumerate(
@@ -346,13 +338,11 @@ def tools_token(tools_stack: Stack) -> str:
             ]
         )
     ]
-    with httpx.Client(
-        base_url=tools_stack.url, timeout=PATIENCE, headers={"Authorization": f"Bearer {of_all}"}
-    ) as importer:
+    with httpx.Client(base_url=stack.url, timeout=PATIENCE, headers={"Authorization": f"Bearer {of_all}"}) as importer:
         importer.post("/v1/messages", json={"user": NAME, "messages": talk}).raise_for_status()
         importer.post("/v1/sessions/close", json={"user": NAME}).raise_for_status()
     scopes = "recall,ingest,read,curate"
-    return str(tools_stack.json("create_token", "agent", "--scope", scopes, "--user", NAME)["token"])
+    return str(stack.json("create_token", "agent", "--scope", scopes, "--user", NAME)["token"])
 
 
 @asynccontextmanager
@@ -366,8 +356,8 @@ async def connected(stack: Stack, token: str, path: str, mode: Any = "auto") -> 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("path", ["/mcp", f"/mcp/{quote(NAME)}"])
-async def test_the_sdk_lists_and_calls_tools(tools_stack: Stack, tools_token: str, path: str, mode: str) -> None:
-    async with connected(tools_stack, tools_token, path, mode) as client:
+async def test_the_sdk_lists_and_calls_tools(stack: Stack, tools_token: str, path: str, mode: str) -> None:
+    async with connected(stack, tools_token, path, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint} == READING
         assert tools.keys() == READING | CHANGING
@@ -375,13 +365,13 @@ async def test_the_sdk_lists_and_calls_tools(tools_stack: Stack, tools_token: st
         assert not found.is_error
         values: Any = found.structured_content
         assert values["topics"][0]["messages"] == ["m0", "m1"]
-        assert values["url"].startswith(f"{tools_stack.url}/runs/")
+        assert values["url"].startswith(f"{stack.url}/runs/")
         refused = await client.call_tool("read_topic", {"topic": "Topic:999"})
         assert refused.is_error
 
 
-async def test_an_agent_remembers_changes_and_takes_back(tools_stack: Stack, tools_token: str) -> None:
-    async with connected(tools_stack, tools_token, "/mcp") as client:
+async def test_an_agent_remembers_changes_and_takes_back(stack: Stack, tools_token: str) -> None:
+    async with connected(stack, tools_token, "/mcp") as client:
 
         async def call(name: str, **arguments: Any) -> Any:
             found = await client.call_tool(name, arguments)
@@ -401,29 +391,29 @@ async def test_an_agent_remembers_changes_and_takes_back(tools_stack: Stack, too
 
 
 @pytest.fixture
-def theirs(tools_stack: Stack, tools_token: str) -> str:
+def theirs(stack: Stack, tools_token: str) -> str:
     """A token for another chat user."""
-    of_all = tools_stack.json("create_token", "importer", "--scope", "ingest")["token"]
+    of_all = stack.json("create_token", "importer", "--scope", "ingest")["token"]
     headers = {"Authorization": f"Bearer {of_all}"}
     spoken = {"user": "boris", "messages": [{"role": "user", "text": "The clarinet is mine."}]}
-    httpx.post(f"{tools_stack.url}/v1/messages", json=spoken, headers=headers, timeout=PATIENCE).raise_for_status()
-    return str(tools_stack.json("create_token", "other", "--scope", "recall,read", "--user", "boris")["token"])
+    httpx.post(f"{stack.url}/v1/messages", json=spoken, headers=headers, timeout=PATIENCE).raise_for_status()
+    return str(stack.json("create_token", "other", "--scope", "recall,read", "--user", "boris")["token"])
 
 
-async def test_a_token_of_another_memory_opens_nothing(tools_stack: Stack, theirs: str) -> None:
-    async with connected(tools_stack, theirs, "/mcp") as client:
+async def test_a_token_of_another_memory_opens_nothing(stack: Stack, theirs: str) -> None:
+    async with connected(stack, theirs, "/mcp") as client:
         found = await client.call_tool("search_memory", {"query": "vLLM honey cake", "user": NAME})
         assert found.is_error
     with pytest.raises(Exception, match=r".") as refused:
-        async with connected(tools_stack, theirs, f"/mcp/{quote(NAME)}") as client:
+        async with connected(stack, theirs, f"/mcp/{quote(NAME)}") as client:
             await client.list_tools()
     assert "clarinet" not in str(refused.value)
 
 
-def test_the_inspector_lists_and_calls_tools(tools_stack: Stack, tools_token: str, tmp_path: Path) -> None:
+def test_the_inspector_lists_and_calls_tools(stack: Stack, tools_token: str, tmp_path: Path) -> None:
     node()
     command = installed(INSPECTOR) / "node_modules" / ".bin" / "mcp-inspector"
-    address = [f"{tools_stack.url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {tools_token}"]
+    address = [f"{stack.url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {tools_token}"]
 
     def inspect(*arguments: str) -> Any:
         done = subprocess.run(

@@ -317,6 +317,42 @@ def test_a_viewer_may_look_but_not_ask(memory: dict[str, Model], as_viewer: Clie
     assert as_viewer.get(f"/memory/{memory['chatuser'].pk}/").status_code == 200
 
 
+# The least role for which an address opens, or takes what is sent to it.
+OPENS_FROM = {
+    Role.DEBUGGER: (
+        "endpoint_trial evaluation_new evaluation_stop filter_preset golden_question run_delivered run_golden "
+        "run_stop ask recall run_fork "
+    ),
+    Role.CURATOR: (
+        "artifact_delete artifact_edit bulk change change_effect change_summary fact_add fact_delete fact_edit "
+        "finding finding_undo import_upload memory_make memory_settings merge merge_proposal people_merge "
+        "person_add person_delete person_edit resplit row_recall suggestion suggestion_hold suggestion_judge "
+        "suggestion_undo topic_pick undo undo_change undo_preview undo_range withdraw artifact_retry "
+        "artifact_upload extraction memory_pipeline memory_work "
+    ),
+    Role.ADMIN: (
+        "embedding embedding_change embedding_similarities erase erase_part erasure erasure_file erasure_verify "
+        "erasures export nightly nightly_act nightly_edit nightly_make nightly_remove nights operator "
+        "operator_make operators token_make token_revoke tokens webhook webhook_act webhook_delete webhook_edit "
+        "webhook_make webhook_secret webhooks pipeline "
+    ),
+}
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER, Role.CURATOR])
+def test_what_is_for_a_higher_role_is_refused_to_a_lower_one(
+    role: Role, memory: dict[str, Model], anna: ChatUser
+) -> None:
+    client = signed_in(operator("rita", role, anna))
+    closed = {name for needed, names in OPENS_FROM.items() if not role.includes(needed) for name in names.split()}
+    walked = [route for route in routes(memory) if route.name in closed]
+    assert {route.name for route in walked} == closed
+    for route in walked:
+        answers = (client.get(route.path), client.post(route.path, {"pause": "archive"}))
+        assert 403 in {answer.status_code for answer in answers}, f"{route.path} opens for a {role}"
+        assert answers[1].status_code in {403, 405}, f"{route.path} takes what a {role} sends"
+
+
 def test_a_superuser_without_a_role_counts_as_admin(memory: dict[str, Model]) -> None:
     client = Client()
     client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
