@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError
-from django.utils import timezone, translation
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memoryapp import curation
@@ -380,12 +380,6 @@ class TestQueue:
             topics = suggestions.topics_of(rows)
             holders = [(topics[each.topics[0]].summary, suggestions.holder(each)) for each in rows]
         assert len(holders) == 6
-
-    def test_reasons_are_shown_in_the_language_of_the_page(self, anna: ChatUser) -> None:
-        placed(anna, 0, 1)
-        found = only(anna)
-        with translation.override("ru"):
-            assert any("1,00" in sentence for sentence in suggestions.reasons(found))
 
 
 class TestSweep:

@@ -54,7 +54,6 @@ from memoryapp.models import (
     Pause,
     Person,
     RawReply,
-    Role,
     Run,
     RunEvent,
     RunProgress,
@@ -68,7 +67,7 @@ from memoryapp.runs import lifecycle
 from memoryapp.runs.journal import finished_columns
 from memoryapp.search.vectors import embed_pending
 from memoryapp.upkeep import tasks
-from tests.conftest import operator, record, signed_in, talk
+from tests.conftest import record, talk
 from tests.curation.reading import fact
 from tests.engine.test_events import STORED
 from tests.erasure.conftest import REMAINING, Filled, erase_user
@@ -385,14 +384,6 @@ class TestPage:
         assert "memoryapp_message" in ended
         assert SECRET not in ended
 
-    def test_it_is_for_admins(self, marked: ChatUser) -> None:
-        curator = signed_in(operator("cora", Role.CURATOR, marked))
-        assert f"/memory/{marked.pk}/erase/" not in curator.get(f"/memory/{marked.pk}/").content.decode()
-        assert curator.get(f"/memory/{marked.pk}/erase/").status_code == 403
-        assert curator.post(f"/memory/{marked.pk}/erase/", {"name": SECRET}).status_code == 403
-        assert curator.get("/erasures/1/").status_code == 403
-        assert not Erasure.objects.exists()
-
 
 def _region(answer: Any) -> str:
     """Returns the part of the page that is polled."""
@@ -513,17 +504,6 @@ def test_what_quotes_a_message_is_named_before_and_goes_with_it(filled: Filled, 
     receipt = Erasure.objects.get()
     assert list(scanner.residues(scanner.receipt(str(receipt.pk)))) == []
     assert not ImportFile.objects.exists()
-
-
-def test_pages_are_for_admins(filled: Filled) -> None:
-    curator, owner = signed_in(operator("cora", Role.CURATOR, filled.owner)), filled.owner.pk
-    part = f"/memory/{owner}/erase/part/?message={filled.message.pk}"
-    assert "/erase/part/" not in page_of(curator, f"/memory/{owner}/messages/?at={filled.message.pk}")
-    for address in (part, f"/memory/{owner}/export/", "/erasures/", "/erasures/1/file/"):
-        assert curator.get(address).status_code == 403
-    assert curator.post(part, {"word": "erase"}).status_code == 403
-    assert curator.post("/erasures/1/verify/").status_code == 403
-    assert not Erasure.objects.exists()
 
 
 def test_programs_erase_a_message_and_a_person(filled: Filled) -> None:

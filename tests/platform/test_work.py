@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.db import connections
 from django.test import Client
 from django.utils import timezone
@@ -237,10 +237,6 @@ class TestRows:
         tasks.archive_asked()
         assert Topic.objects.of(anna).exists()
 
-    @pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (119, "119 s"), (600, "10 min"), (9000, "2 h")])
-    def test_a_duration_is_in_the_unit_one_would_use(self, seconds: float, text: str) -> None:
-        assert work.duration(seconds) == text
-
 
 @pytest.mark.django_db
 class TestPages:
@@ -268,11 +264,6 @@ class TestPages:
         panel = client.get(f"/memory/{waiting.pk}/work/", headers={"HX-Request": "true"}).content.decode()
         assert "Nothing is running in the background." in panel
         assert "hx-trigger" not in panel
-
-    def test_who_may_not_curate_may_not_archive(self, waiting: ChatUser, as_debugger: Client) -> None:
-        assert "Archive now" not in as_debugger.get(f"/memory/{waiting.pk}/").content.decode()
-        assert as_debugger.post(f"/memory/{waiting.pk}/work/").status_code == 403
-        assert not Work.objects.exists()
 
     @pytest.mark.slow
     def test_work_is_shown_where_one_waits_for_it_and_only_to_who_may_see_it(
@@ -368,12 +359,6 @@ class TestPauses:
         whom = "all chat users" if is_everybodys else "this chat user"
         assert f"Archiving is paused for {whom} by ada" in page
         assert anna not in work.asked_to_archive()
-
-
-@pytest.mark.django_db
-def test_an_unknown_chat_user_is_one_sentence() -> None:
-    with pytest.raises(CommandError, match="There is no chat user “nobody”"):
-        call_command("archive", "--user", "nobody")
 
 
 # A clock that was ahead and was corrected: rows with later times block nothing until that time comes.
