@@ -10,11 +10,11 @@ from django.test import Client
 
 from memoryapp.curation import CurationError, bulk, plan_edit, put_in, swap
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.models import AgentCall, BulkTopic, BulkWork, ChatUser, PassageVector, Role, Topic, TopicVector
+from memoryapp.models import AgentCall, BulkTopic, BulkWork, ChatUser, PassageVector, Topic, TopicVector
 from memoryapp.platform.llm import clients
 from memoryapp.search import vectors
 from memoryapp.upkeep import tasks
-from tests.conftest import operator, signed_in, talk
+from tests.conftest import talk
 from tests.curation.merger_passes import Merger
 from tests.support.browsing import get
 from tests.support.splitting import SplittingChat
@@ -27,11 +27,6 @@ TEXTS = ["Which cake keeps?", "Honey", "How long?", "Two days", "My knee hurts",
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
     return talk(anna, *((f"Talk {n}", TEXTS) for n in range(3)))
-
-
-@pytest.fixture
-def as_cora(anna: ChatUser) -> Client:
-    return signed_in(operator("cora", Role.CURATOR, anna))
 
 
 @pytest.fixture
@@ -187,11 +182,11 @@ def test_vectors_and_facts_are_handed_to_the_sweeps_that_make_them(
 
 
 def test_the_pages_forecast_begin_show_stop_and_undo(
-    anna: ChatUser, topics: list[Topic], merger: Merger, as_cora: Client, as_viewer: Client
+    anna: ChatUser, topics: list[Topic], merger: Merger, as_curator: Client, as_viewer: Client
 ) -> None:
     address = f"/memory/{anna.pk}/bulk/"
     picked = f"{address}?topics={topics[0].pk}&topics={topics[1].pk}"
-    page = get(as_cora, picked)
+    page = get(as_curator, picked)
     assert "2 topics are chosen" in page
     assert page.count("2 questions to the chat model") == 3
     assert as_viewer.get(address).status_code == 403
@@ -200,19 +195,19 @@ def test_the_pages_forecast_begin_show_stop_and_undo(
         ({"kind": "summarise"}, "Choose at least one live topic."),
         ({"kind": "burn", "topics": [topics[0].pk]}, "Say what is to be done"),
     ):
-        as_cora.post(address, sent)
-        assert sentence in get(as_cora, address)
+        as_curator.post(address, sent)
+        assert sentence in get(as_curator, address)
     assert not BulkWork.objects.exists()
-    shown = as_cora.post(address, {"kind": "summarise", "topics": f"{topics[0].pk},{topics[1].pk}"})["Location"]
-    assert 'hx-trigger="every 2s"' in get(as_cora, shown)
+    shown = as_curator.post(address, {"kind": "summarise", "topics": f"{topics[0].pk},{topics[1].pk}"})["Location"]
+    assert 'hx-trigger="every 2s"' in get(as_curator, shown)
     assert as_viewer.post(shown, {"stop": "1"}).status_code == 403
     tasks.carry_on_bulk()
-    page = get(as_cora, shown)
+    page = get(as_curator, shown)
     assert "2 of 2 topics" in page
     assert "every 2s" not in page
-    as_cora.post(shown, {"undo": "1"})
-    assert "2 changes were undone." in get(as_cora, shown)
+    as_curator.post(shown, {"undo": "1"})
+    assert "2 changes were undone." in get(as_curator, shown)
     assert summaries(anna) == ["Talk 0", "Talk 1", "Talk 2"]
-    listed = get(as_cora, f"/memory/{anna.pk}/topics/?q=Talk&script=latin")
+    listed = get(as_curator, f"/memory/{anna.pk}/topics/?q=Talk&script=latin")
     assert f'href="{address}?q=Talk&amp;script=latin&amp;all=1"' in listed
-    assert "1 topic is chosen" in get(as_cora, f"{address}?all=1&q=Talk+2")
+    assert "1 topic is chosen" in get(as_curator, f"{address}?all=1&q=Talk+2")

@@ -13,15 +13,10 @@ from django.utils import timezone
 from memoryapp import curation
 from memoryapp.curation import history, knowledge
 from memoryapp.curation.history import Narrowing
-from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit, Message, Operator, Person, Role, Topic, TopicEdit
+from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit, Message, Operator, Person, Topic, TopicEdit
 from rerankui.frame.filters import HistoryFilter
-from tests.conftest import operator, signed_in, talk
+from tests.conftest import signed_in, talk
 from tests.support.browsing import cost, get, link
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("cora", Role.CURATOR, anna)
 
 
 @pytest.fixture

@@ -28,14 +28,14 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LL
 from memoryapp.engine.events import MediaItem
 from memoryapp.intake import artifacts
 from memoryapp.memory import content as media
-from memoryapp.models import AgentCall, Artifact, Card, ChatUser, KnowledgeEdit, Operator, Prompt, Role
+from memoryapp.models import AgentCall, Artifact, Card, ChatUser, KnowledgeEdit, Operator, Prompt
 from memoryapp.models import Media as MediaRow
 from memoryapp.models import Media as StoredMedia
 from memoryapp.platform.llm import clients
 from memoryapp.search import items
 from memoryapp.upkeep import tasks
 from rerankui.web import uploads
-from tests.conftest import operator, signed_in
+from tests.conftest import signed_in
 from tests.engine.scripted import ScriptedChat, Step, fails, limited, says
 from tests.examples import examples
 from tests.intake.files import pdf, word
@@ -160,11 +160,6 @@ def test_media_of_queries_become_artifacts_but_not_once_a_person_deleted_them(an
     assert artifacts.take_in() == 0
     knowledge.delete(anna, Artifact.objects.get(), actor="olga")
     assert artifacts.take_in() == 0
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("cora", Role.CURATOR, anna)
 
 
 class TestPages:

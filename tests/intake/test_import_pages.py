@@ -30,13 +30,12 @@ from memoryapp.models import (
     Message,
     Operator,
     Passage,
-    Role,
     Topic,
     TopicEdit,
 )
 from memoryapp.upkeep import tasks
 from rerankui.web import uploads
-from tests.conftest import BEGAN, operator, record, signed_in, talk
+from tests.conftest import BEGAN, record, signed_in, talk
 from tests.support.browsing import cost, flat
 from tests.support.chats import chat_line, sent, telegram
 
@@ -49,16 +48,6 @@ def folder(tmp_path: Path, settings: Any) -> Path:
     settings.DATA_DIR = tmp_path
     settings.MEDIA_ROOT = tmp_path / "files"
     return tmp_path
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("cora", Role.CURATOR, anna)
-
-
-@pytest.fixture
-def as_curator(curator: Operator) -> Client:
-    return signed_in(curator)
 
 
 CHAT = json.dumps(

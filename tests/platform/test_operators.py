@@ -18,11 +18,6 @@ from tests.support.browsing import cost, get
 PASSWORD = "a-long-enough-word"
 
 
-@pytest.fixture
-def as_curator(anna: ChatUser) -> Client:
-    return signed_in(operator("cora", Role.CURATOR, anna))
-
-
 def sent(**given: Any) -> dict[str, Any]:
     return {"name": "otto", "password": PASSWORD, "role": "curator", **given}
 

@@ -10,14 +10,9 @@ import pytest
 from django.test import Client
 
 from memoryapp.curation import knowledge
-from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Operator, Person, Role
-from tests.conftest import BEGAN, operator, signed_in, talk
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Operator, Person
+from tests.conftest import BEGAN, signed_in, talk
 from tests.support.browsing import HTMX, cost, flat, get
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("cora", Role.CURATOR, anna)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from memoryapp.models import ChatUser, Topic
 from tests.conftest import talk
+from tests.support.api_client import Program, token_for
 
 
 @pytest.fixture
@@ -17,3 +18,9 @@ def topics(anna: ChatUser) -> list[Topic]:
         ("Cats", ["How many?", "Three."]),
         ("More tea", ["And black tea?", "At five."]),
     )
+
+
+@pytest.fixture
+def program(anna: ChatUser) -> Program:
+    """A program that may do everything with Anna's memory."""
+    return Program(token_for(anna))

@@ -59,11 +59,6 @@ def run(anna: ChatUser, topic: Topic) -> Run:
     return made
 
 
-@pytest.fixture
-def program(anna: ChatUser) -> Program:
-    return Program(token_for(anna))
-
-
 @pytest.mark.slow
 def test_without_a_token_every_endpoint_refuses(topic: Topic, run: Run, admin: Operator) -> None:
     for program in (Program(), Program("mnemo_wrong"), Program("")):

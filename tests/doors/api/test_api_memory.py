@@ -36,11 +36,6 @@ def message_body(number: int, text: str = "hello", **fields: Any) -> dict[str, A
     }
 
 
-@pytest.fixture
-def program(anna: ChatUser) -> Program:
-    return Program(token_for(anna))
-
-
 def test_messages_are_added_once_however_often_they_are_sent(anna: ChatUser, program: Program) -> None:
     body = {"user": "anna", "messages": [message_body(1), message_body(2, "привет", mood="good", session="s1")]}
     first, second = program.post("/v1/messages", body).json(), program.post("/v1/messages", body).json()

@@ -10,19 +10,14 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from memoryapp.doors.api.shapes.runs import DeliveredAnswer, WhyNotAnswer
-from memoryapp.models import ChatUser, Run
+from memoryapp.models import Run
 from memoryapp.runs.runner import Runner
 from tests.doors.api.test_api_recall import client, memory, post, runner
-from tests.support.api_client import Program, error_of, token_for
+from tests.support.api_client import Program, error_of
 
 __all__ = ["client", "memory", "runner"]
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
-
-
-@pytest.fixture
-def program(anna: ChatUser) -> Program:
-    return Program(token_for(anna))
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
