@@ -156,7 +156,7 @@ def test_a_token_that_may_curate_every_memory_lists_them_and_one_for_some_does_n
         assert error_of(of_anna.get(path))[0] == 403, path
 
 
-# They execute runs, need a model, or are no JSON; `test_api_recall`, `_agent`, `_chat` and `_items` ask them.
+# They execute runs, need a model, or are no JSON; `test_api_recall`, `_chat` and `_items` ask them.
 EXECUTING = re.compile(r"/(recall|qa|agent|chat|fork|stream|items|close|export)\b")
 
 
