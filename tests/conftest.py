@@ -53,7 +53,6 @@ BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 # What the tests of a folder need more than a database; `manage.py test --quick` leaves these out.
 FOLDERS = {
-    "bench": "loads",
     "browser": "browser",
     "embedded": "processes",
     "peers": "peers",
@@ -260,6 +259,11 @@ def debugger(anna: ChatUser) -> Operator:
 
 
 @pytest.fixture
+def curator(anna: ChatUser) -> Operator:
+    return operator("cora", Role.CURATOR, anna)
+
+
+@pytest.fixture
 def viewer(anna: ChatUser) -> Operator:
     return operator("vera", Role.VIEWER, anna)
 
@@ -278,6 +282,11 @@ def signed_in(operator: Operator) -> Client:
 @pytest.fixture
 def as_admin(admin: Operator) -> Client:
     return signed_in(admin)
+
+
+@pytest.fixture
+def as_curator(curator: Operator) -> Client:
+    return signed_in(curator)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """What the template of one page may name: the fields. ``tests/house/test_contexts.py`` compares both."""
+    """What the template of one page may name: the fields. ``tests/house/test_pages.py`` compares both."""
 
     def names(self, **more: Any) -> dict[str, Any]:
         """The context as Django's templates take it, with ``more`` of a single part."""

@@ -1,18 +1,46 @@
-"""What surrounds every page, in a browser: the phone's bar, and axe-core without a finding on every page."""
+"""What surrounds every page, in a browser: the phone's bar, axe-core, awkward names, keys, the preview, filters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from memoryapp import curation
 from memoryapp.curation import knowledge
-from memoryapp.models import Artifact, ChatUser, Erasure, Fact, ImportBatch, Operator, Person, Topic, TopicEdit
+from memoryapp.models import (
+    AgentCall,
+    Artifact,
+    ChatUser,
+    Erasure,
+    Fact,
+    ImportBatch,
+    KnowledgeEdit,
+    Operator,
+    Person,
+    Role,
+    Run,
+    Topic,
+    TopicEdit,
+)
+from memoryapp.search import profiles
 from tests.browser.conftest import Browse
-from tests.support.browsing import PHONE, assert_accessible, grow, message_of, topic_of
+from tests.conftest import operator, talk
+from tests.insight.test_topic_map import placed
+from tests.support.browsing import (
+    PHONE,
+    assert_accessible,
+    assert_fits,
+    grow,
+    message_of,
+    press,
+    run_of,
+    settle,
+    topic_of,
+)
 from tests.support.evaluations import score, stored, unanswerable
 
 # Of the pages that are looked through, with the names of ``numbers``.
@@ -192,3 +220,313 @@ def numbers(page: Page, anna: ChatUser) -> dict[str, object]:
 def test_pages_are_free_of_findings(page: Page, numbers: dict[str, object], part: int) -> None:
     for address in ADDRESSES[part::PARTS]:
         assert_accessible(page, address.format(**numbers))
+
+
+# Unusually long and awkward names and words: the layout stays intact, and nothing is wider than its window.
+
+
+WORD = "Donaudampfschifffahrtsgesellschaftskapitän" * 4
+NAME = f"{'Ж' * 60} von und zu Hohenzollern"
+WIDTHS = (1440, 1280, PHONE["width"])
+# Whether the boxes of two elements overlap.
+MEET = """all => all.map(each => each.getBoundingClientRect()).some((one, place, boxes) => boxes.slice(place + 1).some(
+    (other) => one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom))"""
+BEYOND = """column => [...column.querySelectorAll("*")].filter(
+    (each) => each.getBoundingClientRect().right > column.getBoundingClientRect().right + 1).length"""
+
+
+@pytest.fixture
+def awkward(transactional_db: None) -> ChatUser:
+    return ChatUser.objects.create(name="long", display_name=NAME)
+
+
+@pytest.fixture
+def awkward_page(awkward: ChatUser, admin: Operator, browse: Browse) -> Iterator[Page]:
+    with browse(admin) as page:
+        yield page
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lists_hold_long_names_and_show_all_their_columns(awkward_page: Page, awkward: ChatUser, width: int) -> None:
+    person = {"display_name": NAME, "aliases": [WORD], "username": WORD[:100], "bio": "A friend of ours. " * 40}
+    fact = {"relation": WORD[:100], "category": "food", "type": "status", "importance": 5, "content": WORD}
+    knowledge.create(awkward, KnowledgeEdit.Noun.PERSON, person, actor="ada")
+    knowledge.create(awkward, KnowledgeEdit.Noun.FACT, fact, actor="ada")
+    awkward_page.set_viewport_size({"width": width, "height": 900})
+    for address in (f"/memory/{awkward.pk}/people/", f"/memory/{awkward.pk}/facts/", "/agents/", "/pipeline/", "/"):
+        awkward_page.goto(address)
+        assert_fits(awkward_page, awkward_page.locator("main"))
+    awkward_page.goto(f"/memory/{awkward.pk}/people/")
+    settle(awkward_page)
+    box = awkward_page.locator(".mark-cell input").bounding_box()
+    assert box
+    assert box["x"] + box["width"] < width
+    assert awkward_page.locator("#list tbody tr").evaluate("row => row.offsetHeight") < 320
+
+
+def test_what_stands_beside_a_long_word_stays_in_its_column(awkward_page: Page, awkward: ChatUser) -> None:
+    topics = [topic_of(awkward, f"Ships {n}", [f"{WORD} ships"] * 3, day=n) for n in range(2)]
+    awkward_page.goto(f"/memory/{awkward.pk}/merge/?topics={topics[0].pk},{topics[1].pk}")
+    expect(awkward_page.locator("[data-column]")).to_have_count(2)
+    settle(awkward_page)
+    for column in awkward_page.locator("[data-column]").all():
+        assert column.evaluate(BEYOND) == 0
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_of_regions_lie_on_nothing_else(awkward_page: Page, awkward: ChatUser, width: int) -> None:
+    """Four groups of topics on the map, two of them close above each other."""
+    dice = np.random.default_rng(4)
+    heaps = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 0, 1, 0], [0, 0, 0.4, 1]])
+    words = ["honey cake", "crashing processor", "mountain holidays", "kitchen renovation"]
+    made = [topic_of(awkward, f"{words[n % 4]} {n}", ["x"], day=n) for n in range(32)]
+    vectors = heaps[[n % 4 for n in range(32)]] + dice.normal(0, 0.05, (32, 4))
+    placed(awkward, made, vectors.astype(np.float32))
+    assert Topic.objects.live().count() == len(made)
+    awkward_page.set_viewport_size({"width": width, "height": 800})
+    awkward_page.goto(f"/memory/{awkward.pk}/map/")
+    awkward_page.locator("#map[data-ready]").wait_for()
+    names = awkward_page.locator(".region-name")
+    expect(names.first).to_be_visible()
+    assert names.count() > 1
+    assert not names.evaluate_all(MEET)
+    edges = "names => names.map(each => each.getBoundingClientRect()).flatMap(({ left, right }) => [left, right])"
+    found = names.evaluate_all(edges)
+    assert min(found) >= 0
+    assert max(found) <= width
+
+
+# What only a browser can show: keys, the preview, filters that are stored in the address, and an empty console.
+
+
+@pytest.fixture
+def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
+    """Two topics, the newer one first, as in the list."""
+    message_of(anna, "And the parcel", minutes=99_999)
+    return [topic_of(anna, "Honey cake", ["Which?", "Honey"], day=3), topic_of(anna, "vLLM crash", ["It dies"])]
+
+
+@pytest.fixture
+def viewed(topics: list[Topic], viewer: Operator, browse: Browse) -> Iterator[Page]:
+    """Signed in as a viewer."""
+    with browse(viewer) as page:
+        yield page
+
+
+def test_keys_walk_a_list_preview_and_open(viewed: Page, topics: list[Topic], anna: ChatUser) -> None:
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    viewed.keyboard.press("j")
+    viewed.keyboard.press("Enter")
+    expect(viewed.locator("#peek")).to_contain_text("Honey cake")
+    viewed.keyboard.press("j")
+    expect(viewed.locator("#peek")).to_contain_text("It dies")
+    viewed.keyboard.press("Escape")
+    expect(viewed.locator("#peek")).to_be_empty()
+    viewed.keyboard.press("k")
+    viewed.keyboard.press("o")
+    expect(viewed).to_have_url(re.compile(rf"[^/]/topics/{topics[0].pk}/$"))
+
+
+def test_a_click_previews_and_a_second_one_opens(viewed: Page, topics: list[Topic], anna: ChatUser) -> None:
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    link = viewed.get_by_role("link", name="vLLM crash")
+    link.click()
+    expect(viewed.locator("#peek h2")).to_have_text("vLLM crash")
+    link.click()
+    expect(viewed.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_escape_closes_the_palette_also_where_something_was_typed(viewed: Page) -> None:
+    viewed.goto("/")
+    press(viewed, "Control+k")
+    viewed.keyboard.type("cake")
+    expect(viewed.locator("#palette-found a").first).to_be_visible()
+    viewed.keyboard.press("Escape")
+    expect(viewed.locator("#palette")).to_be_hidden()
+
+
+def test_the_heads_of_the_costs_lie_over_no_row(viewed: Page, anna: ChatUser) -> None:
+    AgentCall.objects.create(owner=anna, agent="splitter", cost_usd=0.5)
+    viewed.goto("/pipeline/")
+    tables = viewed.locator(".costs table").all()
+    assert len(tables) == 2
+    for table in tables:
+        head, row = table.locator("th").first.bounding_box(), table.locator("tbody tr").first.bounding_box()
+        assert head
+        assert row
+        assert head["y"] + head["height"] <= row["y"] + 1
+
+
+def test_what_to_do_next_stands_before_the_runs_and_beside_them_where_there_is_room(
+    topics: list[Topic], anna: ChatUser, browse: Browse
+) -> None:
+    run_of(anna, topics[0])
+    with browse(operator("cora", Role.CURATOR, anna)) as page:
+        for width, is_beside in ((1440, True), (390, False)):
+            page.set_viewport_size({"width": width, "height": 844})
+            page.goto("/")
+            assert_fits(page, page.locator(".columns-next > .panel"))
+            steps = page.locator(".columns-next > .panel").bounding_box()
+            runs = page.locator(".columns-next > .stack").bounding_box()
+            assert steps
+            assert runs
+            assert (steps["y"] == runs["y"]) is is_beside
+            assert is_beside or steps["y"] + steps["height"] <= runs["y"]
+
+
+def test_a_filter_shows_at_once_and_lives_in_the_address(viewed: Page, anna: ChatUser) -> None:
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    viewed.keyboard.press("/")
+    viewed.keyboard.type("cake")
+    expect(viewed.locator("#list [data-row]")).to_have_count(1)
+    # The list shows this row before all letters are typed.
+    expect(viewed).to_have_url(re.compile(r"/topics/\?q=cake$"))
+    viewed.reload()
+    expect(viewed.locator("#list [data-row]")).to_have_count(1)
+
+
+def test_enter_soon_after_typing_asks_once_and_keeps_the_facets(viewed: Page, anna: ChatUser) -> None:
+    said, asked = list[str](), list[str]()
+    viewed.on("console", lambda message: said.append(message.text))
+    viewed.on("request", lambda sent: asked.append(sent.url) if "hx-request" in sent.headers else None)
+    viewed.goto(f"/memory/{anna.pk}/topics/?script=latin&month=")
+    viewed.locator("[data-search]").fill("vllm")
+    viewed.keyboard.press("Enter")
+    expect(viewed).to_have_url(re.compile(r"/topics/\?q=vllm&(script=latin&month=|month=&script=latin)$"))
+    viewed.get_by_label("State").select_option("retired")
+    expect(viewed).to_have_url(re.compile(r"state=retired"))
+    assert len(asked) == 2, asked
+    assert not said
+
+
+def test_the_palette_goes_where_the_letters_lead(viewed: Page, anna: ChatUser) -> None:
+    viewed.goto("/")
+    viewed.keyboard.press("Control+k")
+    viewed.keyboard.type("honey")
+    expect(viewed.locator("#palette-found a")).to_have_text(
+        [re.compile("Honey cake"), re.compile("to compare or merge")]
+    )
+    viewed.keyboard.press("Enter")
+    expect(viewed.locator("h1")).to_have_text("Honey cake")
+
+
+def test_a_list_on_a_phone_fits_and_opens_without_a_preview(viewed: Page, anna: ChatUser) -> None:
+    viewed.set_viewport_size({"width": 390, "height": 844})
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    assert_fits(viewed, viewed.locator("#list"))
+    viewed.get_by_role("link", name="vLLM crash").click()
+    expect(viewed.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_facets_on_a_phone_are_folded_but_for_the_chosen_one(viewed: Page, anna: ChatUser) -> None:
+    viewed.set_viewport_size({"width": 390, "height": 844})
+    viewed.goto(f"/memory/{anna.pk}/topics/?script=latin")
+    facets = viewed.get_by_label("Narrow the list", exact=True)
+    fold = facets.locator("summary")
+    expect(facets.get_by_role("link", name="Latin letters")).to_be_visible()
+    expect(facets.get_by_role("heading", name="Recalled")).to_be_hidden()
+    fold.click()
+    expect(facets.get_by_role("link", name="CSV")).to_be_visible()
+    fold.click()
+    facets.get_by_role("link", name="Latin letters").click()
+    expect(viewed).to_have_url(re.compile(r"/topics/\??$"))
+    viewed.goto(f"/memory/{anna.pk}/people/")
+    expect(facets.get_by_role("link", name="CSV")).to_be_visible()
+    expect(fold).to_have_count(0)
+
+
+def test_messages_open_at_the_last_one_on_a_phone(viewed: Page, anna: ChatUser) -> None:
+    viewed.set_viewport_size({"width": 390, "height": 844})
+    talk(anna, ("Ducks", [f"Duck {n}" for n in range(40)]))
+    viewed.goto(f"/memory/{anna.pk}/messages/")
+    expect(viewed.locator(".talk .message").last).to_be_in_viewport(ratio=1)
+    expect(viewed.locator(".talk .message").nth(-3)).to_be_in_viewport(ratio=1)
+
+
+def test_an_embedding_model_that_is_away_is_named_within_the_width_of_a_phone(
+    topics: list[Topic], admin: Operator, browse: Browse
+) -> None:
+    address = "https://embeddings.a-rather-long-name.example.com:8443/v1/embeddings"
+    profiles.postpone(profiles.serving(), f"The embedding endpoint {address} cannot be reached")
+    with browse(admin) as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto("/embedding/")
+        expect(page.get_by_role("button", name="Ask it now")).to_be_in_viewport(ratio=1)
+        assert_fits(page, page.locator(".notice-warning"))
+
+
+def test_a_row_on_a_phone_opens_wherever_it_is_touched(viewed: Page, anna: ChatUser) -> None:
+    viewed.set_viewport_size({"width": 390, "height": 844})
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    settle(viewed)
+    row = viewed.locator("[data-row]").filter(has_text="vLLM crash")
+    box = row.bounding_box()
+    assert box
+    row.click(position={"x": box["width"] / 2, "y": box["height"] - 6})
+    expect(viewed.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_the_section_one_is_in_is_in_sight_on_a_phone(viewed: Page, anna: ChatUser) -> None:
+    viewed.set_viewport_size({"width": 390, "height": 844})
+    viewed.goto(f"/memory/{anna.pk}/facts/")
+    expect(viewed.locator(".rail summary[aria-current]")).to_be_in_viewport(ratio=1)
+    expect(viewed.locator(".rail summary[aria-current]")).to_contain_text("More")
+
+
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked(
+    viewed: Page, topics: list[Topic], anna: ChatUser, width: int
+) -> None:
+    run_of(anna, topics[0])
+    viewed.set_viewport_size({"width": width, "height": 800})
+    viewed.goto("/")
+    settle(viewed)
+    edges = "all => all.map(each => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+    (_top, head), (row, _bottom) = viewed.locator(".list th:first-child, .list td:first-child").evaluate_all(edges)[:2]
+    assert head <= row
+    assert viewed.locator(".run-lines .title").first.evaluate("title => title.offsetWidth") > 200
+    Run.objects.update(query="Which honey did the cake need? " * 9)
+    viewed.goto("/runs/")
+    settle(viewed)
+    assert viewed.locator(".list .title").first.evaluate("title => title.offsetWidth") > 300
+
+
+@pytest.mark.parametrize("address", ["/", "/prompts/", "/runs/", "/memory/{}/topics/"])
+def test_the_heads_of_a_list_on_a_small_laptop_stand_over_their_columns(
+    viewed: Page, topics: list[Topic], anna: ChatUser, address: str
+) -> None:
+    run_of(anna, topics[0])
+    viewed.set_viewport_size({"width": 1024, "height": 800})
+    viewed.goto(address.format(anna.pk))
+    settle(viewed)
+    places = "row => [...row.cells].filter(cell => cell.offsetWidth > 0).map(cell => cell.offsetLeft)"
+    head = viewed.locator(".list thead tr").first.evaluate(places)
+    assert head == viewed.locator(".list tbody tr:has(.title)").first.evaluate(places)
+
+
+def test_a_file_is_chosen_within_the_width_of_a_phone(browse: Browse, admin: Operator, anna: ChatUser) -> None:
+    with browse(admin) as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto(f"/memory/{anna.pk}/artifacts/")
+        settle(page)
+        edge = "each => each.getBoundingClientRect().right"
+        assert page.locator("#file").evaluate(edge) < page.locator(".file-form").evaluate(edge)
+
+
+@pytest.mark.parametrize("address", ["/", "/memory/{}/", "/memory/{}/topics/", "/memory/{}/history/", "/runs/"])
+def test_what_is_pressed_on_a_phone_is_as_high_as_a_finger(viewed: Page, address: str, anna: ChatUser) -> None:
+    viewed.set_viewport_size({"width": 390, "height": 844})
+    viewed.goto(address.format(anna.pk))
+    settle(viewed)
+    heights = "all => all.filter(each => each.offsetHeight > 0).map(each => each.offsetHeight)"
+    pressed = viewed.locator("main .button, main .field, main select, .topbar summary, .search-button, .rail li a")
+    assert min(pressed.evaluate_all(heights)) >= 40
+
+
+def test_the_theme_follows_the_system_until_one_is_chosen(viewed: Page) -> None:
+    viewed.emulate_media(color_scheme="dark")
+    viewed.goto("/")
+    expect(viewed.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    viewed.locator(".tools details summary").click()
+    viewed.get_by_role("button", name="light").click()
+    expect(viewed.locator("html")).to_have_attribute("data-bs-theme", "light")

@@ -1,4 +1,4 @@
-"""The run page in a real browser without a socket: replay, stable columns, filters, copying, phone and paper."""
+"""The run page in a real browser without a socket: replay, filters, phone and paper; its file; the filter lab."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db.models import F
@@ -14,12 +15,25 @@ from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished
-from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, RunProgress
+from memoryapp.models import (
+    ChatUser,
+    EmbeddingProfile,
+    FilterPreset,
+    Message,
+    Operator,
+    Role,
+    Run,
+    RunEvent,
+    RunProgress,
+)
 from tests.browser.conftest import Browse
-from tests.conftest import candidate, talk
+from tests.conftest import candidate, operator, talk
 from tests.runs.stored_events import every_event, found_in, store
+from tests.support.answering import COSINES, compared_run
 from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
 from tests.support.watched import patient_context
+
+__all__ = ["events", "page", "run"]
 
 # the browser's messages for a missing socket, for being offline, and for a server that does not answer
 NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED", "a status of 503")
@@ -431,3 +445,120 @@ def test_axe_finds_nothing(page: Page, run: Run, events: list[Event]) -> None:
     page.locator(".candidate-link").first.click()
     expect(page.locator("#peek h2")).to_be_visible()
     assert_accessible(page, f"/runs/{run.pk}/?step=5")
+
+
+# The file of a run in a real browser that is offline.
+
+
+def test_its_file_replays_without_a_server(page: Page, run: Run, events: list[Event], tmp_path: Path) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    page.locator(".copy-menu > summary").click()
+    with page.expect_download() as downloaded:
+        page.get_by_role("link", name="One HTML file", exact=True).click()
+    kept = tmp_path / "run.html"
+    downloaded.value.save_as(kept)
+    page.context.set_offline(True)
+    page.goto(f"{kept.as_uri()}?step=3")
+    step = page.locator("[data-step-label]")
+    expect(step).to_have_text("3 / 11")
+    press(page, "End")
+    expect(step).to_have_text("11 / 11")
+    expect(page.locator(".excerpt mark.is-exact")).to_have_text("vLLM ")
+    page.locator(".chosen .chip").first.click()
+    expect(page.locator(".capsule-talk:target mark")).to_have_text("vLLM ")
+    page.locator(".capsule-talk:target .capsule-close").click()
+    expect(page.locator(".capsule-talk:target")).to_have_count(0)
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert_fits(page, page.locator(".run"))
+    assert accessibility_faults(page) == []
+
+
+# The filter lab in a real browser: thresholds moved by keyboard and mouse, saved as a preset, applied to past runs.
+
+
+@pytest.fixture
+def lab_run(transactional_db: None, anna: ChatUser) -> Run:
+    EmbeddingProfile.objects.create(provider="some", model="model", dimensions=3, threshold=0.1)
+    topics = talk(anna, *((f"Matter {number}", ["Which?", "This"]) for number in range(len(COSINES))))
+    compared_run(anna, topics, 1)
+    return compared_run(anna, topics, 0, 3)
+
+
+@pytest.fixture
+def lab_page(browse: Browse, lab_run: Run, anna: ChatUser) -> Iterator[Page]:
+    # The console reports the refused name.
+    with browse(operator("dora", Role.DEBUGGER, anna), "422") as page:
+        page.goto(f"/runs/{lab_run.pk}/filter/")
+        yield page
+
+
+def kept(page: Page) -> Locator:
+    return page.locator(".filter-number.is-kept b")
+
+
+def test_a_cut_moves_what_is_kept_at_once_and_nothing_is_searched(lab_page: Page, lab_run: Run) -> None:
+    expect(kept(lab_page)).to_have_text("3")
+    expect(lab_page.locator(".cliff-name")).to_have_text("0.85 → 0.67")
+    gap = lab_page.get_by_role("slider", name="Cut at a drop above")
+    gap.focus()
+    gap.press("End")
+    expect(lab_page.locator("#cut-score_gap-value")).to_have_text(f"{float(gap.get_attribute('max') or 0):.2f}")
+    expect(lab_page.locator(".cliff")).to_have_count(0)
+    expect(lab_page.locator(".filter-number.is-after_gap b")).to_have_text("0")
+    threshold = lab_page.get_by_role("slider", name="Similarity at least", exact=True)
+    threshold.fill("0.9")
+    expect(kept(lab_page)).to_have_text("1")
+    expect(lab_page.locator(".similarity.is-kept")).to_have_count(1)
+    expect(lab_page.locator(".filter-row.is-kept")).to_contain_text("Matter 0")
+    threshold.press("ArrowLeft")
+    expect(lab_page.locator("#cut-threshold-value")).to_have_text("0.89")
+    threshold.press("ArrowLeft")
+    expect(kept(lab_page)).to_have_text("2")
+    expect(threshold).to_be_focused()
+    numbers = lab_page.locator(".filter-number b").all_inner_texts()
+    assert sum(map(int, numbers)) == len(COSINES)
+    assert (Run.objects.count(), RunEvent.objects.filter(run=lab_run).count()) == (2, 3)
+    lab_page.reload()
+    expect(kept(lab_page)).to_have_text("2")
+
+
+def test_cuts_are_kept_as_a_preset_and_applied_to_past_runs(lab_page: Page) -> None:
+    lab_page.get_by_role("slider", name="Similarity at least", exact=True).fill("0.9")
+    expect(kept(lab_page)).to_have_text("1")
+    lab_page.get_by_role("link", name="Apply to the last 100 runs").click()
+    figures = lab_page.locator(".filter-figures tbody tr").first
+    expect(figures.locator("td").nth(1)).to_have_text("0.33 → 0.50")
+    expect(figures.locator("td").nth(3)).to_have_text("3.0 → 1.0")
+    lab_page.get_by_role("button", name="Save as preset").click()
+    expect(lab_page.get_by_role("alert")).to_be_visible()
+    expect(lab_page.get_by_role("textbox", name="Name of the preset")).to_be_focused()
+    expect(kept(lab_page)).to_have_text("1")
+    lab_page.get_by_role("textbox", name="Name of the preset").fill("Strict")
+    lab_page.get_by_role("textbox", name="Name of the preset").press("Enter")
+    preset = lab_page.get_by_role("link", name="Strict")
+    expect(preset).to_have_attribute("aria-current", "true")
+    expect(preset).to_be_focused()
+    assert FilterPreset.objects.get().threshold == 0.9
+    lab_page.get_by_role("link", name="Balanced").click()
+    expect(kept(lab_page)).to_have_text("3")
+    preset.click()
+    expect(kept(lab_page)).to_have_text("1")
+
+
+def test_it_fits_a_phone_and_is_accessible(lab_page: Page, lab_run: Run) -> None:
+    assert_accessible(lab_page, f"/runs/{lab_run.pk}/filter/")
+    lab_page.set_viewport_size({"width": 390, "height": 844})
+    assert_fits(lab_page, kept(lab_page))
+    # At this width, a topic's outcome takes two lines.
+    lab_page.set_viewport_size({"width": 320, "height": 844})
+    assert_fits(lab_page, kept(lab_page))
+
+
+def test_without_scripts_a_button_shows_the_cuts(browse: Browse, lab_run: Run, anna: ChatUser) -> None:
+    with browse(operator("dora", Role.DEBUGGER, anna), java_script_enabled=False) as page:
+        page.goto(f"/runs/{lab_run.pk}/filter/")
+        page.get_by_role("slider", name="Similarity at least", exact=True).fill("0.9")
+        page.get_by_role("button", name="Show", exact=True).click()
+        expect(kept(page)).to_have_text("1")

@@ -29,8 +29,8 @@ from memoryapp.doors.api.urls import DescribedAPI
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Operator, Role, Topic, TopicEdit
 from memoryapp.models.topic import OPERATION_KINDS
-from tests.api.curated import changed
 from tests.conftest import operator, signed_in, talk
+from tests.doors.api.curated import changed
 from tests.support.api_client import Program, token_for
 
 ENDPOINT = Endpoint(

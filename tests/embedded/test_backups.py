@@ -1,23 +1,32 @@
-"""A backup of a running program, restored elsewhere; what is no backup, and what stands in the way, is a sentence."""
+"""Backups: of a running program, of another PostgreSQL, killed at any step; restored, or refused in a sentence."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from memoryapp.platform.embedded import paths
 from memoryapp.platform.embedded.lease import Lease
+from memoryapp.platform.embedded.paths import Account
 from tests.embedded import kept
-from tests.embedded.cluster_use import connect
-from tests.support.stack import CHECKOUT, Stack, wait_for
+from tests.embedded.cluster_use import await_end, connect
+from tests.embedded.test_deployment import environment
+from tests.support import forked
+from tests.support.stack import CHECKOUT, Stack, free_port, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
@@ -172,3 +181,248 @@ def test_an_upgrade_begins_with_a_backup(stack: Stack, token: str, backup: Path,
         assert "database.dump" in zipfile.ZipFile(made).namelist()
     finally:
         assert started.stop() == 0
+
+
+# Backup, restore and upgrade killed at any step: the old state or the new one remains, and the next call works.
+
+
+# How many points of the way a command is killed at.
+points = pytest.mark.parametrize("points", [pytest.param(3, id="few"), pytest.param(20, marks=pytest.mark.thorough)])
+# The tables of an earlier version.
+EARLIER = "0002"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that has ended: its data, a backup of it, and what it knew."""
+
+    data: Path
+    backup: Path
+    token: str
+    messages: str
+    environment: dict[str, str]
+
+    def run(self, data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return forked.run([forked.MANAGE, *arguments], self.environment | {"DATA_DIR": str(data)})
+
+    def copied(self, target: Path) -> Path:
+        """Another data folder with the same content."""
+        subprocess.run(["cp", "-a", str(self.data), str(target)], check=True)
+        return target
+
+    def killed(self, last: int, data: Path, folder: Path, *arguments: str) -> list[str]:
+        """The steps of the command before it was killed at this one, or all of them."""
+        steps = data.with_name(f"{data.name}.steps")
+        steps.unlink(missing_ok=True)
+        command = ["tests.embedded.dying", str(last), str(steps), str(folder), *arguments]
+        done = forked.run(command, self.environment | {"DATA_DIR": str(data)})
+        assert done.returncode in (0, -9), done.stderr
+        await_end(paths.cluster(data))
+        return steps.read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder = tmp_path_factory.mktemp("kills")
+    stack = Stack(folder / "data", "--no-demo", WEB_CONCURRENCY="1")
+    try:
+        token = kept.fill(stack)
+        stack.json("backup", str(folder / "all.backup"))
+        with kept.client_of(stack, token) as client:
+            messages = client.get(kept.MESSAGES).raise_for_status().text
+    finally:
+        assert stack.stop() == 0
+    await_end(paths.cluster(stack.folder))
+    own = {**stack.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    return Ended(stack.folder, folder / "all.backup", token, messages, own)
+
+
+def spread(total: int, count: int) -> list[int]:
+    """So many numbers between 1 and ``total``, at equal distances."""
+    assert total >= count, total
+    return [1 + place * (total - 1) // (count - 1) for place in range(count)]
+
+
+def is_whole(backup: Path) -> bool:
+    with zipfile.ZipFile(backup) as archive:
+        return archive.testzip() is None and "manifest.json" in archive.namelist()
+
+
+@points
+def test_a_restore_leaves_nothing_or_all(ended: Ended, tmp_path: Path, points: int) -> None:
+    def restored(last: int) -> tuple[Path, list[str]]:
+        data = tmp_path / f"data{last}"
+        return data, ended.killed(last, data, data, "restore", str(ended.backup))
+
+    _, steps = restored(0)
+    for last in spread(len(steps), points):
+        data, taken = restored(last)
+        again = ended.run(data, "restore", str(ended.backup))
+        assert again.returncode == 0 or "has tables already" in again.stderr, (taken[-1], again.stderr)
+        assert kept.files_of(data) == kept.files_of(ended.data), taken[-1]
+        assert not (data / "restoring").exists(), taken[-1]
+        checked = ended.run(data, "check_memory", "--json")
+        assert json.loads(checked.stdout)["violations"] == [], (taken[-1], checked.stderr)
+        counting = ended.run(
+            data, "shell", "-c", "from memoryapp.models import Message; print(Message.objects.count())"
+        )
+        assert counting.stdout.split()[-1] == "1", (taken[-1], counting.stderr)
+        await_end(paths.cluster(data))
+        shutil.rmtree(data)
+
+
+@points
+def test_a_backup_is_the_earlier_one_or_whole(ended: Ended, tmp_path: Path, points: int) -> None:
+    data, target = ended.copied(tmp_path / "data"), tmp_path / "backups" / "all.backup"
+    target.parent.mkdir()
+    for last in spread(len(ended.killed(0, data, target.parent, "backup", str(target))), points):
+        shutil.copyfile(ended.backup, target)
+        taken = ended.killed(last, data, target.parent, "backup", str(target))
+        assert target.read_bytes() == ended.backup.read_bytes() or is_whole(target), taken[-1]
+        again = ended.run(data, "backup", str(target))
+        assert (again.returncode, is_whole(target)) == (0, True), (taken[-1], again.stderr)
+    restored = ended.run(tmp_path / "restored", "restore", str(target))
+    assert (restored.returncode, kept.files_of(tmp_path / "restored")) == (0, kept.files_of(ended.data))
+
+
+@pytest.fixture(scope="module")
+def earlier(ended: Ended, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """The same program with the tables of an earlier version."""
+    data = ended.copied(tmp_path_factory.mktemp("earlier") / "data")
+    assert ended.run(data, "migrate", "memoryapp", EARLIER).returncode == 0
+    await_end(paths.cluster(data))
+    return Ended(data, ended.backup, ended.token, ended.messages, ended.environment)
+
+
+@points
+def test_an_upgrade_goes_on_after_its_backup(earlier: Ended, tmp_path: Path, points: int) -> None:
+    def upgraded(last: int) -> tuple[Path, list[str]]:
+        data = earlier.copied(tmp_path / f"data{last}")
+        arguments = ("up", "--no-demo", "--port", str(free_port()))
+        # Of the files only the backup's, because the static ones are thousands.
+        return data, earlier.killed(last, data, data / "backups", *arguments)
+
+    _, steps = upgraded(0)
+    assert any("daphne" in step or "python" in step for step in steps[-1:]), steps[-1]
+    for last in spread(len(steps), points):
+        data, taken = upgraded(last)
+        made = list((data / "backups").glob("before-*.backup"))
+        assert all(map(is_whole, made)), taken[-1]
+        assert made or not any(step.startswith("ALTER TABLE") for step in taken), taken[-1]
+        started = Stack(data, "--no-demo", WEB_CONCURRENCY="1")
+        try:
+            with kept.client_of(started, earlier.token) as client:
+                assert client.get(kept.MESSAGES).text == earlier.messages, taken[-1]
+            assert started.json("check_memory")["violations"] == [], taken[-1]
+        finally:
+            assert started.stop() == 0
+        assert os.listdir(data / "backups") != [], taken[-1]
+        assert not list((data / "backups").glob(".before-*")), taken[-1]
+        await_end(paths.cluster(data))
+        shutil.rmtree(data)
+
+
+def test_a_migration_is_recorded_with_what_it_made(ended: Ended, tmp_path: Path) -> None:
+    """Killed before a migration is recorded whose foreign keys come last, it is made again as a whole."""
+    first = ended.copied(tmp_path / "first")
+    assert ended.run(first, "migrate", "memoryapp", "0001").returncode == 0
+    await_end(paths.cluster(first))
+    older = replace(ended, data=first)
+
+    def migrated(last: int) -> tuple[Path, list[str]]:
+        data = older.copied(tmp_path / f"data{last}")
+        return data, older.killed(last, data, data, "migrate")
+
+    _, steps = migrated(0)
+    recorded = next(place for place, step in enumerate(steps, 1) if step.startswith('INSERT INTO "django_migrations"'))
+    assert any(step.startswith("CREATE TABLE") for step in steps[:recorded])
+    data, _ = migrated(recorded)
+    again = older.run(data, "migrate")
+    assert again.returncode == 0, again.stderr
+
+
+# A backup of another PostgreSQL than the embedded one: restored into its own version and a newer one, never an
+# older.
+
+
+_PACKAGE = paths.binaries(Account(os.geteuid(), os.getegid())).parent.parent
+SERVERS = {"16": _PACKAGE / "pginstall" / "bin", "debian 15": Path("/usr/lib/postgresql/15/bin")}
+EMBEDDED = _PACKAGE / f"pginstall{paths.MAJOR}" / "bin"
+FACT = "The shed key hangs behind the barometer."
+FILL = f"""
+from django.utils import timezone
+from memoryapp.memory.content import found_or_made
+from memoryapp.models import Fact
+owner = found_or_made("anna")
+Fact.objects.create(owner=owner, content={FACT!r}, importance=50, created_at=timezone.now())
+"""
+READ = "from memoryapp.models import Fact; print(*Fact.objects.values_list('content', flat=True))"
+
+
+@contextmanager
+def serving(binaries: Path) -> Iterator[str]:
+    """The address of an empty database of the server with these programs, in which vectors can be made."""
+    with tempfile.TemporaryDirectory(prefix="other ", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        account = Account(65_534, 65_534) if os.geteuid() == 0 else Account(os.geteuid(), os.getegid())
+        options = {**account.process_options(), "check": True, "capture_output": True, "cwd": "/"}
+        data = folder / "data"
+        subprocess.run(
+            [binaries / "initdb", "-D", data, "-U", "app", "-A", "trust", "-E", "UTF8", "--no-sync"], **options
+        )
+        served = f"-c listen_addresses= -c unix_socket_directories='{folder}' -c fsync=off"
+        control = [binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log"]
+        subprocess.run([*control, "-o", served, "start"], **{**options, "capture_output": False})
+        try:
+            with psycopg.connect(host=name, user="app", dbname="postgres", autocommit=True) as database:
+                database.execute("CREATE DATABASE memory")
+            with psycopg.connect(host=name, user="app", dbname="memory", autocommit=True) as database:
+                database.execute("CREATE EXTENSION vector")
+            yield f"postgresql:///memory?user=app&host={name.replace(' ', '%20')}"
+        finally:
+            subprocess.run([*control, "-m", "immediate", "stop"], **options)
+
+
+def manage(folder: Path, binaries: Path, address: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = f"{binaries}:{os.environ['PATH']}"
+    return forked.run([forked.MANAGE, *arguments], environment(folder, address, DATABASE_WAIT="0", PATH=path))
+
+
+def printed(folder: Path, binaries: Path, address: str, *arguments: str) -> str:
+    done = manage(folder, binaries, address, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("version", SERVERS)
+def test_a_backup_is_restored_into_its_own_version_and_a_newer_one(version: str, tmp_path: Path) -> None:
+    binaries, backup = SERVERS[version], tmp_path / "memory.backup"
+    if not (binaries / "postgres").exists():
+        pytest.skip(f"PostgreSQL {version} is not installed")
+    has_vector = any(binaries.parent.glob("share/**/vector.control"))
+    if (
+        "debian" in version
+        and not has_vector
+        and not Path("/usr/share/postgresql/15/extension/vector.control").exists()
+    ):
+        pytest.skip("pgvector is not installed for Debian's PostgreSQL 15")
+    first, second, third = (tmp_path / each for each in ("first", "second", "third"))
+    with serving(binaries) as address:
+        printed(first, binaries, address, "migrate")
+        printed(first, binaries, address, "shell", "--no-imports", "-c", FILL)
+        assert "read back whole" in printed(first, binaries, address, "backup", str(backup))
+        lacking = manage(first, EMBEDDED, address, "backup", str(tmp_path / "other.backup"))
+        if version == "16":
+            assert (lacking.returncode, "install postgresql-client-16" in " ".join(lacking.stderr.split())) == (1, True)
+            assert not (tmp_path / "other.backup").exists()
+    for server, folder in ((binaries, second), (EMBEDDED, third)):
+        with serving(server) as address:
+            printed(folder, server, address, "restore", str(backup))
+            assert printed(folder, server, address, "shell", "--no-imports", "-c", READ).strip() == FACT
+            if server == EMBEDDED:
+                printed(folder, server, address, "backup", str(tmp_path / "newer.backup"))
+    with serving(binaries) as address:
+        refused = manage(tmp_path / "fourth", binaries, address, "restore", str(tmp_path / "newer.backup"))
+        assert (refused.returncode, f"made from PostgreSQL {paths.MAJOR}" in refused.stderr) == (1, True)
+        printed(tmp_path / "fourth", binaries, address, "restore", str(backup))

@@ -1,7 +1,4 @@
-"""A chat model that follows a script, and what a rerank needs around it.
-
-events = await emitted(rerank, request(1, 2, 3), chat=ScriptedChat(asks(1, 3), chooses(3)), ...)
-"""
+"""A chat model that follows a script, what a rerank needs around it, and functions that read its events."""
 
 from __future__ import annotations
 
@@ -9,15 +6,17 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, PartialReply, Reply
-from memoryapp.engine.events import Retried, SteppedDown, ToolCall
+from memoryapp.engine.events import Event, Retried, RunFinished, SteppedDown, ToolCall
 from memoryapp.engine.memory import MessageContent, TopicContent
+from memoryapp.engine.parameters import Limits
 from memoryapp.engine.prompts.prompt import rendered
 from memoryapp.engine.prompts.rerank import TOOL_NAME, RerankRequest, rerank_text, rerank_variables
+from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.text.lines import artifact_line, candidate_line, person_line
 from tests.support.clock import passes
 
@@ -183,3 +182,27 @@ def topic_reader(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
         return [stored.get(number) or topic(number) for number in numbers]
 
     return read_topics
+
+
+# A rerank by a scripted model, and functions that read its events.
+
+
+async def run(*steps: Step, ids: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7), **limits: Any) -> list[Event]:
+    chat = ScriptedChat(*steps)
+    return await emitted(rerank, request(*ids), chat=chat, read_topics=topic_reader(), limits=Limits(**limits))
+
+
+def end(events: list[Event]) -> RunFinished:
+    assert [isinstance(event, RunFinished) for event in events] == [False] * (len(events) - 1) + [True]
+    return cast(RunFinished, events[-1])
+
+
+def ids(finished: RunFinished) -> list[str]:
+    return [topic.id for topic in finished.selected]
+
+
+def of(kind: type, events: list[Event]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+VECTOR_TOP = ["Topic:7", "Topic:6", "Topic:5", "Topic:4", "Topic:3"]

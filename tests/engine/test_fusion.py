@@ -1,4 +1,4 @@
-"""Fusion of both signals, and the score that is shown."""
+"""Fusion of both signals, the score that is shown, and the restriction of a search as a value."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from memoryapp.engine.fusion import (
     shown_scores,
     z_scores,
 )
+from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.lexical import Matches, bm25
 
 
@@ -116,3 +117,22 @@ def test_the_best_topics_are_those_a_look_at_each_pair_finds(pairs: list[tuple[i
     best = TopicPassages.of(topics, places).best(np.array(values))
     found = list(zip(best.topics.tolist(), best.passages.tolist(), strict=True))
     assert found == [(topic, place) for _, topic, place in expected]
+
+
+# The restriction of a search as a value, and the combination of two of them.
+
+
+DAYS = st.sampled_from(["", "2025-05-01"])
+NAMES = st.sampled_from([(), ("a",)])
+
+
+@given(st.builds(Where, DAYS, DAYS, NAMES, NAMES))
+def test_what_a_run_sets_goes_before_what_a_strategy_asks(asked: Where) -> None:
+    own = Where(since="2024-01-01", authors=("Vera",))
+    assert asked.over(ANYWHERE) == ANYWHERE.over(asked) == asked
+    assert own.over(asked) == Where("2024-01-01", asked.until, asked.channels, ("Vera",))
+
+
+def test_a_filter_that_sets_nothing_is_none() -> None:
+    assert not ANYWHERE
+    assert all([Where(since="2025-05-01"), Where(until="2025-05-01"), Where(channels=("a",)), Where(authors=("a",))])

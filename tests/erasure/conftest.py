@@ -1,4 +1,4 @@
-"""A memory in which one message was read by everything that reads messages: topics and their edits, a run, an agent,
+"""A memory in which one message was read by everything that reads messages: topics, edits, a run, an agent,
 curators."""
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from memoryapp.engine.events import (
     to_payload,
 )
 from memoryapp.engine.kinds.kind import Piece, ReadTopic, Totals
+from memoryapp.erasure import chat_user
 from memoryapp.models import (
     AgentCall,
     Artifact,
     ChatUser,
+    Erasure,
     Evaluation,
     Fact,
     ImportBatch,
@@ -47,6 +49,12 @@ from memoryapp.models import (
 )
 from memoryapp.runs.journal import finished_columns
 from tests.conftest import candidate, talk
+
+
+def erase_user(owner: ChatUser, actor: str) -> Erasure:
+    """Deletes every row and file of the chat user; returns the receipt."""
+    return chat_user.finish_user(chat_user.begin_user(owner, actor))
+
 
 SECRET = "My locker code is Zwiebelfisch forty seven behind the old gymnasium"
 REMAINING = "They keep the spare key of the boat under the blue pot"

@@ -1,7 +1,9 @@
-"""A message is erased from a memory that remains: everywhere and for good, and the rest stays valid."""
+"""A message is erased from a memory that remains: everywhere, from every past and other programs' runs; the rest is
+valid."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from importlib import import_module
@@ -11,10 +13,12 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
 from memoryapp import curation, erasure
 from memoryapp.curation import CurationError, knowledge
+from memoryapp.doors.traces import arrival, wire
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, RunStarted, from_payload
 from memoryapp.erasure import Target, scanner
 from memoryapp.intake.invariants import violations
@@ -40,14 +44,16 @@ from memoryapp.models import (
     Topic,
     TopicEdit,
     TopicMessage,
+    TraceSpan,
 )
 from memoryapp.runs.forks import fork
 from memoryapp.runs.replays import ForkError
 from memoryapp.search import items
+from rerankui.web.moment import written
 from tests.conftest import candidate, record, talk
+from tests.doors.sent import request, search, span
 from tests.erasure.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
-
-pytestmark = pytest.mark.django_db
+from tests.support.browsing import get
 
 EVERY_TEXT = """
 SELECT table_name, column_name FROM information_schema.columns
@@ -334,3 +340,48 @@ def test_undo_of_an_erasure_is_no_edit(filled: Filled) -> None:
     assert TopicEdit.objects.count() == before
     with pytest.raises(CurationError):
         curation.plan_edit(filled.owner, filled.topic.pk, "I will remember that.")
+
+
+# What another program sent of an erased message goes from its runs too, and from the spans that wait for others.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_nothing_of_an_erased_message_is_left_in_foreign_runs(filled: Filled, has_ended: bool) -> None:
+    asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": f"Known: {SECRET}"}]}])
+    chat = {"gen_ai.input.messages": asked, "gen_ai.operation.name": "chat", "gen_ai.request.model": "acme"}
+    root = span(1, seconds=9.0, openinference__span__kind="CHAIN", input__value=f"Is it so: {SECRET}")
+    spans = [search(2, 1, "the hive", SECRET, "Honey is sold."), span(4, 1, **chat), *([root] if has_ended else [])]
+    arrival.take(filled.owner, wire.spans_in(json.dumps(request(*spans)).encode(), wire.JSON))
+    assert any("tracespan" in name.lower() for name in tables_with("Zwiebelfisch"))
+    if not has_ended:
+        # An erasure waits for runs that may still write; this one ends as nothing comes any more.
+        assert arrival.end_quiet(arrival.QUIET * 0) == [Run.objects.get(origin="other").pk]
+    receipt = erased(filled)
+    assert tables_with("Zwiebelfisch") == set()
+    assert places(receipt) == []
+    assert list(violations()) == []
+    assert TraceSpan.objects.exists()
+
+
+# What was erased is gone from every past, too.
+
+
+@pytest.mark.django_db
+def test_no_page_of_the_moment_before_shows_what_was_erased(filled: Filled, as_admin: Client) -> None:
+    moment = f"as_of={written(timezone.now())}"
+    of = f"/memory/{filled.owner.pk}/"
+    pages = [f"{of}{page}?{moment}" for page in ("topics/", "people/", "facts/", "artifacts/", "messages/", "")]
+    pages += [f"/topics/{filled.topic.pk}/?{moment}", f"/topics/{filled.topic.pk}/blame/?{moment}"]
+    seen = "".join(get(as_admin, page) for page in pages)
+    assert "Zwiebelfisch" in seen
+    assert PARAPHRASE in seen
+    erasure.finish(erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada"))
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+    left = "".join(as_admin.get(page).content.decode() for page in pages)
+    assert "Zwiebelfisch" not in left
+    assert SECRET not in left
+    assert PARAPHRASE not in left
+    for topic in Topic.objects.of(filled.owner):
+        assert len(curation.blame(topic).line) > 0

@@ -23,8 +23,8 @@ from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.replays import ForkError
 from memoryapp.search.vectors import embed_pending
-from tests.ingestion.test_archiving import in_pairs
-from tests.sessions.test_active_sessions import speak_now
+from tests.intake.test_archiving import in_pairs
+from tests.memory.test_active_sessions import speak_now
 from tests.support.executing import events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]

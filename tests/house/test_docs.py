@@ -1,4 +1,4 @@
-"""The documents are true: events, models, files, commands, settings and links that they name exist."""
+"""The documents are true: events, models, files, commands, settings, links and addresses that they name exist."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ import pytest
 from django.apps import apps
 from django.core.management import get_commands
 
+from memoryapp.doors.api.shapes.fields import CODES
 from memoryapp.engine.events import KINDS, from_payload
 from memoryapp.engine.strategies.strategy import Fallback
+from memoryapp.models import ApiToken
+from tests.doors.api.every_endpoint import described
+from tests.support.stack import CHECKOUT
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 ROOMS = ("memoryapp", "rerankui", "templates", "static", "tests", "tools", "docs", ".ci")
-
 CODE = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -29,7 +32,6 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 COMMAND = re.compile(r"manage\.py ([a-z_]+)")
 SETTING = re.compile(r"(?<![A-Za-z0-9_./$])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![A-Za-z0-9_(/])")
 DOTTED = re.compile(r"(?:memoryapp|rerankui|tests)(?:\.\w+)+")
-
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
 
 
@@ -176,3 +178,28 @@ def test_the_decisions_are_numbered_without_a_gap_and_all_are_listed() -> None:
     names = sorted(path.name for path in folder.glob("[0-9]*.md"))
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
     assert set(LINK.findall((folder / "README.md").read_text(encoding="utf-8"))) >= set(names)
+
+
+# docs/http.md names every address, error code and scope of the API, and none that does not exist.
+
+
+PAGE = (CHECKOUT / "docs" / "http.md").read_text(encoding="utf-8")
+REQUEST = re.compile(r"`((?:GET|POST|PUT|PATCH|DELETE) /v1/[^`]*)`")
+FIRST_CELL = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+
+
+def test_every_address_is_on_the_page() -> None:
+    requests = {f"{method.upper()} {path}" for method, path in described()}
+    assert set(REQUEST.findall(PAGE)) == requests
+
+
+def test_every_error_code_is_on_the_page() -> None:
+    statuses = dict(re.findall(r"^\| (\d{3}) \| `(\w+)`", PAGE, re.MULTILINE))
+    answered = {str(status): code for status, code in CODES.items() if status != 500}
+    assert statuses == answered
+
+
+def test_every_scope_is_on_the_page() -> None:
+    scopes = PAGE.partition("| scope |")[2].partition("\n\n")[0]
+    granted = {scope.value for scope in ApiToken.Scope} - {ApiToken.Scope.EVERYONE.value}
+    assert set(FIRST_CELL.findall(scopes)) == granted

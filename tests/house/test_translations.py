@@ -1,11 +1,11 @@
-"""The Russian interface: complete, with the placeholders of its source, compiled, and shown.
-
-The compiled catalogue is kept beside its source, because the machines on which the program runs have no gettext.
-"""
+"""The Russian interface: complete, with the placeholders of its source, compiled, and shown; nothing left that was
+removed."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,83 @@ from django.test import Client
 from django.utils import translation
 from django.utils.dateformat import format as dated
 from django.utils.translation import ngettext
+from django.utils.translation.template import templatize
 
 from memoryapp.curation.change import too_many_people, too_many_topics
 from memoryapp.engine.events import RunFinished, to_payload
+from memoryapp.engine.notes import ENGLISH, INSTEAD
 from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
 from rerankui.runs.consumers import RunConsumer
+from rerankui.runs.page.outcomes import FOR_PEOPLE
+from tests.house.test_architecture import ROOT, modules, tree
 from tests.support.clock import PATIENCE
 
-CATALOGUE = Path(settings.LOCALE_PATHS[0]) / "ru" / "LC_MESSAGES" / "django.po"
+CATALOGUE = ROOT / "rerankui/locale/ru/LC_MESSAGES/django.po"
+WITH_CONTEXT = {"pgettext", "npgettext"}
+FUNCTIONS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", *WITH_CONTEXT}
+CALL = re.compile(r"\b(_|gettext|ngettext|pgettext|npgettext)\((?=u?['\"])")
+# Notes are written in English where they are made, and translated where pages show them.
+NOTES = [*INSTEAD.values(), *(text for code, text in ENGLISH.items() if code not in FOR_PEOPLE)]
+
+
+def text_of(function: str, arguments: Sequence[ast.expr]) -> tuple[str, str] | None:
+    """Returns context and text; None if the argument is no literal."""
+    literals = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    if not literals:
+        return None
+    return (literals[0], literals[1]) if function in WITH_CONTEXT else ("", literals[0])
+
+
+def in_module(path: Path) -> Iterator[tuple[str, str] | None]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id.removesuffix("_lazy")
+            if name in FUNCTIONS:
+                yield text_of(name, node.args)
+
+
+def in_template(path: Path) -> Iterator[tuple[str, str] | None]:
+    """Returns the template as Django prepares it for gettext: a text with translations as calls in Python."""
+    source = templatize(path.read_text(encoding="utf-8"))
+    for found in CALL.finditer(source):
+        yield text_of(found[1], arguments_at(source, found.end()))
+
+
+def arguments_at(source: str, start: int) -> list[ast.expr]:
+    """Returns the arguments of the call whose opening bracket ends at ``start``."""
+    for end in re.finditer(r"\)", source[start:]):
+        try:
+            call = ast.parse(f"f({source[start : start + end.end()]}", mode="eval").body
+        except SyntaxError:
+            continue
+        assert isinstance(call, ast.Call)
+        return call.args
+    raise AssertionError(source[start : start + 80])
+
+
+def test_the_catalogue_holds_the_texts_of_the_sources_and_no_others() -> None:
+    python = [*modules("memoryapp"), *modules("rerankui")]
+    found = [each for path in python for each in in_module(path)]
+    found += [each for path in (ROOT / "templates").rglob("*.html") for each in in_template(path)]
+    found += [
+        ("", text) for text in (*INSTEAD.values(), *(ENGLISH[code] for code in ENGLISH.keys() - FOR_PEOPLE.keys()))
+    ]
+    entries = {(entry.msgctxt or "", entry.msgid) for entry in polib.pofile(str(CATALOGUE))}
+    assert sorted({each for each in found if each} ^ entries) == []
+
+
+# The Russian interface: complete, with the placeholders of its source, compiled, and shown.
+
+
+TRANSLATIONS_CATALOGUE = Path(settings.LOCALE_PATHS[0]) / "ru" / "LC_MESSAGES" / "django.po"
 FORMS = 4
 PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}")
-
 Entry = tuple[str | None, str, str]
 
 
 @pytest.fixture(scope="module")
 def catalogue() -> polib.POFile:
-    return polib.pofile(str(CATALOGUE))
+    return polib.pofile(str(TRANSLATIONS_CATALOGUE))
 
 
 def written(entry: polib.POEntry) -> list[str]:
@@ -79,7 +139,7 @@ def test_a_translation_keeps_the_tags_of_its_source(catalogue: polib.POFile) -> 
 
 
 def test_the_compiled_catalogue_holds_what_its_source_says(catalogue: polib.POFile) -> None:
-    compiled = polib.mofile(str(CATALOGUE.with_suffix(".mo")))
+    compiled = polib.mofile(str(TRANSLATIONS_CATALOGUE.with_suffix(".mo")))
     assert by_source(list(compiled)) == by_source(list(catalogue))
 
 

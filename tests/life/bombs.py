@@ -31,7 +31,7 @@ from memoryapp.insight import capsules
 from memoryapp.insight.evaluation.questions import read_questions
 from memoryapp.intake.transfer import restoring
 from memoryapp.memory import documents
-from tests.artifacts import files
+from tests.intake import files
 
 Read = Callable[[bytes, Path], object]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.extraction.reading import fact, person
-from tests.support.merging import verdict
+from tests.curation.merger_passes import verdict
+from tests.curation.reading import fact, person
 from tests.support.splitting import in_fours, lines_of
 
 DIMENSIONS = 16

@@ -15,8 +15,8 @@ import numpy as np
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
-from tests.extraction.reading import fact, home, person
-from tests.support.merging import verdict
+from tests.curation.merger_passes import verdict
+from tests.curation.reading import fact, home, person
 
 _ID = re.compile(r'"id": (\d+)')
 CONTENTS = ("Likes figs.", "Likes dates.", "Likes green figs.", "Loves figs.")

@@ -38,7 +38,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.search import profiles
-from tests.ingestion.test_archiving import message_record
+from tests.intake.test_archiving import message_record
 from tests.life.endpoint import direction
 from tests.life.sweeping import sweep
 from tests.support.chats import chat_line

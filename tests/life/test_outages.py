@@ -40,7 +40,7 @@ from memoryapp.platform.llm import clients
 from memoryapp.search import profiles
 from memoryapp.upkeep import tasks
 from memoryapp.upkeep.pipeline.shown import PipelineStage, stages
-from tests.ingestion.test_archiving import message_record
+from tests.intake.test_archiving import message_record
 from tests.life.endpoint import ARCHIVIST, MERGER, SPLITTER, reply
 from tests.search.test_vectors import Hashing
 

@@ -20,7 +20,7 @@ from memoryapp.models import ChatUser, Message, Passage, PassageVector, Role
 from memoryapp.search.vectors import embed_pending
 from memoryapp.upkeep.pipeline import archive
 from tests.conftest import operator, record, signed_in, talk
-from tests.erasure.erasing import erase_user
+from tests.erasure.conftest import erase_user
 from tests.search.test_vectors import Hashing
 from tests.support.api_client import Program, token_for
 from tests.support.clock import PATIENCE

@@ -19,9 +19,9 @@ from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Topic
 from memoryapp.platform.database import conninfo
 from memoryapp.upkeep import tasks
+from tests.intake.laplaced import database, message, topic
 from tests.support.chats import chat_line
 from tests.support.stack import CHECKOUT, wait_for
-from tests.transfer.laplaced import database, message, topic
 
 MESSAGES = 12_000
 KILLED_AT = (2_000, 6_000)

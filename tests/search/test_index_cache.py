@@ -25,7 +25,7 @@ from memoryapp.search.scores import PassageOrigins
 from memoryapp.search.similarity import Question
 from tests.conftest import BEGAN, talk
 from tests.curation.test_curation import Kind, batch_of, made, messages
-from tests.erasure.erasing import erase_user
+from tests.erasure.conftest import erase_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,7 +19,7 @@ from memoryapp.search.retrieval import CachedResult, SearchCache, SearchResult, 
 from memoryapp.search.similarity import Question
 from tests.conftest import talk
 from tests.curation.test_curation import made
-from tests.erasure.erasing import erase_user
+from tests.erasure.conftest import erase_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

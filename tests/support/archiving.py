@@ -14,7 +14,7 @@ from memoryapp.intake.archiving import archive
 from memoryapp.intake.cutters import ModelCutter
 from memoryapp.memory.sessions import SessionLimits
 from memoryapp.models import ChatUser, Message
-from tests.ingestion.test_archiving import in_pairs
+from tests.intake.test_archiving import in_pairs
 from tests.search.test_vectors import Hashing
 from tests.support.splitting import SplittingChat
 

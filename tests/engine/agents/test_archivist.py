@@ -1,21 +1,23 @@
-"""The archivist's findings: whatever the model answers, each finding refers to a message of the topic, and their number
-is limited."""
+"""The archivist's findings, and answers of any agent that were cut off."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryapp.engine.agents import archivist, merger, splitter
 from memoryapp.engine.agents.archivist import CIRCLES, FACT_TYPES, PART_CHARS, Extract, FoundFact, extract, parts
-from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.agents.ask import Ask, CutAnswer, UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMTimeout
 from memoryapp.engine.memory import MessageContent
-from tests.engine.scripted import ScriptedChat, Step, message, says, slow
+from memoryapp.engine.text.answers import breaks_off
+from tests.engine.scripted import ScriptedChat, Step, limited, message, says, slow, topic
 
 TALK = [message(3, "I live in Riga now."), message(4, "Nice.", "assistant"), message(7, "Anna Petrova is my vet.")]
 FACT = {
@@ -28,7 +30,6 @@ FACT = {
     "messages": [3],
 }
 PERSON = {"name": "Anna Petrova", "aliases": ["Anya", "Anya"], "username": "@anya", "circle": "work inner", "bio": ""}
-
 VALUES: st.SearchStrategy[Any] = st.one_of(
     st.none(), st.booleans(), st.integers(-9, 200), st.floats(), st.text(max_size=9), st.lists(st.integers(0, 9))
 )
@@ -124,3 +125,90 @@ def test_a_long_talk_is_read_in_parts_that_hold_all_of_it(sizes: list[int]) -> N
         for each in part:
             whole[each.id] = whole.get(each.id, "") + each.text
     assert whole == {each.id: each.text for each in talk if each.text}
+
+
+# Answers that were cut off: no agent takes one for a whole answer, and none asks without end.
+
+
+CUT_TALK = topic(1, summary="Figs").messages
+TWO = [topic(1, summary="Figs"), topic(2, summary="Dates")]
+
+
+def _merge(chat: ScriptedChat) -> Ask[Any]:
+    return merger.judge_merge(TWO, chat=chat, seconds=9.0)
+
+
+def _summary(chat: ScriptedChat) -> Ask[Any]:
+    return merger.propose_summary(TWO, chat=chat, seconds=9.0)
+
+
+def _split(chat: ScriptedChat) -> Ask[Any]:
+    return splitter.propose_topics(CUT_TALK, chat=chat, seconds=9.0)
+
+
+def _extract(chat: ScriptedChat) -> Ask[Any]:
+    return archivist.extract(CUT_TALK, chat=chat, seconds=9.0)
+
+
+ids = [message.id for message in CUT_TALK]
+ANSWERS: dict[Callable[[ScriptedChat], Ask[Any]], Any] = {
+    _merge: {"should_merge": True, "reason": "fruit", "merged_summary": "A question and its answer"},
+    _summary: {"merged_summary": "A question and its answer"},
+    _split: {"topics": [{"summary": "Figs", "start_msg_id": ids[0], "end_msg_id": ids[-1]}], "stragglers": []},
+}
+
+
+def broken(text: str) -> Step:
+    return says(text.rstrip("}"))
+
+
+@pytest.mark.parametrize(
+    ("question", "cut"),
+    # The splitter sees by what its answer covers whether its JSON broke off.
+    [(each, cut) for each in ANSWERS for cut in (limited, broken) if (each, cut) != (_split, broken)],
+)
+async def test_a_cut_answer_is_asked_for_once_more_and_never_taken(
+    question: Callable[[ScriptedChat], Ask[Any]], cut: Callable[[str], Step]
+) -> None:
+    whole = json.dumps(ANSWERS[question])
+    again = ScriptedChat(cut(whole), says(whole))
+    assert (await question(again).complete()).result()
+    assert "cut off" in again.requests[1].messages[-1]["content"]
+    twice = ScriptedChat(cut(whole), cut(whole))
+    asked = await question(twice).complete()
+    with pytest.raises(CutAnswer):
+        asked.result()
+    assert len(twice.requests) == 2
+
+
+async def test_a_cut_list_is_not_asked_for_again_as_a_whole() -> None:
+    chat = ScriptedChat(limited(json.dumps({"facts": [], "people": []})))
+    with pytest.raises(CutAnswer):
+        (await _extract(chat).complete()).result()
+
+
+async def test_every_finding_of_a_long_answer_is_kept() -> None:
+    listed = [
+        {"relation": "likes", "category": "food", "content": f"Likes fig {n}.", "messages": ids} for n in range(250)
+    ]
+    people = [{"name": f"Egon {n}", "messages": ids} for n in range(250)]
+    chat = ScriptedChat(says(json.dumps({"people": people, "facts": listed})))
+    found = (await _extract(chat).complete()).result()
+    assert (len(found.facts), len(found.people)) == (250, 250)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        ('{"a": [1, 2]}', False),
+        ('Here it is: ```json\n{"a": "[Topic:42"}\n``` Done.', False),
+        ("no JSON at all", False),
+        ('{"a": "He said \\"{[ and left"}', False),
+        ('{"a": "an "unescaped mark"}', False),
+        ('{"a": [{"b": 1}', True),
+        ('[{"a": "in the mid', True),
+        ('{"a": "x"', True),
+    ],
+)
+def test_whether_an_answer_broke_off_is_seen_by_its_brackets(text: str, is_cut: bool) -> None:
+    assert breaks_off(text) is is_cut

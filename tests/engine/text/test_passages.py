@@ -1,14 +1,21 @@
-"""Passages cover all messages, keep exchanges together and stay small."""
+"""Passages, sentences, copies of a text, and summaries without a chat model."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.text.excerpts import LEAST_CHARS, Saying, key_of, originals
 from memoryapp.engine.text.passages import EXCHANGE_CHARS, cut_passages, exchanges, pieces
+from memoryapp.engine.text.sentences import sentences, spans
+from memoryapp.engine.text.summaries import StemFrequencies, background, statement_of, summary
+from tests.engine.offline.test_segmenter import ThemeEmbedder
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -79,3 +86,198 @@ def test_a_forwarded_message_names_its_source() -> None:
 
 def test_no_messages_make_no_passage() -> None:
     assert cut_passages([]) == []
+
+
+# Where a sentence ends, and where a full stop ends none.
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "Подняли util до 0.9, стало быстрее.",
+        "We pinned v1.2.3 and it works.",
+        "Берём простые методы, например, т.е. без магии.",
+        "Берём простые методы, т. е. без магии.",
+        "Use a cache, e.g. Redis, for that.",
+        "Встреча с А. С. Пушкиным в 10 утра.",
+        "I met J. Smith and Dr. Brown there.",
+        "It is 5 p.m. and we left.",
+        "В 2025 г. мы переехали на ул. Ленина, д. 5.",
+        "See https://example.com/a.b?c=1. now",
+        "The log is in app.2026.log, not here.",
+        "1. Купить молоко",
+    ],
+)
+def test_a_point_inside_a_sentence_ends_none(whole: str) -> None:
+    expected = [whole] if not whole.startswith("See") else ["See https://example.com/a.b?c=1.", "now"]
+    assert sentences(whole) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Yes. No! Why?.. Well…", ["Yes.", "No!", "Why?..", "Well…"]),
+        ("поехали. потом купили хлеб", ["поехали.", "потом купили хлеб"]),
+        ("He said “no.” Then he left.", ["He said “no.”", "Then he left."]),
+        ("Молоко, хлеб и т. д. Потом домой.", ["Молоко, хлеб и т. д.", "Потом домой."]),
+        ("Was it there? No. We left.", ["Was it there?", "No.", "We left."]),
+        ("So did I. We left.", ["So did I.", "We left."]),
+        ("one\n\n two \n", ["one", "two"]),
+        ("In May we had 5. In June 7.", ["In May we had 5.", "In June 7."]),
+        ("1. Milk.\n2. Bread.", ["1. Milk.", "2. Bread."]),
+        (" \n ", []),
+    ],
+)
+def test_a_sentence_ends_at_its_marks_and_at_the_end_of_a_line(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
+    assert [text[start:end] for start, end in spans(text)] == parts
+
+
+# The same text, posted twice.
+
+
+POST = "Новый релиз: сервер стал вдвое быстрее, ещё и дешевле. https://example.org/news"
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "Boris (Канал): " + POST,
+        "Vera: " + POST.upper().replace("HTTPS://EXAMPLE.ORG/NEWS", "https://www.example.org/news/?utm_source=tg#top"),
+        "Vera: 🚀 **Новый релиз** — сервер стал вдвое быстрее, еще и дешевле!\nhttp://example.org/news?fbclid=1",
+    ],
+)
+def test_case_punctuation_and_who_wrote_make_no_difference(copy: str) -> None:
+    labels = {"Vera", "Boris (Канал)"}
+    assert key_of(copy, labels) == key_of(f"Vera: {POST}", labels) != b""
+
+
+@pytest.mark.parametrize("other", [POST.replace("вдвое", "втрое"), POST.replace("news", "news?page=2"), POST[:-1]])
+def test_another_word_or_place_makes_another_text(other: str) -> None:
+    assert key_of(f"Vera: {other}", {"Vera"}) != key_of(f"Vera: {POST}", {"Vera"})
+
+
+def test_a_short_text_is_no_copy() -> None:
+    assert key_of("Vera: See you tomorrow then!", {"Vera"}) == b""
+    assert key_of("Vera: " + "a" * (LEAST_CHARS - 1), {"Vera"}) == b""
+    assert key_of("Vera: " + "a" * LEAST_CHARS, {"Vera"}) != b""
+
+
+def test_the_original_is_not_forwarded_and_then_the_earliest() -> None:
+    sayings = {
+        1: Saying(b"post", True, 1.0),
+        2: Saying(b"post", False, 9.0),
+        3: Saying(b"post", False, 5.0),
+        4: Saying(b"", False, 0.0),
+        5: Saying(b"", False, 0.0),
+        6: Saying(b"other", True, 0.0),
+    }
+    assert originals([1, 2, 3, 4, 5, 6, 7], sayings) == {1: 3, 2: 3}
+    assert originals([1, 4], sayings) == {}
+
+
+# Summaries without a chat model: who wrote what and when, in words that distinguish the topic.
+
+
+SAID_AT = datetime(2023, 5, 25, 10, tzinfo=UTC)
+NAMES = {"melanie", "caroline"}
+
+
+def talk(*lines: tuple[str, str], assistant: str = "") -> list[MessageContent]:
+    """Messages as ``(author, text)``; the first author is the user, ``assistant`` is no person."""
+    roles = {lines[0][0]: "user", assistant: "assistant"}
+    return [
+        MessageContent(number, roles.get(author, "peer"), author, SAID_AT + timedelta(minutes=number), text)
+        for number, (author, text) in enumerate(lines)
+    ]
+
+
+def summed_up(messages: Sequence[MessageContent], memory: StemFrequencies | None = None) -> str:
+    return asyncio.run(summary(messages, ThemeEmbedder(), memory))
+
+
+FRIENDS = talk(
+    ("Caroline", "Hey Mel! What's new?"),
+    ("Melanie", "Wow, Caroline, I ran a charity race for mental health last Saturday!"),
+    ("Caroline", "That's great, Mel! You are amazing."),
+    ("Melanie", "Thanks! The charity race was rewarding."),
+)
+
+
+def test_a_summary_begins_with_the_most_telling_phrase_and_its_author() -> None:
+    line = summed_up(FRIENDS)
+    assert line.startswith("Melanie: ran a charity race for mental health last Saturday")
+    assert line.endswith("(25 May 2023)")
+    assert not any(filler in line for filler in ("Wow", "Hey", "Thanks", "That's"))
+
+
+def test_a_russian_talk_gives_a_russian_summary() -> None:
+    messages = talk(
+        ("Анна", "Привет! У меня болит колено после пробежки, это мениск?"),
+        ("Бот", "Похоже на мениск, сделайте МРТ колена."),
+        ("Анна", "Спасибо! Записалась на МРТ колена на вторник."),
+        assistant="Бот",
+    )
+    line = summed_up(messages)
+    assert line.endswith("(25 мая 2023)")
+    assert "Анна: болит колено после пробежки" in line
+    assert "сделайте" not in line
+
+
+def test_words_that_the_whole_memory_repeats_set_nothing_apart() -> None:
+    memory = background([f"the charity race number {number}" for number in range(50)])
+    messages = talk(
+        ("Anna", "I saw the charity race of last Saturday"),
+        ("Boris", "A pottery workshop for kids?"),
+        ("Anna", "I joined the pottery workshop for kids"),
+    )
+    assert summed_up(messages, memory).startswith("Anna: joined the pottery workshop")
+
+
+def test_talk_of_which_no_sentence_stands_alone_is_told_by_its_own_words() -> None:
+    messages = talk(("Anna", "Have you heard of the pottery workshop?"), ("Boris", "They moved it to Boston?"))
+    assert "pottery workshop?" in summed_up(messages)
+    assert ", " not in summed_up(messages)
+
+
+@pytest.mark.parametrize("text", ["ok", "?", "[photo]", ""])
+def test_talk_that_says_nothing_has_a_summary_all_the_same(text: str) -> None:
+    assert summed_up(talk(("Anna", text))) in (text, "General conversation")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("Wow, Mel, I ran a race!", "ran a race!"),
+        ("By the way, we're moving to Boston", "moving to Boston"),
+        ("My friends are my rocks", "friends are my rocks"),
+        ("Melanie painted the lake", "Melanie painted the lake"),
+        ("Last weekend I joined a club", "Last weekend I joined a club"),
+        ("Привет! У меня болит колено", "болит колено"),
+        ("Ну а мы купили кухню", "купили кухню"),
+    ],
+)
+def test_a_sentence_stands_after_its_speakers_name(sentence: str, text: str) -> None:
+    statement = statement_of(sentence, NAMES, questions=False)
+    assert statement is not None
+    assert statement.text == text
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["That was great", "It's awesome stuff", "You are so brave", "I think it's lovely", "Wow!", "Это было здорово"]
+    + ["Они уехали вчера", "How was your day?", "Got any plans?"],
+)
+def test_a_sentence_that_points_elsewhere_says_little(sentence: str) -> None:
+    assert statement_of(sentence, NAMES, questions=False) is None
+
+
+def test_a_sentence_of_nothing_but_fillers_costs_no_more_than_its_beginning() -> None:
+    statement = statement_of("so " * 300_000, NAMES, questions=False)
+    assert statement is None or len(statement.text) < 400
+
+
+def test_what_a_user_asks_an_assistant_is_the_matter() -> None:
+    statement = statement_of("How do I fix vLLM on an H100?", set(), questions=True)
+    assert statement is not None
+    assert statement.text == "How do I fix vLLM on an H100?"

@@ -1,1 +1,0 @@
-"""Answers in words: their page, their settings, and their judgements."""

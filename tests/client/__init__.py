@@ -1,1 +1,0 @@
-"""The Python client of ``client/``: against the API's description, and its conduct when the network fails."""

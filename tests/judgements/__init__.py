@@ -1,1 +1,0 @@
-"""Judgements of answers and candidates, and golden questions."""
