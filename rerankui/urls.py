@@ -31,7 +31,7 @@ from rerankui.views import (
 
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
-LISTS = [page.path for page in (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS)]
+LISTS = (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, inbox.INBOX)
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),
@@ -43,7 +43,7 @@ urlpatterns = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
     path("memory/<int:owner_id>/pipeline/", pipeline.memory_pipeline, name="memory_pipeline"),
     path("memory/<int:owner_id>/settings/", memory_settings.memory_settings, name="memory_settings"),
-    *LISTS,
+    *(of_list.path for of_list in LISTS),
     path("sessions/<int:message>/", messages.session, name="session"),
     path("topics/<int:pk>/", topic.topic, name="topic"),
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
@@ -61,7 +61,6 @@ urlpatterns = [
     path("memory/<int:owner_id>/views/", saved.view_save, name="view_save"),
     path("memory/<int:owner_id>/views/<int:savedview>/", saved.saved_view, name="saved_view"),
     # what waits for a person
-    path("memory/<int:owner_id>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner_id>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
     path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
     path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import filesizeformat
@@ -24,8 +23,9 @@ from rerankui.frame.access import owner_or_404, requires
 from rerankui.frame.filters import Filter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import next_address
+from rerankui.knowledge.facts import RowList
 from rerankui.lists.facets import Facet, of_month
-from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.lists.list_page import AskedList
 from rerankui.text.words import file_type
 from rerankui.web import uploads
 from rerankui.web.uploads import Received
@@ -45,7 +45,7 @@ class ArtifactFilter(Filter):
     state = choice(gettext_lazy("State"), gettext_lazy("any state"), list(Artifact.State.choices), by="state")
 
 
-class ArtifactList(ListPage[Artifact, ArtifactFilter]):
+class ArtifactList(RowList[Artifact, ArtifactFilter]):
     title = gettext_lazy("Artifacts")
     name, noun = "artifacts", KnowledgeEdit.Noun.ARTIFACT
     form = ArtifactFilter
@@ -60,10 +60,7 @@ class ArtifactList(ListPage[Artifact, ArtifactFilter]):
         "state": "state",
         "created_at": "created_at",
     }
-    page, partial = "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html"
-
-    def rows(self, asked: AskedList[ArtifactFilter]) -> QuerySet[Artifact]:
-        return Artifact.objects.filter(owner=asked.owner).select_related("message")
+    partial = "partials/knowledge/artifacts.html"
 
     def facets(self, asked: AskedList[ArtifactFilter]) -> tuple[Facet, ...]:
         return (

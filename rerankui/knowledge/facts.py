@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Model, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -14,12 +14,13 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
 from memoryapp.curation import extraction
+from memoryapp.curation.knowledge import MODELS
 from memoryapp.curation.suggestions.proposals import is_model_connected
 from memoryapp.insight.browsing.quality import WEEK
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
 from rerankui.frame.access import operator_of, owner_or_404, requires
-from rerankui.frame.filters import MeaningFilter, choice
+from rerankui.frame.filters import Filter, MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.lists.facets import Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
@@ -27,6 +28,8 @@ from rerankui.lists.list_page import AskedList, ListPage
 # How far facts and people are extracted, for a panel on their lists, and topics that failed, to be read again.
 
 MOST_FAILED = 100
+RowT = TypeVar("RowT", bound=Model)
+FilterT = TypeVar("FilterT", bound=Filter)
 
 
 def extraction_context(owner: ChatUser) -> dict[str, Any]:
@@ -68,6 +71,16 @@ _IMPORTANCE = {"3": _("80 and more: part of the profile"), "2": _("50–79"), "1
 _REPLACED = {"week": _("within a week"), "before": _("earlier"), "no": _("not replaced")}
 
 
+class RowList(ListPage[RowT, FilterT]):
+    """What the lists of facts, people and artifacts share: their page, and that their rows are those of their noun."""
+
+    page = "pages/knowledge/rows.html"
+
+    def rows(self, asked: AskedList[FilterT]) -> QuerySet[RowT]:
+        found: QuerySet[RowT] = MODELS[self.noun]._default_manager.filter(owner=asked.owner)
+        return found
+
+
 class FactFilter(MeaningFilter):
     placeholder = _("Search facts")
     SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
@@ -81,7 +94,7 @@ class FactFilter(MeaningFilter):
     )
 
 
-class FactList(ListPage[Fact, FactFilter]):
+class FactList(RowList[Fact, FactFilter]):
     title = _("Facts")
     name, near, noun = "facts", "facts", KnowledgeEdit.Noun.FACT
     form = FactFilter
@@ -96,10 +109,7 @@ class FactList(ListPage[Fact, FactFilter]):
         "noted_at": "created_at",
         "until": "superseded_at",
     }
-    page, partial = "pages/knowledge/facts.html", "partials/knowledge/facts.html"
-
-    def rows(self, asked: AskedList[FactFilter]) -> QuerySet[Fact]:
-        return Fact.objects.filter(owner=asked.owner)
+    partial = "partials/knowledge/facts.html"
 
     def facets(self, asked: AskedList[FactFilter]) -> tuple[Facet, ...]:
         weight = Case(

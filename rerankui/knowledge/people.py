@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
@@ -21,9 +21,9 @@ from rerankui.frame.access import Request, owner_or_404, requires
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import undo_address
-from rerankui.knowledge.facts import extraction_context
+from rerankui.knowledge.facts import RowList, extraction_context
 from rerankui.lists.facets import Facet, of_month
-from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.lists.list_page import AskedList
 
 _MENTIONS = {"3": _("10 and more"), "2": _("2–9"), "1": _("once or never")}
 
@@ -35,7 +35,7 @@ class PersonFilter(MeaningFilter):
     circle = choice(_("Circle"), _("all circles"), list(Person.Circle.choices), by="circle")
 
 
-class PeopleList(ListPage[Person, PersonFilter]):
+class PeopleList(RowList[Person, PersonFilter]):
     title = _("People")
     name, near, noun = "people", "people", KnowledgeEdit.Noun.PERSON
     form = PersonFilter
@@ -50,10 +50,7 @@ class PeopleList(ListPage[Person, PersonFilter]):
         "first_seen": "first_seen",
         "last_seen": "last_seen",
     }
-    page, partial = "pages/knowledge/people.html", "partials/knowledge/people.html"
-
-    def rows(self, asked: AskedList[PersonFilter]) -> QuerySet[Person]:
-        return Person.objects.filter(owner=asked.owner)
+    partial = "partials/knowledge/people.html"
 
     def facets(self, asked: AskedList[PersonFilter]) -> tuple[Facet, ...]:
         mentions = Case(

@@ -56,8 +56,7 @@ class EventKind:
         """A dataclass with slots is made again from the first class, which has the values already."""
         super().__init_subclass__()
         given = {"lane": lane, "look": look, "then": then, "told": told, "ends": ends}
-        given |= {"is_before_wait": is_before_wait}
-        for name, value in given.items():
+        for name, value in {**given, "is_before_wait": is_before_wait}.items():
             if value is not None:
                 setattr(cls, name, value)
 
