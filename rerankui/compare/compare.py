@@ -11,20 +11,18 @@ from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.insight.compare.comparison import MOST_RUNS, CompareError, RunComparison, compare, meanwhile
 from memoryapp.models import Role, Run
 from rerankui.compare.pair import LEGEND, SORTS, STATE_WORDS, matrix_of, pair_of
-from rerankui.frame.access import requires, run_or_404, visible_owners
+from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.pages import show
 
 # How many runs are proposed of each kind.
 PROPOSED = 8
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def compared(request: HttpRequest) -> HttpResponse:
     """Two runs, or a matrix of more; a matrix is also shown while some of its runs go on."""
     runs = _runs(request)
@@ -84,8 +82,7 @@ class Proposals:
     runs: Sequence[Run]
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_compare(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What this run may be compared with: the run that it was forked from, its forks, earlier runs of the question."""
     run = run_or_404(request, pk)

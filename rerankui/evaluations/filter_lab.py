@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
@@ -25,7 +24,7 @@ from memoryapp.insight.evaluation import filter_lab as effect
 from memoryapp.insight.evaluation import filter_lab as presets
 from memoryapp.models import Role, Run
 from memoryapp.runs import followers
-from rerankui.frame.access import Request, operator_of, own_run_or_404, requires
+from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404
 from rerankui.runs.page.filter_chart import FATE_NAMES, LABELS, chart
 
 
@@ -89,8 +88,7 @@ class _Lab:
         }
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def filter_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The page; the moving part alone where a slider asks for it."""
     lab = _lab(request, pk, request.GET)
@@ -103,8 +101,7 @@ def filter_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _page(request, lab)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def filter_effect(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What these cuts would have kept in the latest runs and golden questions, beside the balanced ones."""
     lab = _lab(request, pk, request.GET)
@@ -119,8 +116,7 @@ def filter_effect(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _page(request, lab, **context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stores the thresholds under a name, for the run's embedding profile; opening the address leads to the lab."""
     lab = _lab(request, pk, request.POST or request.GET)

@@ -14,12 +14,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.intake import artifacts
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Role
 from memoryapp.platform.storage import NoSpace
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 from rerankui.frame.filters import Filter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import next_address
@@ -29,8 +28,6 @@ from rerankui.lists.list_page import AskedList
 from rerankui.text.words import file_type
 from rerankui.web import uploads
 from rerankui.web.uploads import Received
-
-READS = ("GET", "HEAD", "POST")
 
 
 class ArtifactFilter(Filter):
@@ -77,16 +74,14 @@ ARTIFACTS = ArtifactList()
 
 
 @csrf_exempt
-@require_http_methods(READS)
-def artifact_upload(request: HttpRequest, owner_id: int, ticket: str) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def artifact_upload(request: HttpRequest, owner: ChatUser, ticket: str) -> HttpResponse:
     """Accepts files, which are read within seconds; the ticket replaces the CSRF token, see ``uploads``."""
-    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
         _take_over(request, owner, ticket)
     return redirect("artifacts", owner.pk)
 
 
-@requires(Role.CURATOR)
 def _take_over(request: HttpRequest, owner: ChatUser, ticket: str) -> None:
     if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
         messages.error(request, _("This page was open for too long; choose the file once more."))
@@ -120,17 +115,15 @@ def _most() -> str:
     return filesizeformat(settings.MEDIA_MAX_BYTES)
 
 
-@require_http_methods(READS)
-def artifact_retry(request: HttpRequest, owner_id: int, artifact: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def artifact_retry(request: HttpRequest, owner: ChatUser, artifact: int) -> HttpResponse:
     """Has the file read once more, when posted."""
-    owner = owner_or_404(request, owner_id)
     row = get_object_or_404(Artifact, owner=owner, pk=artifact)
     if request.method == "POST":
         _read_again(request, row)
     return redirect(next_address(request) or reverse("artifact", args=[owner.pk, row.pk]))
 
 
-@requires(Role.CURATOR)
 def _read_again(request: HttpRequest, row: Artifact) -> None:
     artifacts.retry(row)
     messages.success(request, _("%(name)s is read again within seconds.") % {"name": row.name})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db.models import Case, Model, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +10,6 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
-from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
 from memoryapp.curation import extraction
@@ -19,7 +18,7 @@ from memoryapp.curation.suggestions.proposals import is_model_connected
 from memoryapp.insight.browsing.quality import WEEK
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import Filter, MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.lists.facets import Facet, of_month
@@ -41,13 +40,16 @@ def extraction_context(owner: ChatUser) -> dict[str, Any]:
     }
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-def extraction_panel(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def extraction_panel(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The topics that could not be read and why; posted, those named (``topic``) or all of them are read again."""
-    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        answer: HttpResponse = _retry(request, owner)
-        return answer
+        rows = extraction.failed(owner)
+        topic = request.POST.get("topic", "")
+        if topic:
+            rows = rows.filter(topic=int(topic)) if topic.isdecimal() and len(topic) < 19 else rows.none()
+        extraction.retry(rows)
+        return redirect("extraction", owner_id=owner.pk)
     context = {
         "owner": owner,
         "failed": extraction.failed(owner)[:MOST_FAILED],
@@ -55,16 +57,6 @@ def extraction_panel(request: HttpRequest, owner_id: int) -> HttpResponse:
         **extraction_context(owner),
     }
     return render(request, "pages/knowledge/extraction.html", context)
-
-
-@requires(Role.CURATOR)
-def _retry(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    rows = extraction.failed(owner)
-    topic = request.POST.get("topic", "")
-    if topic:
-        rows = rows.filter(topic=int(topic)) if topic.isdecimal() and len(topic) < 19 else rows.none()
-    extraction.retry(rows)
-    return redirect("extraction", owner_id=owner.pk)
 
 
 _IMPORTANCE = {"3": _("80 and more: part of the profile"), "2": _("50–79"), "1": _("under 50")}
@@ -77,8 +69,7 @@ class RowList(ListPage[RowT, FilterT]):
     page = "pages/knowledge/rows.html"
 
     def rows(self, asked: AskedList[FilterT]) -> QuerySet[RowT]:
-        found: QuerySet[RowT] = MODELS[self.noun]._default_manager.filter(owner=asked.owner)
-        return found
+        return cast(QuerySet[RowT], MODELS[self.noun]._default_manager.filter(owner=asked.owner))
 
 
 class FactFilter(MeaningFilter):

@@ -10,14 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation import CurationError, knowledge
 from memoryapp.curation.knowledge import MOST_MERGED
 from memoryapp.insight.browsing.quality import FEW_MENTIONS
 from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role
 from rerankui.frame import toasts
-from rerankui.frame.access import Request, owner_or_404, requires
+from rerankui.frame.access import Request, open_to
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import undo_address
@@ -78,13 +77,14 @@ PEOPLE = PeopleList()
 # Several people who are one: side by side, whose name survives, and what the one person would be.
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-@requires(Role.CURATOR)
-def people_merge(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def people_merge(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """``people`` are the numbers of those chosen, ``survivor`` the one who keeps name and number."""
-    owner = owner_or_404(request, owner_id)
     asked = request.POST if request.method == "POST" else request.GET
-    people = _people(owner, asked.getlist("people"))
+    ids = [int(number) for number in asked.getlist("people") if number.isdecimal() and len(number) < 19][
+        : MOST_MERGED + 1
+    ]
+    people = list(Person.objects.filter(owner=owner, pk__in=ids).order_by("-mention_count", "pk"))
     survivor = _survivor(people, asked.get("survivor", ""))
     sentence = ""
     if request.method == "POST":
@@ -103,12 +103,6 @@ def people_merge(request: HttpRequest, owner_id: int) -> HttpResponse:
         "partials/knowledge/people_merged.html" if cast(Request, request).htmx else "pages/knowledge/people_merge.html"
     )
     return render(request, template, context, status=409 if sentence else 200)
-
-
-def _people(owner: ChatUser, numbers: Sequence[str]) -> list[Person]:
-    """Those there are, the most spoken of first."""
-    ids = [int(number) for number in numbers if number.isdecimal() and len(number) < 19][: MOST_MERGED + 1]
-    return list(Person.objects.filter(owner=owner, pk__in=ids).order_by("-mention_count", "pk"))
 
 
 def _survivor(people: Sequence[Person], number: str) -> Person | None:

@@ -15,13 +15,12 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation.suggestions import proposals
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Role
 from memoryapp.search.neighbours import MOST_FOUND, NearestRows, Scores
-from rerankui.frame.access import operator_of, owner_or_404
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import Filter, MeaningFilter
 from rerankui.frame.pages import PAGE_SIZE, Page, in_order, is_partial, page_around, page_of, page_of_rows, show
 from rerankui.lists.facets import MOST_ROWS, Facet, counted, file_of, is_asked, is_narrowed, narrowed
@@ -85,7 +84,8 @@ class ListPage(Generic[Row, FilterT]):
     ``noun`` is that of rows whose changes are followed back to a moment; with ``has_past`` ``rows`` reads those of the
     moment. ``today_only`` are columns that say what is so today. ``near`` is the noun of rows that are found by
     meaning, see ``NearestRows``. ``latest`` counts facets among the latest rows alone, ``is_counted`` all rows for the
-    page. ``sent`` answers what is posted to the list.
+    page. ``sent`` answers what curators
+    post to the list.
     """
 
     name: ClassVar[str]
@@ -118,9 +118,8 @@ class ListPage(Generic[Row, FilterT]):
     def path(self) -> URLPattern:
         """The address of a list of one memory."""
 
-        @require_http_methods(("GET", "HEAD", "POST") if self.sent else ("GET", "HEAD"))
-        def listed(request: HttpRequest, owner_id: int) -> HttpResponse:
-            owner = owner_or_404(request, owner_id)
+        @open_to(Role.VIEWER, post=Role.CURATOR if self.sent else None)
+        def listed(request: HttpRequest, owner: ChatUser) -> HttpResponse:
             if self.sent and request.method == "POST":
                 return self.sent(request, owner)
             return self.answer(self.asked(request, owner))

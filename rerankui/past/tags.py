@@ -13,18 +13,13 @@ from rerankui.frame.rows import list_address
 from rerankui.web.moment import PastMoment, written
 
 register = template.Library()
+register.filter("moment", written)
 
 
 @register.simple_tag
 def list_of(record: Record) -> str:
     """The list that shows what a change concerns."""
     return list_address(record.noun if isinstance(record, KnowledgeEdit) else "topic", record.owner_id)
-
-
-@register.filter
-def moment(at: datetime) -> str:
-    """How an address names the moment."""
-    return written(at)
 
 
 @register.filter

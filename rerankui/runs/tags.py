@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.trial import TrialFinding
-from memoryapp.engine.events import MediaItem, PromptMessage, QueryEnriched, ToolCall
+from memoryapp.engine.events import PromptMessage, QueryEnriched, ToolCall
 from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.kinds.react import StatementCheck
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
@@ -37,7 +37,7 @@ from rerankui.runs.page.outcomes import (
     remarks,
     sentence_of,
 )
-from rerankui.runs.page.result import Segment, bounds, days, details, score_parts, sum_of_parts
+from rerankui.runs.page.result import bounds, days, details, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
 from rerankui.text.differences import begins_as_json, indented
 from rerankui.text.markdown import marked
@@ -45,6 +45,9 @@ from rerankui.text.talk import is_shown
 from rerankui.text.words import OUTCOMES, QUESTIONS, part_name, part_words, plain_value
 
 register = template.Library()
+register.filter("fork_words", difference)
+register.filter("marked_prose", marked_text)
+register.filter("is_picture", is_shown)
 register.filter(score_parts)
 register.filter(sum_of_parts)
 register.filter("days_named", days)
@@ -160,11 +163,6 @@ def language_of_prompt(label: str) -> str | Promise:
 
 
 @register.filter
-def is_picture(item: MediaItem) -> bool:
-    return is_shown(item)
-
-
-@register.filter
 def state_of(states: Mapping[str, str], topic: str) -> str:
     return states.get(topic, "")
 
@@ -209,12 +207,6 @@ def in_rows(candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = 
 def cost(dollars: float, model: str) -> str:
     """Four digits, or that the embedded model costs nothing."""
     return gettext("free") if not dollars and model == EMBEDDED_MODEL else money(dollars)
-
-
-@register.filter
-def marked_prose(segments: Sequence[Segment]) -> SafeString:
-    """A message with the pieces of an excerpt marked, with code and bold as everywhere."""
-    return marked_text(segments)
 
 
 @register.filter
@@ -306,12 +298,6 @@ register.filter(plain_value)
 def outcome_name(fallback: str) -> str | Promise:
     """A fallback in two words; one from another version as its code."""
     return NAMES.get(fallback, fallback)
-
-
-@register.filter
-def fork_words(run: Run) -> str:
-    """Where a fork begins, and what differs in it."""
-    return difference(run)
 
 
 @register.filter

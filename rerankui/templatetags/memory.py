@@ -32,6 +32,12 @@ from rerankui.text.markdown import line, to_html, to_inline_html, to_text
 from rerankui.text.words import absolute, file_type
 
 register = template.Library()
+register.filter("work_line", work.line)
+register.filter("bare", line)
+register.filter("headline", headline_of)
+register.filter("prose_line", to_inline_html)
+register.filter("prose", to_html)
+register.filter("device", device_name)
 
 OPENING_CHARS = 1_400
 SNIPPET_CHARS = 320
@@ -173,11 +179,6 @@ def _month_bar(place: int, month: date, count: int, most: int, owner_id: int) ->
 register.filter(file_type)
 
 
-@register.filter
-def device(user_agent: str) -> str:
-    return device_name(user_agent)
-
-
 # times
 
 
@@ -305,29 +306,6 @@ def sort_head(context: Context, filters: Filter, label: str, first: str, second:
 # stored text
 
 
-@register.filter
-def prose(text: str) -> SafeString:
-    """Escaped text with code, bold, lists, tables and links as people write them in chats."""
-    return to_html(text)
-
-
-@register.filter
-def prose_line(text: str) -> SafeString:
-    """The same without lists, tables and paragraphs."""
-    return to_inline_html(text)
-
-
-@register.filter
-def headline(summary: str) -> str:
-    return headline_of(summary)
-
-
-@register.filter
-def bare(text: str) -> str:
-    """The text in a line, without the marks of Markdown."""
-    return line(text)
-
-
 def _cut(text: str) -> int:
     """Where the opening of a long text ends: at a blank line, else a space, never inside fenced code."""
     if len(text) <= OPENING_CHARS * 1.3:
@@ -371,9 +349,3 @@ def snippet(text: str, words: str) -> SafeString:
     end = start + SNIPPET_CHARS
     cut = f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
     return marked(cut, words)
-
-
-@register.filter
-def work_line(shown: work.WorkProgress) -> str:
-    """Returns the progress of a piece of work, its speed, its remaining time, and who requested it."""
-    return work.line(shown)

@@ -209,15 +209,11 @@ def line(text: str) -> str:
     return " ".join(to_text(text[:LONGEST_LINE]).split())
 
 
-def says_more(summary: str, title: str) -> bool:
-    """Whether a summary has words that its headline leaves out; its day does not count: it is shown beside it."""
-    return _DAY.sub("", summary.strip().rstrip(".")) != _DAY.sub("", title)
-
-
 def beyond(summary: str, title: str) -> str:
     """What a summary says after its headline: all of it where the headline is cut, nothing where it says no more."""
     whole = summary.strip()
-    if not says_more(whole, title):
+    # The day that ends a summary is shown beside it.
+    if _DAY.sub("", whole.rstrip(".")) == _DAY.sub("", title):
         return ""
     if not whole.startswith(title):
         return whole

@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.curation import bulk
 from memoryapp.curation.suggestions import proposals
@@ -25,7 +24,7 @@ from memoryapp.memory import past
 from memoryapp.models import ChatUser, EditedTopic, Fact, Message, Role, Topic, TopicEdit
 from memoryapp.search.neighbours import Neighbour, neighbours
 from rerankui.curation.change_form import NumbersField
-from rerankui.frame.access import operator_of, owner_or_404, requires, topic_or_404
+from rerankui.frame.access import open_to, operator_of, topic_or_404
 from rerankui.frame.filters import LONGEST_SEARCH, MeaningFilter, choice
 from rerankui.frame.pages import PAGE_SIZE, Page, show
 from rerankui.frame.toasts import next_address
@@ -269,9 +268,8 @@ def _region_words(regions: Sequence[MapRegion], value: str) -> str:
 SUMMARY_CHARS, MANY, SHORT_CHARS = 140, 1_500, 60
 
 
-@require_safe
-def drawn_topic_map(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def drawn_topic_map(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     found, last = placed(owner), last_run(owner)
     chars = SUMMARY_CHARS if len(found.points) <= MANY else SHORT_CHARS
     context: dict[str, Any] = {
@@ -327,8 +325,7 @@ DEEDS = ("move", "merge")
 LONGEST_LIST = 200_000
 
 
-@require_safe
-@requires(Role.CURATOR)
+@open_to(Role.CURATOR)
 def topic_pick(request: HttpRequest, pk: int) -> HttpResponse:
     """Each topic found is a button that leads to the preview of the change."""
     topic = topic_or_404(request, pk)

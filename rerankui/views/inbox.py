@@ -17,7 +17,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.curation import CurationError, extraction, suggestions
 from memoryapp.curation.suggestions.inbox import Waiting, forgetting, waiting_in
@@ -28,7 +27,7 @@ from rerankui.curation.queue_page import lines_of, other_holder, seconds_each
 from rerankui.curation.views.review import doubt_in_words
 from rerankui.evaluations.nights import worse_in
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import Filter
 from rerankui.frame.pages import Page, is_partial
 from rerankui.lists.facets import Facet, of_month
@@ -87,9 +86,7 @@ class InboxList(ListPage[Finding, FindingFilter]):
     def sent(self, request: HttpRequest, owner: ChatUser) -> HttpResponse:
         """The ticked ones are decided, or a message that was to be forgotten is kept, or an alarm was seen."""
         answers = {"keep": _kept, "seen": _seen}
-        act = next((act for name, act in answers.items() if name in request.POST), _decide)
-        answer: HttpResponse = act(request, owner)
-        return answer
+        return next((act for name, act in answers.items() if name in request.POST), _decide)(request, owner)
 
 
 INBOX = InboxList()
@@ -108,7 +105,6 @@ def _minutes(request: HttpRequest, owner: ChatUser, waiting: Waiting) -> int | N
     return max(1, round(seconds / 60))
 
 
-@requires(Role.CURATOR)
 def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Rejects the ticked suggestions and findings, or confirms the ticked findings; what cannot be decided stays."""
     actor, is_confirmed = request.user.get_username(), request.POST.get("decision") == "confirm"
@@ -132,15 +128,12 @@ def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return redirect(request.get_full_path())
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-def inbox_undo(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def inbox_undo(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Takes back every decision that the address names, when posted; opening it leads to the inbox."""
-    owner = owner_or_404(request, owner_id)
-    answer: HttpResponse = _take_back(request, owner) if request.method == "POST" else redirect("inbox", owner.pk)
-    return answer
+    return _take_back(request, owner) if request.method == "POST" else redirect("inbox", owner.pk)
 
 
-@requires(Role.CURATOR)
 def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     actor = request.user.get_username()
     back = _each(_findings(owner, request.GET), lambda row: extraction.take_back(row, actor=actor))
@@ -176,9 +169,8 @@ def _numbers(sent: QueryDict, name: str) -> list[int]:
     return [int(text) for text in sent.getlist(name)[:MOST_FAILURES] if text.isdecimal() and len(text) < 19]
 
 
-@require_safe
-def failures(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def failures(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     context = {
         "owner": owner,
         "failures": failures_of(owner, MOST_FAILURES),
@@ -187,7 +179,6 @@ def failures(request: HttpRequest, owner_id: int) -> HttpResponse:
     return render(request, "pages/inbox/failures.html", context)
 
 
-@requires(Role.CURATOR)
 def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Keeps a message that an agent asked to have erased."""
     number = request.POST.get("keep", "")
@@ -196,7 +187,6 @@ def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return redirect("inbox", owner_id=owner.pk)
 
 
-@requires(Role.CURATOR)
 def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Takes an alarm out of this inbox."""
     number = request.POST.get("seen", "")

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 
 from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
@@ -22,7 +21,7 @@ from memoryapp.platform import heartbeats
 from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
 from memoryapp.upkeep.demo import recorded
-from rerankui.frame.access import Request, operator_of, owner_or_404, visible_owners
+from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.filters import OwnerFilter
 from rerankui.frame.frame import PageFrame
 from rerankui.frame.pages import page_of, show
@@ -47,7 +46,7 @@ class NextStep:
     is_embedding: bool = False
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def overview(request: Request) -> HttpResponse:
     seen = visible_owners(request)
     filters = OwnerFilter(request.GET)
@@ -161,9 +160,8 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
     return steps
 
 
-@require_safe
-def memory(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def memory(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     shown = memory_then(owner, moment) if (moment := moment_of(request)) else _memory_now(request, owner)
     context = {
         "owner": owner,

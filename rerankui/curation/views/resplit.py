@@ -13,7 +13,6 @@ from typing import Any, Literal
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation import CurationError
 from memoryapp.curation.change import MOST_TOPICS
@@ -27,7 +26,7 @@ from memoryapp.search.neighbours import nearest_to_parts
 from memoryapp.search.profiles import serving_profile
 from rerankui.curation import canvas
 from rerankui.curation.change_form import failure_words, parts_words
-from rerankui.frame.access import requires, topic_or_404
+from rerankui.frame.access import open_to, topic_or_404
 from rerankui.frame.pages import show
 from rerankui.text import time_axis
 from rerankui.text.markdown import beyond, headline
@@ -45,8 +44,7 @@ class _Proposal:
     sentence: str = ""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.CURATOR)
+@open_to(Role.CURATOR, post=Role.CURATOR)
 def resplit(request: HttpRequest, pk: int) -> HttpResponse:
     topic = topic_or_404(request, pk)
     messages = list(Message.objects.of(topic.owner_id).filter(topic=topic).in_order())
@@ -97,7 +95,11 @@ def _canvas_context(
 def _proposal(request: HttpRequest, topic: Topic) -> _Proposal:
     asked = _numbers(request.GET.get("at", ""))
     if "ask" in request.POST:
-        return _cuts_by_model(topic, asked or set(), request.user.get_username())
+        try:
+            drafts = proposals.topics_proposed(topic.owner, topic, request.user.get_username())
+        except ProposalError as error:
+            return _Proposal(asked or set(), sentence=failure_words(error))
+        return _Proposal(*_read(drafts), by="model")
     if asked is None:
         return _cuts_by_segmenter(topic)
     is_models = request.GET.get("by") == "model" and proposals.is_model_connected()
@@ -109,15 +111,6 @@ def _numbers(text: str) -> set[int] | None:
     if not text:
         return None
     return {int(part) for part in text[:LONGEST_LIST].split(",") if part.isdecimal() and len(part) < 19}
-
-
-def _cuts_by_model(topic: Topic, cuts: Collection[int], asked_by: str) -> _Proposal:
-    """The chat model's cuts; those of the page stay, with a sentence, when it has none."""
-    try:
-        drafts = proposals.topics_proposed(topic.owner, topic, asked_by)
-    except ProposalError as error:
-        return _Proposal(cuts, sentence=failure_words(error))
-    return _Proposal(*_read(drafts), by="model")
 
 
 def _cuts_by_segmenter(topic: Topic) -> _Proposal:

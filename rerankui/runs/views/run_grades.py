@@ -11,7 +11,6 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
@@ -19,7 +18,7 @@ from memoryapp.insight.evaluation import judgements
 from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion, RunGrades
 from memoryapp.models import Role, Run
 from memoryapp.runs import followers
-from rerankui.frame.access import operator_of, own_run_or_404, requires, visible_owners
+from rerankui.frame.access import open_to, operator_of, own_run_or_404, visible_owners
 from rerankui.frame.pages import is_partial, show
 
 VALUES = {"0": 0, "1": 1, "2": 2, "": None}
@@ -34,8 +33,7 @@ class GradedCandidate:
     opinion: Opinion
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The candidates to judge; for htmx the strip. A grade is sent here as well, for a candidate or a message."""
     run = _finished(request, pk)
@@ -57,8 +55,7 @@ def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _shown(request, run, error)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def run_golden(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Saves the query with its relevant messages as a golden question; who opens the address judges first."""
     run = _finished(request, pk)

@@ -13,7 +13,6 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy, pgettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
@@ -23,7 +22,7 @@ from memoryapp.models import Role, Run, RunEvent
 from memoryapp.models.run import NO_ANSWERS, UNANSWERED, is_shown_as
 from memoryapp.runs import followers, recall_document
 from rerankui.compare.pair import LEGEND, STATE_WORDS
-from rerankui.frame.access import requires, run_or_404, visible_owners
+from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.filters import OfOwnersFilter, choice
 from rerankui.frame.pages import show
 from rerankui.lists.facets import Facet
@@ -107,8 +106,7 @@ class RunList(ListPage[Run, RunFilter]):
 RUNS = RunList()
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_list(request: HttpRequest) -> HttpResponse:
     filters = RunFilter(request.GET, owners=visible_owners(request))
     return RUNS.answer(AskedList(None, filters, request=request))
@@ -159,8 +157,7 @@ def _cost() -> Case:
 # Pictures of one run: how its candidates went through the stages, and how their scores are spread.
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_charts(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = run_or_404(request, pk)
     events = [item.event for item in followers.stored(pk)]
@@ -192,8 +189,7 @@ def _handed_over(run: Run) -> str:
 COST_DAYS = 30
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_times(request: HttpRequest) -> HttpResponse:
     """Narrowed like the list of runs; costs by the chat user alone, because agents' questions have no other filter."""
     owners = visible_owners(request)
