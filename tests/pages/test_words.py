@@ -30,12 +30,12 @@ from rerankui.templatetags.memory import (
     money,
     months_chart,
     opening,
-    prose,
     remainder,
     role_name,
     snippet,
     thousands,
 )
+from rerankui.text.markdown import to_html as prose
 from rerankui.text.words import file_type, grouped, part_name, part_words
 
 
