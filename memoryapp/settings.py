@@ -85,6 +85,8 @@ TEMPLATES: list[dict[str, Any]] = [
                 *("django.contrib.auth.context_processors.auth", "django.contrib.messages.context_processors.messages"),
                 "rerankui.frame.frame.frame",
             ],
+            # What almost every template uses.
+            "builtins": ["django.templatetags.i18n", "django.templatetags.static", "rerankui.templatetags.memory"],
             "libraries": {room: f"rerankui.{room}.tags" for room in ROOMS_WITH_TAGS},
         },
     },
