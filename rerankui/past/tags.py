@@ -13,7 +13,7 @@ from rerankui.frame.rows import list_address
 from rerankui.web.moment import PastMoment, written
 
 register = template.Library()
-register.filter("moment", written)
+register.filter("as_moment", written)
 
 
 @register.simple_tag

@@ -385,5 +385,5 @@ def media_type(name: str) -> str | Promise:
 
 
 @register.simple_tag
-def stage_name(stage: str) -> str | Promise:
+def stage_word(stage: str) -> str | Promise:
     return STAGES.get(stage, stage)

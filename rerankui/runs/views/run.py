@@ -192,7 +192,7 @@ def _found_talk(
             for message in messages
         ],
     }
-    return show(request, "pages/runs/run_topic.html", "partials/runs/run_topic.html", context)
+    return show(request, "pages/runs/run_piece.html", "partials/runs/run_topic.html", context)
 
 
 @open_to(Role.VIEWER)
@@ -205,7 +205,7 @@ def run_document(request: HttpRequest, pk: UUID, document: str) -> HttpResponse:
         raise Http404
     context = {"run": run, "candidate": candidate, "selected": seen.until.selected(name)}
     context["state"] = seen.states.get(name, "")
-    return show(request, "pages/runs/run_document.html", "partials/runs/foreign/document.html", context)
+    return show(request, "pages/runs/run_piece.html", "partials/runs/foreign/document.html", context)
 
 
 @open_to(Role.VIEWER)
@@ -223,7 +223,7 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
         "state": seen.states.get(item, ""),
         "found_at": _found_at(run.owner_id, shown),
     }
-    return show(request, "pages/runs/run_item.html", "partials/runs/run_item.html", context)
+    return show(request, "pages/runs/run_piece.html", "partials/runs/run_item.html", context)
 
 
 def _found_at(owner_id: int, item: ItemCandidate) -> str:
