@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -194,8 +195,8 @@ def _line(cells: Any) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder)
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 

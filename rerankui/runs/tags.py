@@ -25,7 +25,7 @@ from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.text.answers import topics_in
 from memoryapp.models import Run
 from rerankui.runs.page import waterfall
-from rerankui.runs.page.answer_view import marked_text
+from rerankui.runs.page.answer_view import DOES, marked_text
 from rerankui.runs.page.fork import difference
 from rerankui.runs.page.outcomes import (
     CHOICES,
@@ -165,6 +165,12 @@ def language_of_prompt(label: str) -> str | Promise:
 @register.filter
 def state_of(states: Mapping[str, str], topic: str) -> str:
     return states.get(topic, "")
+
+
+@register.filter
+def does(strategy: str) -> str | Promise:
+    """What a strategy does, in a few words."""
+    return DOES.get(strategy, "")
 
 
 @register.filter

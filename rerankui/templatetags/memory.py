@@ -10,6 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from django import template
+from django.apps import apps
 from django.template import Context
 from django.template.defaultfilters import floatformat
 from django.templatetags.static import static
@@ -18,6 +19,7 @@ from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext
 
@@ -235,6 +237,15 @@ def span_of(start: datetime, end: datetime) -> str:
 
 
 # ids and marks
+
+
+@register.filter
+def rows_of(table: str) -> str:
+    """What the rows of a table are called; a table of Django's own, or one that there is no more, by its name."""
+    name, _dot, column = table.partition(".")
+    found = next((model for model in apps.get_models() if model._meta.db_table == name), None)
+    words = capfirst(str(found._meta.verbose_name_plural)) if found else name
+    return f"{words}: {column}" if column else words
 
 
 @register.filter

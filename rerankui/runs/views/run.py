@@ -59,6 +59,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         memory=found.owner,
         language=get_language(),
         may_stop=page.is_live and operator_of(request).may(Role.DEBUGGER),
+        may_ask=not found.is_foreign and operator_of(request).may(Role.DEBUGGER),
     )
     return render(request, "pages/runs/run.html", context)
 
