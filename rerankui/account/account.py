@@ -1,7 +1,5 @@
 """The user's own account, for every role: the password and the sessions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil

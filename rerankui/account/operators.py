@@ -1,7 +1,5 @@
 """The pages of operators, for admins: who may sign in, with which role, to whose memories; and the record of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

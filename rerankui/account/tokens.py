@@ -5,8 +5,6 @@ Every form carries the number of the one token it can make: the same form sent a
 pressing twice, makes no token and shows no text.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence

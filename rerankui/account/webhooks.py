@@ -1,7 +1,5 @@
 """The list of webhooks, and one of them with the log of its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Runs compared: two side by side, more as a matrix; and what a run may be compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

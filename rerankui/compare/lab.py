@@ -1,7 +1,5 @@
 """The stability lab of a run: the same question again, unchanged or with what should not matter changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID

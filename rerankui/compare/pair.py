@@ -1,7 +1,5 @@
 """Two runs side by side: their stages on one time axis, their candidates with lines between, and what else differs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

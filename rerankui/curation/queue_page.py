@@ -1,7 +1,5 @@
 """The queue as its page shows it: the suggestions around the open one, and the progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Evaluations: the passes over files of labelled questions, and one of them with its strategies side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

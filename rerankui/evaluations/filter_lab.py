@@ -1,7 +1,5 @@
 """The filter lab: the cuts of the strategy ``filter`` moved over a stored run's candidates, with no new search."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

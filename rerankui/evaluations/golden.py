@@ -1,7 +1,5 @@
 """Sets of golden questions, made and edited in the browser: questions with the messages that answer them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

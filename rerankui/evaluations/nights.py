@@ -1,7 +1,5 @@
 """Golden sets that are asked each night, for admins: the list, one with its nights, and its making and changing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast

@@ -4,8 +4,6 @@ A row of a chat user whom the operator may not see gets the same answer as a row
 is signed in without being an operator is refused with a sentence, because an admin can change that.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """Filters of lists, read from the address: bounded and lenient, because a link must outlive a renamed option."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta

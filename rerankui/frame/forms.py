@@ -1,7 +1,5 @@
 """The forms of pages: what people may send."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast

@@ -3,8 +3,6 @@
 Everything is looked up when a template asks for it, so a fragment, which shows no frame, costs no query.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

@@ -4,8 +4,6 @@ Each undo is shown first, with the changes that depend on it, and made by a form
 something changed meanwhile, it is shown again instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Entries of the history: where they lead, and how the list is narrowed less."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from django import template

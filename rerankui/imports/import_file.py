@@ -1,7 +1,5 @@
 """A chat file from its upload to its import: its content, the answers and decisions of a person, the progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from functools import partial

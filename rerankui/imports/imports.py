@@ -1,7 +1,5 @@
 """Imports: what became of each, and the withdrawal of one, looked at in numbers before it is made."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from django.conf import settings

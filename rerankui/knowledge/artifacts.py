@@ -1,7 +1,5 @@
 """Artifacts: files that were sent, with what was understood of them."""
 
-from __future__ import annotations
-
 import mimetypes
 from typing import Any
 

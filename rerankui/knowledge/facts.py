@@ -1,7 +1,5 @@
 """Facts: what is known of the chat user, the weightiest first."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar, cast
 
 from django.db.models import Case, Model, QuerySet, Value, When

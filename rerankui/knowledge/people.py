@@ -1,7 +1,5 @@
 """People the chat user talks about."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

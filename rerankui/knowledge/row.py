@@ -3,8 +3,6 @@
 The three nouns differ in their fields and in nothing else, so they share their views; the address says which.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, cast
 

@@ -3,8 +3,6 @@
 A view is an address that can be read: its parameters are those of the list, and nothing else depends on the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """Moments in links: the memory as it was at a run, and before and after a change."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django import template

@@ -2,8 +2,6 @@
 resume.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib import messages

@@ -1,7 +1,5 @@
 """Background work as people see it: its progress, and a button that requests an archive now."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Pictures of runs, drawn by the server; each says the same as the table behind it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

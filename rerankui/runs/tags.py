@@ -1,7 +1,5 @@
 """Formats of the run page: seconds, tokens, bars, states."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Mapping, Sequence

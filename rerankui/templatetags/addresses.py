@@ -1,7 +1,5 @@
 """Addresses of topics and active sessions, by their ids as runs name them."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from django import template

@@ -1,7 +1,5 @@
 """What the pictures of runs need in templates."""
 
-from __future__ import annotations
-
 from django import template
 from django.utils.functional import Promise
 

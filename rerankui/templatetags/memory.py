@@ -2,8 +2,6 @@
 in thousands, money with four digits. Stored text is always escaped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime

@@ -4,8 +4,6 @@ HTML stays text, as do entities, backslashes and indented lines, which are none 
 http, https and mailto alone. An image is a link to it, so that no page loads anything for a message.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Work on many topics: what it would take, how far it is, and the buttons that stop it and take it back."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlencode
 

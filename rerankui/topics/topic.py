@@ -1,7 +1,5 @@
 """One topic with its messages and its history, and the preview of one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The list of topics: by words, dates, size and state, by where they lie on the map, and by what became of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What agents asked models outside of runs: the list of their questions, and one as a conversation to replay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The page of embedding profiles, for admins: which one serves, what another would cost, how far it is, thresholds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

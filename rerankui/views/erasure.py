@@ -4,8 +4,6 @@ receipt.
 For admins. An erasure cannot be undone, and each page says so before anything is deleted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

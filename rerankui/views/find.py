@@ -1,7 +1,5 @@
 """The palette: pages, actions and rows of the memory by a few letters; exact names come first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

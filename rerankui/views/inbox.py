@@ -3,8 +3,6 @@
 Several suggestions and findings can be decided at once, and one undo brings all of them back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlencode

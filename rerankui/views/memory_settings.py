@@ -1,7 +1,5 @@
 """A chat user's own settings: when sessions end, how small topics may be, and what is done automatically."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages as a conversation, from the newest back; a permalink shows one among its neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime

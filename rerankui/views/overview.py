@@ -1,7 +1,5 @@
 """The start pages: every chat user at a glance, and one memory at a glance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

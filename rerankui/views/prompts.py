@@ -4,8 +4,6 @@ Everybody may read them. Operators who may start runs may save a draft, which ch
 in force. Nothing is checked while a person types: the page answers when a button is pressed, and keeps the typed text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The moment whose memory a page shows: in the address as ``as_of``, which every link of the page keeps."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Answers to people who are signed in are stored by no cache, and by no browser after they sign out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from datetime import UTC, tzinfo

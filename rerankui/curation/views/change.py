@@ -4,8 +4,6 @@ Every page that changes topics leads here. Only a form that is posted to commit 
 topics meanwhile, the page shows their change and keeps what was typed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Clusters of similar topics: each is one decision with ticks, and all from a score on are one after ten samples."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 from urllib.parse import urlencode
 

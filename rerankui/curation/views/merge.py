@@ -3,8 +3,6 @@
 A connected chat model may be asked for a summary, which is then offered with the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A suggestion is leased to the person who looks at it for two minutes, and longer
 answers htmx with the next suggestion and a toast, and other clients with a redirect to it.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 from urllib.parse import urlencode
 

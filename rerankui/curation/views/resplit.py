@@ -4,8 +4,6 @@ The proposal comes from the embedded segmenter, which also archives, or from the
 then on the address contains the cuts. Nothing is written here: the form leads to the preview of the change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

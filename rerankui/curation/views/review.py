@@ -4,8 +4,6 @@ A decision answers htmx with the next finding and a toast, and other clients wit
 which topic and noun the review is narrowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce

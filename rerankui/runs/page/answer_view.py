@@ -1,7 +1,5 @@
 """A run as an answer to a question: its state, its text, the messages it cites, how it ended."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a run selected, compared with the real messages and the plain vector order."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

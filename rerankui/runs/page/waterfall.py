@@ -1,7 +1,5 @@
 """The stages of a run on its time axis, to scale; the axis is also that of the scrubber."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The editor of a fork: what a run's model was sent in a turn, and what may be changed there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast

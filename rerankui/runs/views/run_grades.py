@@ -1,7 +1,5 @@
 """Grades of the candidates of a run: the strip at the foot of its page, and a page to judge on, blind if wished."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The list of runs that people and programs asked for, newest first unless another order is asked for."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from django.db.models import Case, Func, OuterRef, QuerySet, Subquery, TextField, Value, When
