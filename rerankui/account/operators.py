@@ -69,7 +69,6 @@ class _RightsForm(forms.Form):
 
     @property
     def roles(self) -> list[tuple[Any, Promise]]:
-        """The boxes, each with what its role may do."""
         return [(box, MAY[box.data["value"]]) for box in self["role"]]
 
 

@@ -75,7 +75,6 @@ def kind_name(kind: str) -> str:
 
 
 def outcome(fault: str, status: int | None) -> str:
-    """What came of an attempt."""
     if not fault:
         return str(_FAULTS["status"]) % {"status": status}
     return str(_FAULTS.get(fault, _FAULTS["broken"])) % {"status": status}
@@ -251,7 +250,6 @@ class WebhookForm(forms.Form):
 
     @property
     def boxes(self) -> list[tuple[Any, Promise]]:
-        """The boxes, each with when it happens."""
         return [(box, KINDS[box.data["value"]][1]) for box in self["kinds"]]
 
 

@@ -153,8 +153,6 @@ _COMPARABLE = (RERANK.name, ENRICH.name, ANSWER.name)
 
 
 class SeveralForm(forms.Form):
-    """A question, and the ways to ask it."""
-
     query = forms.CharField(max_length=LONGEST_QUERY, error_messages={"required": _("Type a question.")})
     strategies = forms.MultipleChoiceField(
         choices=[(name, name) for name in STRATEGIES],
@@ -228,7 +226,6 @@ def sentence_of(found: Causes) -> str | Promise:
 
 
 def model_words(asked: AskedModel) -> str | Promise:
-    """The model with its prompt."""
     if not asked.name:
         return _("no model is asked")
     return f"{asked.name} · {asked.prompt}" if asked.prompt else asked.name

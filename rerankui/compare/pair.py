@@ -188,7 +188,6 @@ def _numbers(topic: ComparedTopic, runs: Sequence[UUID]) -> NumbersRow:
 
 
 def _contrasts(comparison: RunComparison) -> Iterator[Contrast]:
-    """What was asked of both runs in different ways."""
     a, b = comparison.runs[:2]
     outlines = [_outline(comparison, run) for run in (a, b)]
     for name, values in _asked(a, b, outlines):

@@ -44,8 +44,6 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A candidate in the list."""
-
     item: FilteredItem
     candidate: Candidate
     fate: str | Promise

@@ -54,8 +54,6 @@ class NightRow:
 
 @dataclass(frozen=True, slots=True)
 class NightPoint:
-    """A figure of a night in the picture."""
-
     x: float
     y: float
     value: float

@@ -93,13 +93,11 @@ def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
 
 
 def message_or_404(request: HttpRequest, pk: int) -> Message:
-    """A message of a visible memory, with its owner."""
     found = Message.objects.filter(owner__in=visible_owners(request)).select_related("owner")
     return get_object_or_404(found, pk=pk)
 
 
 def topic_or_404(request: HttpRequest, pk: int) -> Topic:
-    """A topic, live or retired, with its owner."""
     seen = Topic.objects.filter(owner__in=visible_owners(request))
     topic = get_object_or_404(seen.select_related("owner"), pk=pk)
     _remember(request, topic.owner)
@@ -123,7 +121,6 @@ def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
 
 
 def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
-    """An agent's question with its owner."""
     call = get_object_or_404(AgentCall.objects.filter(owner__in=visible_owners(request)).select_related("owner"), pk=pk)
     _remember(request, call.owner)
     return call

@@ -235,7 +235,6 @@ class AgentFilter(OfOwnersFilter):
 
     @property
     def topic(self) -> int | None:
-        """The topic that the search names."""
         found = self.TOPIC.fullmatch(self.chosen["q"] or "")
         return int(found[1]) if found else None
 

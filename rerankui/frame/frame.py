@@ -104,7 +104,6 @@ class PageFrame:
 
     @property
     def _of_the_readers_language(self) -> ChatUser | None:
-        """The demo memory in the language of the page."""
         name = demo.FIRST.get(get_language() or "")
         return next((owner for owner in self.owners if owner.name == name), None)
 
@@ -131,7 +130,6 @@ class PageFrame:
 
     @property
     def section(self) -> Section | None:
-        """The section this page belongs to."""
         return next((section for section in self.sections if section.is_current), None)
 
     @cached_property

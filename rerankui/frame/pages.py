@@ -90,7 +90,6 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], order: Sequence[str], siz
 
 
 def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int = PAGE_SIZE) -> Page[Row]:
-    """The page with ``row`` in its middle."""
     by, half = _Ordering.of(order), size // 2
     value = getattr(row, by.column)
     before = list(rows.filter(by.beyond(value, row.pk, reverse=True)).order_by(*by.names(reverse=True))[: half + 1])

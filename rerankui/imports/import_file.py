@@ -76,7 +76,6 @@ def largest_file() -> str:
 
 
 def upload_form(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
-    """What the form for a new file needs."""
     return {
         "ticket": uploads.ticket(owner.pk, int(request.user.pk or 0)),
         "most_bytes": settings.IMPORT_MAX_BYTES,

@@ -124,7 +124,6 @@ def add(request: HttpRequest, owner: ChatUser, noun: str) -> HttpResponse:
 
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def delete(request: HttpRequest, owner: ChatUser, noun: str, **number: int) -> HttpResponse:
-    """Asks, and when posted deletes."""
     row = row_or_404(owner, noun, number[noun])
     sentence = ""
     if request.method == "POST":

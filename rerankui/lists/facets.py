@@ -171,7 +171,6 @@ def file_of(request: HttpRequest, titles: Iterable[str], rows: Iterable[Sequence
 
 
 def is_asked(request: HttpRequest) -> bool:
-    """Whether the address asks for a file."""
     return _kind(request) is not None
 
 

@@ -116,8 +116,6 @@ class ListPage(Generic[Row, FilterT]):
 
     @property
     def path(self) -> URLPattern:
-        """The address of a list of one memory."""
-
         @open_to(Role.VIEWER, post=Role.CURATOR if self.sent else None)
         def listed(request: HttpRequest, owner: ChatUser) -> HttpResponse:
             if self.sent and request.method == "POST":

@@ -22,7 +22,6 @@ def list_of(record: Record) -> str:
 
 @register.filter
 def moment_before(at: datetime) -> str:
-    """The moment before a change that was made then."""
     return written(just_before(at))
 
 

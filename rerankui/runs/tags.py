@@ -167,7 +167,6 @@ def state_of(states: Mapping[str, str], topic: str) -> str:
 
 @register.filter
 def does(strategy: str) -> str | Promise:
-    """What a strategy does, in a few words."""
     return DOES.get(strategy, "")
 
 
@@ -274,13 +273,11 @@ def marked_statement(check: StatementCheck) -> SafeString:
 
 @register.filter
 def trial_question(question: str) -> str | Promise:
-    """What an endpoint was asked in a trial."""
     return QUESTIONS[question]
 
 
 @register.filter
 def trial_outcome(can: str) -> str | Promise:
-    """What came of a question to an endpoint."""
     return OUTCOMES[can]
 
 

@@ -10,5 +10,4 @@ register = template.Library()
 
 @register.simple_tag
 def state_word(state: str) -> str | Promise:
-    """What became of a topic, in a word."""
     return STATE_WORDS.get(state, state)

@@ -235,7 +235,6 @@ def words_of(key: tuple[str, str]) -> dict[str, Any]:
 
 
 def title_of(name: str) -> str:
-    """What the prompt of that name is called."""
     return gettext(prompts()[name].title)
 
 

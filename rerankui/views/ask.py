@@ -42,8 +42,6 @@ from rerankui.web.moment import moment_of
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy in the form."""
-
     name: str
     does: Any
     is_chosen: bool
@@ -255,7 +253,6 @@ def _recent(memory: ChatUser) -> list[_QuestionRuns]:
 
 
 def _answer_html(request: HttpRequest, run: Run) -> str:
-    """The answer as HTML."""
     progress = None if run.is_finished else fragments.progress_of(run.pk)
     context = answer_context(run, followers.stored(run.pk), request.user, progress=progress)
     return render_to_string("partials/ask/answer.html", context, request)
@@ -333,8 +330,6 @@ RECENT_RUNS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallPage(BoxPage):
-    """The box, and the last runs of this memory."""
-
     recent: QuerySet[Run]
 
 

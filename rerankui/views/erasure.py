@@ -104,7 +104,6 @@ def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
 @never_cache
 @open_to(Role.ADMIN)
 def receipts(request: HttpRequest) -> HttpResponse:
-    """Everything that was erased, the latest first."""
     page = page_of(request, Erasure.objects.defer("marks", "touched", "messages"), ("-began_at",))
     return show(request, "pages/erasure/erasures.html", "partials/erasure/erasures.html", {"page": page})
 
@@ -141,5 +140,4 @@ def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @open_to(Role.ADMIN)
 def export(request: HttpRequest, owner: ChatUser) -> Any:
-    """The whole memory as a file."""
     return FilePieces(transfer.file_of(owner), "application/jsonl", "memory.jsonl")

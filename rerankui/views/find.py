@@ -85,7 +85,6 @@ def _filter_lab(frame: PageFrame, words: str) -> Iterator[Section]:
 
 
 def actions(request: HttpRequest, frame: PageFrame, words: str) -> Sequence[Action]:
-    """The actions whose names contain the words."""
     possible = [*_of_memory(frame), *_of_look(request, frame)]
     return [action for action in possible if not words or _page_nearness(words, action.label, action.also) is not None]
 

@@ -186,7 +186,6 @@ def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """Takes an alarm out of this inbox."""
     number = request.POST.get("seen", "")
     if number.isdecimal():
         alarms_of(owner).filter(pk=number[:18]).delete()

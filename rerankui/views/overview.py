@@ -80,7 +80,6 @@ def _beginning(request: HttpRequest) -> dict[str, Any]:
 
 
 def _examples(owner: ChatUser) -> list[str]:
-    """Questions that this memory can say something about."""
     people = Person.objects.filter(owner=owner).order_by("-mention_count", "-id")[:2]
     about = [_("What do I know about %(name)s?") % {"name": person.display_name} for person in people]
     if not Topic.objects.of(owner).live().exists():
@@ -127,7 +126,6 @@ def _embedding() -> list[NextStep]:
 
 
 def _silent() -> list[NextStep]:
-    """Processes whose heartbeat has stopped."""
     late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
     sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
     return [NextStep(sentence % {"names": ", ".join(late)})] if late else []

@@ -53,7 +53,6 @@ class PastMoment:
 
     @property
     def words(self) -> str:
-        """On the reader's clock."""
         return date_format(timezone.localtime(self.at), _("j M Y, H:i"))
 
 

@@ -74,7 +74,6 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
 def _canvas_context(
     topic: Topic, messages: Sequence[Message], cuts: Sequence[int], known: Mapping[int, str]
 ) -> dict[str, Any]:
-    """The canvas and the parts below it."""
     axis = time_axis.axis([message.sent_at for message in messages])
     stretches = [[message.pk for message in stretch] for stretch in canvas.stretches(messages, cuts)]
     near = nearest_to_parts(topic, stretches, serving_profile())

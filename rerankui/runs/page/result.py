@@ -94,8 +94,6 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class ChosenItem:
-    """A chosen person or artifact."""
-
     selected: Selected
     candidate: ItemCandidate | None
 

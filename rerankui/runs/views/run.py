@@ -209,7 +209,6 @@ def run_document(request: HttpRequest, pk: UUID, document: str) -> HttpResponse:
 
 @open_to(Role.VIEWER)
 def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
-    """A person or an artifact as this run found it."""
     run = run_or_404(request, pk)
     seen = _seen(request, pk)
     shown = seen.run.item(item)
@@ -226,7 +225,6 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
 
 
 def _found_at(owner_id: int, item: ItemCandidate) -> str:
-    """The address of the item in its list."""
     kind, _colon, number = item.id.lower().partition(":")
     names = {"person": "people", "artifact": "artifacts"}
     return f"{reverse(names[kind], args=[owner_id])}?{urlencode({'q': item.name})}#{kind}-{number}"
@@ -247,7 +245,6 @@ def run_media(request: HttpRequest, pk: UUID, sha256: str) -> HttpResponse:
 
 @open_to(Role.VIEWER)
 def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
-    """Shows one part of the context of this run, as text."""
     run = run_or_404(request, pk)
     try:
         text = recall_document.part_text(run, part)
