@@ -32,10 +32,6 @@ LONGEST_VALUE = 200
 Row = TypeVar("Row", bound=Model)
 
 
-def _as_it_is(value: str) -> str:
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Facet:
     """``by`` is a field or an expression of the database; ``words`` are those of its values, as text.
@@ -46,7 +42,7 @@ class Facet:
     name: str
     label: StrOrPromise
     by: Any
-    words: Callable[[str], StrOrPromise] | Mapping[str, StrOrPromise] = _as_it_is
+    words: Callable[[str], StrOrPromise] | Mapping[str, Any] = str
     in_order: bool = False
 
     @property

@@ -49,6 +49,10 @@ _SCRIPTS = {
     "latin": gettext_lazy("Latin letters"),
     "other": gettext_lazy("other letters"),
 }
+_RECALLED = {"yes": gettext_lazy("in recent runs"), "no": gettext_lazy("never in recent runs")}
+_WITH_FACTS = {"yes": gettext_lazy("with facts"), "no": gettext_lazy("without facts")}
+_WRITTEN = {"foreign": gettext_lazy("other than its messages’"), "same": gettext_lazy("as its messages’")}
+_EQUAL = {"yes": gettext_lazy("the same as another’s"), "no": gettext_lazy("its own")}
 _SIZES = {
     "4": gettext_lazy("over 25,000 characters"),
     "3": gettext_lazy("5,000–25,000 characters"),
@@ -131,9 +135,9 @@ class TopicList(ListPage[Topic, TopicFilter]):
             return lasting
         return (
             *lasting,
-            Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _recalled_words),
-            Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
-            Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
+            Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _RECALLED),
+            Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _WITH_FACTS),
+            Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _EQUAL),
             *([_of_language(owner)] if "written" in query else []),
             *([_of_area(owner, query.get(AREA, "")[:LONGEST_VALUE])] if AREA in query else []),
             *([_of_regions(owner)] if REGION in query else []),
@@ -203,31 +207,12 @@ def _equal(owner: ChatUser) -> Q:
 
 
 def _of_language(owner: ChatUser) -> Facet:
-    return Facet("written", gettext_lazy("Summary’s language"), _written(owner), _written_words)
-
-
-def _written(owner: ChatUser) -> Case:
-    return Case(When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign")), default=Value("same"))
+    foreign = When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign"))
+    return Facet("written", gettext_lazy("Summary’s language"), Case(foreign, default=Value("same")), _WRITTEN)
 
 
 def _yes_no(condition: Q) -> Case:
     return Case(When(condition, then=Value("yes")), default=Value("no"))
-
-
-def _recalled_words(value: str) -> str:
-    return _("in recent runs") if value == "yes" else _("never in recent runs")
-
-
-def _facts_words(value: str) -> str:
-    return _("with facts") if value == "yes" else _("without facts")
-
-
-def _written_words(value: str) -> str:
-    return _("other than its messages’") if value == "foreign" else _("as its messages’")
-
-
-def _equal_words(value: str) -> str:
-    return _("the same as another’s") if value == "yes" else _("its own")
 
 
 def _of_area(owner: ChatUser, drawn: str) -> Facet:

@@ -91,9 +91,9 @@ class RunList(ListPage[Run, RunFilter]):
 
     def facets(self, asked: AskedList[RunFilter]) -> tuple[Facet, ...]:
         return (
-            Facet("origin", gettext_lazy("Origin"), _origin(), _origin_words),
+            Facet("origin", gettext_lazy("Origin"), _origin(), {_HERE: gettext_lazy("this memory")}),
             Facet("how", gettext_lazy("Strategy"), "strategy"),
-            Facet("ended", gettext_lazy("Outcome"), _end(), _end_words),
+            Facet("ended", gettext_lazy("Outcome"), _end(), {**NAMES, **CHOICES}),
             Facet("model", gettext_lazy("Model"), _of_start("model")),
             Facet("prompt", gettext_lazy("Prompt"), _of_start("prompt_version")),
             Facet("day", gettext_lazy("Day"), _day(), _day_words, in_order=True),
@@ -114,10 +114,6 @@ def _origin() -> Case:
     return Case(When(origin="", then=Value(_HERE)), default="origin", output_field=TextField())
 
 
-def _origin_words(value: str) -> str:
-    return str(gettext_lazy("this memory")) if value == _HERE else value
-
-
 def _of_start(key: str) -> Subquery:
     """What the first event of a run says."""
     started = RunEvent.objects.filter(run=OuterRef("pk"), seq=1)
@@ -132,10 +128,6 @@ def _end() -> Case:
         default=Value("chosen"),
         output_field=TextField(),
     )
-
-
-def _end_words(value: str) -> str:
-    return str({**NAMES, **CHOICES}.get(value, value))
 
 
 def _day() -> Func:
