@@ -80,37 +80,15 @@ def outcome(fault: str, status: int | None) -> str:
     return str(_FAULTS.get(fault, _FAULTS["broken"])) % {"status": status}
 
 
-@dataclass(frozen=True, slots=True)
-class ShownTry:
-    """An attempt: when, what came of it, in how many seconds."""
-
-    at: datetime
-    words: str
-    seconds: float
-    is_delivered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDelivery:
+def shown(row: WebhookDelivery) -> dict[str, Any]:
     """A message as the log shows it; ``href`` is the page of what it is about, if there is one."""
-
-    row: WebhookDelivery
-    name: str
-    about: str
-    href: str
-    result: str
-    tries: tuple[ShownTry, ...]
-
-
-def shown(row: WebhookDelivery) -> ShownDelivery:
     about, href = _about(row)
+    tries = [
+        {**each, "at": datetime.fromisoformat(each["at"]), "words": outcome(each["fault"], each["status"])}
+        for each in row.tries
+    ]
     result = outcome(row.fault, row.status) if row.tries else ""
-    return ShownDelivery(row, kind_name(row.kind), about, href, result, tuple(_tried(each) for each in row.tries))
-
-
-def _tried(each: Mapping[str, Any]) -> ShownTry:
-    words = outcome(each["fault"], each["status"])
-    return ShownTry(datetime.fromisoformat(each["at"]), words, each["seconds"], not each["fault"])
+    return {"row": row, "name": kind_name(row.kind), "about": about, "href": href, "result": result, "tries": tries}
 
 
 def _about(row: WebhookDelivery) -> tuple[str, str]:

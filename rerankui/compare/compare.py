@@ -1,7 +1,5 @@
 """Runs compared: two side by side, more as a matrix; and what a run may be compared with."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -72,14 +70,6 @@ def _id(given: str) -> UUID:
         raise Http404 from error
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
-    """Runs that a run may be compared with, and why."""
-
-    why: str | Promise
-    runs: Sequence[Run]
-
-
 @open_to(Role.VIEWER)
 def run_compare(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What this run may be compared with: the run that it was forked from, its forks, earlier runs of the question."""
@@ -88,7 +78,8 @@ def run_compare(request: HttpRequest, pk: UUID) -> HttpResponse:
     return show(request, "pages/compare/choose.html", "partials/compare/choose.html", context)
 
 
-def _proposals(run: Run) -> list[Proposals]:
+def _proposals(run: Run) -> list[dict[str, Any]]:
+    """Runs that it may be compared with, and why."""
     ended = Run.objects.of(run.owner_id).by_hand().filter(state=Run.State.FINISHED).exclude(pk=run.pk)
     ended = ended.select_related("owner", "prompt")
     kinds: list[tuple[str | Promise, Q]] = [
@@ -97,12 +88,12 @@ def _proposals(run: Run) -> list[Proposals]:
         (_SAME_QUESTION, Q(query=run.query)),
         (_LATEST, Q()),
     ]
-    proposed: list[Proposals] = []
+    proposed: list[dict[str, Any]] = []
     seen = {run.pk}
     for why, condition in kinds:
         found = [each for each in ended.filter(condition)[: PROPOSED + len(seen)] if each.pk not in seen][:PROPOSED]
         seen |= {each.pk for each in found}
-        proposed += [Proposals(why, found)] if found else []
+        proposed += [{"why": why, "runs": found}] if found else []
     return proposed
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration
-from memoryapp.engine.strategies.cuts import FATES, Cuts, FilteredItem, Filtering, apply_cuts, presets_of
+from memoryapp.engine.strategies.cuts import FATES, Cuts, Filtering, apply_cuts, presets_of
 from memoryapp.engine.strategies.filter import similarities
 from memoryapp.insight.evaluation import filter_lab as effect
 from memoryapp.insight.evaluation import filter_lab as presets
@@ -43,13 +43,6 @@ class Slider:
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateRow:
-    item: FilteredItem
-    candidate: Candidate
-    fate: str | Promise
-
-
-@dataclass(frozen=True, slots=True)
 class _Lab:
     """A stored run whose candidates have similarities, and where its filter cuts."""
 
@@ -71,7 +64,9 @@ class _Lab:
             "filtering": self.filtering,
             "chart": chart(self.filtering),
             "counts": [(fate, FATE_NAMES[fate], counts[fate]) for fate in FATES],
-            "rows": [CandidateRow(item, self.candidates[item.id], FATE_NAMES[item.fate]) for item in shown],
+            "rows": [
+                {"item": item, "candidate": self.candidates[item.id], "fate": FATE_NAMES[item.fate]} for item in shown
+            ],
             "unshown": [(counted[fate], FATE_NAMES[fate]) for fate in FATES if counted[fate]],
             "presets": [
                 (preset.title, urlencode(preset.values), preset, preset.cuts == self.cuts)

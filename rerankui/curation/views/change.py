@@ -4,7 +4,7 @@ Every page that changes topics leads here. Only a form that is posted to commit 
 topics meanwhile, the page shows their change and keeps what was typed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -35,17 +35,9 @@ from rerankui.curation.change_form import (
 from rerankui.frame import access
 from rerankui.frame.access import open_to
 from rerankui.frame.toasts import own_address
-from rerankui.text.differences import Difference, difference
+from rerankui.text.differences import difference
 
 UNWRITTEN = "…"
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """How a summary differs from the one somebody else left."""
-
-    title: str
-    difference: Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,7 @@ class Overtaken:
 
     sentence: str
     edits: Sequence[TopicEdit]
-    changes: Sequence[Rewritten]
+    changes: Sequence[Mapping[str, Any]]
     again: list[tuple[str, str]] | None
     summaries: Sequence[str]
     topics: Sequence[int]
@@ -164,7 +156,10 @@ def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
         sentence=str(stale),
         edits=list(edits.values())[:3],
         changes=[
-            Rewritten(f"{topic_id(old.pk)} → {topic_id(new.pk)}", difference(old.summary, new.summary))
+            {
+                "title": f"{topic_id(old.pk)} → {topic_id(new.pk)}",
+                "difference": difference(old.summary, new.summary),
+            }
             for old, new in pairs
             if old.summary != new.summary
         ],

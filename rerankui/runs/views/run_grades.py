@@ -1,8 +1,7 @@
 """Grades of the candidates of a run: the strip at the foot of its page, and a page to judge on, blind if wished."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.insight.evaluation import judgements
 from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion, RunGrades
@@ -21,14 +19,6 @@ from rerankui.frame.pages import is_partial, show
 
 VALUES = {"0": 0, "1": 1, "2": 2, "": None}
 DEFAULT_SET = "judged"
-
-
-@dataclass(frozen=True, slots=True)
-class GradedCandidate:
-    """A candidate to judge, with what operators think of it."""
-
-    candidate: Candidate
-    opinion: Opinion
 
 
 @open_to(Role.VIEWER, post=Role.VIEWER)
@@ -114,10 +104,10 @@ def _mark(opinion: Opinion, *, is_blind: bool) -> dict[str, Any]:
     return {"own": opinion.own, "names": others, "disputed": opinion.is_disputed and not is_blind}
 
 
-def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[GradedCandidate]:
+def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[Mapping[str, Any]]:
     """The shown candidates; blind in an order that says nothing, the same at each visit."""
     found = Outline.of([item.event for item in followers.stored(run.pk)]).found
     shown = list(found.shown) if found else []
     if is_blind:
         shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
-    return [GradedCandidate(each, known.opinions.get(each.id, Opinion())) for each in shown]
+    return [{"candidate": each, "opinion": known.opinions.get(each.id, Opinion())} for each in shown]
