@@ -73,6 +73,7 @@ ROOT_URLCONF = "rerankui.urls"
 # Makes the HTML of a run in one file; the interface for programs answers it too.
 CAPSULE_PAGE = "rerankui.runs.capsule.page"
 ASGI_APPLICATION = "rerankui.asgi.application"
+SHARED_TAGS = ("addresses", "charts", "commands", "embedding", "memory")
 ROOMS_WITH_TAGS = ("account", "curation", "history", "imports", "lists", "past", "pipeline", "runs")
 TEMPLATES: list[dict[str, Any]] = [
     {
@@ -85,7 +86,12 @@ TEMPLATES: list[dict[str, Any]] = [
                 *("django.contrib.auth.context_processors.auth", "django.contrib.messages.context_processors.messages"),
                 "rerankui.frame.frame.frame",
             ],
-            "libraries": {room: f"rerankui.{room}.tags" for room in ROOMS_WITH_TAGS},
+            # Every template has the words of all rooms without loading them.
+            "builtins": [
+                *("django.templatetags.i18n", "django.templatetags.static"),
+                *(f"rerankui.templatetags.{name}" for name in SHARED_TAGS),
+                *(f"rerankui.{room}.tags" for room in ROOMS_WITH_TAGS),
+            ],
         },
     },
 ]

@@ -1,7 +1,5 @@
 """HTTP and websockets. A socket is accepted only with a session and from this site's own pages."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -8,6 +8,7 @@ from rerankui.account import account, operators, tokens, webhooks
 from rerankui.compare import compare, lab
 from rerankui.curation.views import change, clusters, merge, queue, resplit, review
 from rerankui.evaluations import evaluations, filter_lab, golden, nights
+from rerankui.frame.rows import LISTS_OF
 from rerankui.history import history
 from rerankui.imports import import_file, imports
 from rerankui.knowledge import artifacts, facts, people, row
@@ -31,7 +32,14 @@ from rerankui.views import (
 
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
-LISTS = [page.path for page in (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS)]
+LISTS = (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, inbox.INBOX)
+# One person, fact or artifact, at an address below that of its list.
+ROWS = [
+    path(f"memory/<int:owner_id>/{of_list}/<int:{noun}>/{way}", view, {"noun": noun}, name=f"{noun}{name}")
+    for noun, of_list in LISTS_OF.items()
+    if noun != "topic"
+    for way, view, name in (("", row.page, ""), ("edit/", row.edit, "_edit"), ("delete/", row.delete, "_delete"))
+]
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),
@@ -43,7 +51,7 @@ urlpatterns = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
     path("memory/<int:owner_id>/pipeline/", pipeline.memory_pipeline, name="memory_pipeline"),
     path("memory/<int:owner_id>/settings/", memory_settings.memory_settings, name="memory_settings"),
-    *LISTS,
+    *(of_list.path for of_list in LISTS),
     path("sessions/<int:message>/", messages.session, name="session"),
     path("topics/<int:pk>/", topic.topic, name="topic"),
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
@@ -61,7 +69,6 @@ urlpatterns = [
     path("memory/<int:owner_id>/views/", saved.view_save, name="view_save"),
     path("memory/<int:owner_id>/views/<int:savedview>/", saved.saved_view, name="saved_view"),
     # what waits for a person
-    path("memory/<int:owner_id>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner_id>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
     path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
     path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
@@ -80,25 +87,12 @@ urlpatterns = [
     path("edits/<int:pk>/undo/", history.undo, name="undo"),
     # people, facts and artifacts changed by hand
     path("memory/<int:owner_id>/how/<str:noun>/<int:pk>/", row.recall, name="row_recall"),
+    *ROWS,
     path("memory/<int:owner_id>/people/add/", row.add, {"noun": "person"}, name="person_add"),
     path("memory/<int:owner_id>/people/merge/", people.people_merge, name="people_merge"),
-    path("memory/<int:owner_id>/people/<int:person>/", row.page, {"noun": "person"}, name="person"),
-    path("memory/<int:owner_id>/people/<int:person>/edit/", row.edit, {"noun": "person"}, name="person_edit"),
-    path("memory/<int:owner_id>/people/<int:person>/delete/", row.delete, {"noun": "person"}, name="person_delete"),
     path("memory/<int:owner_id>/facts/add/", row.add, {"noun": "fact"}, name="fact_add"),
-    path("memory/<int:owner_id>/facts/<int:fact>/", row.page, {"noun": "fact"}, name="fact"),
-    path("memory/<int:owner_id>/facts/<int:fact>/edit/", row.edit, {"noun": "fact"}, name="fact_edit"),
-    path("memory/<int:owner_id>/facts/<int:fact>/delete/", row.delete, {"noun": "fact"}, name="fact_delete"),
     path("memory/<int:owner_id>/artifacts/upload/<str:ticket>/", artifacts.artifact_upload, name="artifact_upload"),
     path("memory/<int:owner_id>/artifacts/<int:artifact>/retry/", artifacts.artifact_retry, name="artifact_retry"),
-    path("memory/<int:owner_id>/artifacts/<int:artifact>/", row.page, {"noun": "artifact"}, name="artifact"),
-    path("memory/<int:owner_id>/artifacts/<int:artifact>/edit/", row.edit, {"noun": "artifact"}, name="artifact_edit"),
-    path(
-        "memory/<int:owner_id>/artifacts/<int:artifact>/delete/",
-        row.delete,
-        {"noun": "artifact"},
-        name="artifact_delete",
-    ),
     # what the archivist found
     path("memory/<int:owner_id>/review/", review.review, name="review"),
     path("memory/<int:owner_id>/review/<int:finding>/", review.finding, name="finding"),
@@ -107,8 +101,8 @@ urlpatterns = [
     # what was changed, and every way back
     path("memory/<int:owner_id>/history/", history.history_page, name="history"),
     path("memory/<int:owner_id>/history/range/", history.undo_range, name="undo_range"),
-    path("memory/<int:owner_id>/history/edits/<int:edit>/", history.undo_edit, name="undo_preview"),
-    path("memory/<int:owner_id>/history/changes/<int:change>/", history.undo_change, name="undo_change"),
+    path("memory/<int:owner_id>/history/edits/<int:edit>/", history.undo_record, name="undo_preview"),
+    path("memory/<int:owner_id>/history/changes/<int:change>/", history.undo_record, name="undo_change"),
     path("memory/<int:owner_id>/imports/", imports.imports, name="imports"),
     path("memory/<int:owner_id>/imports/upload/<str:ticket>/", import_file.upload, name="import_upload"),
     path("memory/<int:owner_id>/imports/files/<int:file>/", import_file.import_file, name="import_file"),

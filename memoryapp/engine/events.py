@@ -116,7 +116,7 @@ class RunStarted(EventKind, then="enrich"):
 
 
 @dataclass(frozen=True, slots=True)
-class QueryEnriched(EventKind, then="search", told="search"):
+class QueryEnriched(EventKind, then="search", told="search", ends="enrich"):
     """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the
     raw query is used, followed by a colon and the words of the endpoint, or the rewrite that is ``unrelated`` to the
     conversation; ``cause`` and HTTP's ``status`` say how a model failed. A rewrite is searched together with the query;
@@ -143,7 +143,7 @@ class QueryEnriched(EventKind, then="search", told="search"):
 
 
 @dataclass(frozen=True, slots=True)
-class CandidatesFound(EventKind, lane="candidates", look="candidates", then="ask", told="compose"):
+class CandidatesFound(EventKind, lane="candidates", look="candidates", then="ask", told="compose", ends="search"):
     """The topics that were ranked, best first, up to rank 200; the model saw those that are ``shown``.
 
     ``passages`` counts the passages that were compared, ``cards`` people and artifacts, which are ranked within their
@@ -215,7 +215,7 @@ class TurnStarted(EventKind, look="turn", told="model", is_before_wait=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReplied(EventKind, look="reply", then="read"):
+class ModelReplied(EventKind, look="reply", then="read", ends="turn"):
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
     Cached tokens are part of the input, reasoning tokens of the output. ``refusal`` is what the model wrote when it
@@ -260,7 +260,7 @@ class ModelReplied(EventKind, look="reply", then="read"):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsRead(EventKind, look="read", then="read"):
+class TopicsRead(EventKind, look="read", then="read", ends="read"):
     """The result of one tool call. ``omitted`` topics did not fit, ``unknown`` ids are no candidates.
 
     ``notes`` say what was wrong with the call; runs of earlier versions have ``note`` instead, in words.
@@ -335,6 +335,9 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     notes: Notes = ()
     cut: bool = False
     unsure: tuple[Selected, ...] = ()
+
+    def gap(self) -> str:
+        return "wait" if self.fallback in ("stopped", "abandoned", "crashed") else "check"
 
     def marks(self) -> Mapping[str, str]:
         """After a fallback what a model read and what nobody uses stays as it was: no model judged anything."""

@@ -1,8 +1,5 @@
 """The user's own account, for every role: the password and the sessions."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Any, cast
@@ -38,15 +35,6 @@ MOST_SESSIONS = 50
 EVERYWHERE = "everywhere"
 
 
-@dataclass(frozen=True, slots=True)
-class SignedIn:
-    """A login session as the list shows it; ``name`` is shown in place of its key."""
-
-    session: LoginSession
-    name: str
-    is_this_one: bool
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
     """The user's sessions; a post ends one of them, or all."""
@@ -55,7 +43,11 @@ def account(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _end_sessions(request, user, request.POST.get("end", ""))
     rows = login_sessions.of_user(user)[:MOST_SESSIONS]
-    listed = [SignedIn(row, login_sessions.digest_of(row), _is_this_one(request, row)) for row in rows]
+    # The digest is shown in place of the key.
+    listed = [
+        {"session": row, "name": login_sessions.digest_of(row), "is_this_one": _is_this_one(request, row)}
+        for row in rows
+    ]
     return render(request, "pages/account/account.html", {"sessions": listed, "everywhere": EVERYWHERE})
 
 

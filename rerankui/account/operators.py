@@ -1,7 +1,5 @@
 """The pages of operators, for admins: who may sign in, with which role, to whose memories; and the record of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -17,11 +15,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.models import ChatUser, Operator, Role
 from memoryapp.platform.accounts import operators as accounts
-from rerankui.frame.access import requires
+from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of
 
 # The forms about operators: a new one, the rights of one, a password.
@@ -72,7 +69,6 @@ class _RightsForm(forms.Form):
 
     @property
     def roles(self) -> list[tuple[Any, Promise]]:
-        """The boxes, each with what its role may do."""
         return [(box, MAY[box.data["value"]]) for box in self["role"]]
 
 
@@ -102,12 +98,10 @@ class OperatorForm(_RightsForm):
         super().__init__(*args, **kwargs)
 
 
-READS = ("GET", "HEAD", "POST")
 MOST_RECORDED = 20
 
 
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def operator_list(request: HttpRequest) -> HttpResponse:
     page = page_of(request, accounts.listed(), ("id",))
     context = {"page": page, "first_owners": accounts.FIRST_OWNERS, "record": accounts.record(MOST_RECORDED)}
@@ -115,8 +109,7 @@ def operator_list(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("password")
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def operator_make(request: HttpRequest) -> HttpResponse:
     form = NewOperatorForm(request.POST if request.method == "POST" else None, seen=_owners())
     if form.is_valid():
@@ -132,8 +125,7 @@ def operator_make(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("password")
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def operator(request: HttpRequest, pk: int) -> HttpResponse:
     """Role, memories and sign-in of one operator; posted with ``do=password``, the new password alone."""
     row = get_object_or_404(Operator.objects.select_related("user"), pk=pk)

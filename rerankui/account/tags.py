@@ -1,7 +1,5 @@
 """The record of changes of operators, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from django import template

@@ -5,8 +5,6 @@ Every form carries the number of the one token it can make: the same form sent a
 pressing twice, makes no token and shows no text.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence
@@ -22,15 +20,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.models import ApiToken, ChatUser, Role
 from memoryapp.platform.accounts import tokens
-from rerankui.frame.access import requires, visible_owners
+from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.forms import TokenForm
 from rerankui.frame.pages import page_of
 
-READS = ("GET", "HEAD", "POST")
 LATELY_REVOKED = 5
 LIVE, REVOKED = ("-created_at", "-id"), ("-revoked_at", "-id")
 Scope = ApiToken.Scope
@@ -50,8 +46,7 @@ class ListedToken:
     revoked_by: str
 
 
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def token_list(request: HttpRequest) -> HttpResponse:
     """The tokens in force and below them the last ones revoked; with ``state=revoked`` all revoked tokens."""
     is_revoked = request.GET.get("state") == "revoked"
@@ -88,8 +83,7 @@ def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> ListedToken
 
 @never_cache
 @sensitive_variables("text", "context")
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def token_make(request: HttpRequest) -> HttpResponse:
     """The form of a new token; a post makes it and answers with the one page that shows its text."""
     is_sent = request.method == "POST"
@@ -145,8 +139,7 @@ def _example(request: HttpRequest, row: ListedToken, text: str) -> str:
     return shlex.join([*words, *sent])
 
 
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks for confirmation; a post revokes the token. A token revoked before stays as it is, and a message says so."""
     token = get_object_or_404(tokens.listed(), pk=pk)

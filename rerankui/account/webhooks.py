@@ -1,7 +1,5 @@
 """The list of webhooks, and one of them with the log of its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,11 +18,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from memoryapp.models import Role, Webhook, WebhookDelivery
 from memoryapp.platform.webhooks import announcing, receivers, sending
-from rerankui.frame.access import requires
+from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of, show
 
 # What kinds, faults and reasons of webhooks are called on pages.
@@ -78,43 +75,20 @@ def kind_name(kind: str) -> str:
 
 
 def outcome(fault: str, status: int | None) -> str:
-    """What came of an attempt."""
     if not fault:
         return str(_FAULTS["status"]) % {"status": status}
     return str(_FAULTS.get(fault, _FAULTS["broken"])) % {"status": status}
 
 
-@dataclass(frozen=True, slots=True)
-class ShownTry:
-    """An attempt: when, what came of it, in how many seconds."""
-
-    at: datetime
-    words: str
-    seconds: float
-    is_delivered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDelivery:
+def shown(row: WebhookDelivery) -> dict[str, Any]:
     """A message as the log shows it; ``href`` is the page of what it is about, if there is one."""
-
-    row: WebhookDelivery
-    name: str
-    about: str
-    href: str
-    result: str
-    tries: tuple[ShownTry, ...]
-
-
-def shown(row: WebhookDelivery) -> ShownDelivery:
     about, href = _about(row)
+    tries = [
+        {**each, "at": datetime.fromisoformat(each["at"]), "words": outcome(each["fault"], each["status"])}
+        for each in row.tries
+    ]
     result = outcome(row.fault, row.status) if row.tries else ""
-    return ShownDelivery(row, kind_name(row.kind), about, href, result, tuple(_tried(each) for each in row.tries))
-
-
-def _tried(each: Mapping[str, Any]) -> ShownTry:
-    words = outcome(each["fault"], each["status"])
-    return ShownTry(datetime.fromisoformat(each["at"]), words, each["seconds"], not each["fault"])
+    return {"row": row, "name": kind_name(row.kind), "about": about, "href": href, "result": result, "tries": tries}
 
 
 def _about(row: WebhookDelivery) -> tuple[str, str]:
@@ -147,8 +121,7 @@ class ListedWebhook:
         return self.strip[-1].at if self.strip else None
 
 
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def webhook_list(request: HttpRequest) -> HttpResponse:
     rows = list(Webhook.objects.all()[: receivers.MOST_WEBHOOKS])
     strips = sending.strips(rows)
@@ -160,8 +133,7 @@ def _listed(row: Webhook, strip: list[Any]) -> ListedWebhook:
     return ListedWebhook(row, kinds, strip, str(OFF.get(row.off_reason, "")))
 
 
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     """The log, newest first; ``state`` in the address shows the messages of one state. While something is under way
     the page asks for its log again."""
@@ -188,8 +160,7 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     return show(request, "pages/webhooks/webhook.html", "partials/webhooks/log.html", context)
 
 
-@require_POST
-@requires(Role.ADMIN)
+@open_to(post=Role.ADMIN)
 def webhook_act(request: HttpRequest, pk: int) -> HttpResponse:
     """Sends a test, pauses, resumes, sends one message or all failed ones again: ``do`` says which."""
     row, by = get_object_or_404(Webhook, pk=pk), cast(User, request.user)
@@ -257,7 +228,6 @@ class WebhookForm(forms.Form):
 
     @property
     def boxes(self) -> list[tuple[Any, Promise]]:
-        """The boxes, each with when it happens."""
         return [(box, KINDS[box.data["value"]][1]) for box in self["kinds"]]
 
 
@@ -266,14 +236,12 @@ class WebhookForm(forms.Form):
 # A secret stands in one response only, the one to the form that made it. Every form carries the nonce of the one
 # secret that it can make: the same form sent again makes nothing and shows nothing.
 
-READS = ("GET", "HEAD", "POST")
 _nonces = Signer(salt="webhook-nonce")
 
 
 @never_cache
 @sensitive_variables("secret", "context")
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def webhook_make(request: HttpRequest) -> HttpResponse:
     """The form; a post makes the webhook and answers with the one page that shows its secret."""
     is_sent = request.method == "POST"
@@ -295,8 +263,7 @@ def webhook_make(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/webhooks/webhook_form.html", context, status=422 if is_sent else 200)
 
 
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def webhook_edit(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Webhook, pk=pk)
     is_sent = request.method == "POST"
@@ -313,8 +280,7 @@ def webhook_edit(request: HttpRequest, pk: int) -> HttpResponse:
 
 @never_cache
 @sensitive_variables("secret", "context")
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def webhook_secret(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks first; a post makes a new secret and answers with the one page that shows it."""
     row = get_object_or_404(Webhook, pk=pk)
@@ -330,8 +296,7 @@ def webhook_secret(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "pages/webhooks/webhook_secret.html", context, status=201)
 
 
-@require_http_methods(READS)
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def webhook_delete(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Webhook, pk=pk)
     if request.method == "POST":

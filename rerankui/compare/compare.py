@@ -1,9 +1,5 @@
 """Runs compared: two side by side, more as a matrix; and what a run may be compared with."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -11,20 +7,18 @@ from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.insight.compare.comparison import MOST_RUNS, CompareError, RunComparison, compare, meanwhile
 from memoryapp.models import Role, Run
 from rerankui.compare.pair import LEGEND, SORTS, STATE_WORDS, matrix_of, pair_of
-from rerankui.frame.access import requires, run_or_404, visible_owners
+from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.pages import show
 
 # How many runs are proposed of each kind.
 PROPOSED = 8
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def compared(request: HttpRequest) -> HttpResponse:
     """Two runs, or a matrix of more; a matrix is also shown while some of its runs go on."""
     runs = _runs(request)
@@ -76,16 +70,7 @@ def _id(given: str) -> UUID:
         raise Http404 from error
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
-    """Runs that a run may be compared with, and why."""
-
-    why: str | Promise
-    runs: Sequence[Run]
-
-
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_compare(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What this run may be compared with: the run that it was forked from, its forks, earlier runs of the question."""
     run = run_or_404(request, pk)
@@ -93,7 +78,8 @@ def run_compare(request: HttpRequest, pk: UUID) -> HttpResponse:
     return show(request, "pages/compare/choose.html", "partials/compare/choose.html", context)
 
 
-def _proposals(run: Run) -> list[Proposals]:
+def _proposals(run: Run) -> list[dict[str, Any]]:
+    """Runs that it may be compared with, and why."""
     ended = Run.objects.of(run.owner_id).by_hand().filter(state=Run.State.FINISHED).exclude(pk=run.pk)
     ended = ended.select_related("owner", "prompt")
     kinds: list[tuple[str | Promise, Q]] = [
@@ -102,12 +88,12 @@ def _proposals(run: Run) -> list[Proposals]:
         (_SAME_QUESTION, Q(query=run.query)),
         (_LATEST, Q()),
     ]
-    proposed: list[Proposals] = []
+    proposed: list[dict[str, Any]] = []
     seen = {run.pk}
     for why, condition in kinds:
         found = [each for each in ended.filter(condition)[: PROPOSED + len(seen)] if each.pk not in seen][:PROPOSED]
         seen |= {each.pk for each in found}
-        proposed += [Proposals(why, found)] if found else []
+        proposed += [{"why": why, "runs": found}] if found else []
     return proposed
 
 

@@ -1,7 +1,5 @@
 """The stability lab of a run: the same question again, unchanged or with what should not matter changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -15,7 +13,6 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation.suggestions import proposals
 from memoryapp.curation.suggestions.proposals import ProposalError
@@ -27,13 +24,13 @@ from memoryapp.engine.strategies.react.answering import ANSWER
 from memoryapp.insight.compare import stability
 from memoryapp.insight.compare.comparison import CompareError, compare
 from memoryapp.insight.compare.stability import MOST_WAYS, AskedModel, Cause, Causes, start_many
-from memoryapp.models import Prompt, Role, Run
+from memoryapp.models import ChatUser, Prompt, Role, Run
 from memoryapp.runs import forks
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.replays import ForkError
 from memoryapp.runs.runner import runner
 from rerankui.compare.pair import LEGEND, SORTS, STATE_WORDS, matrix_of
-from rerankui.frame.access import operator_of, own_run_or_404, owner_or_404, requires, run_or_404
+from rerankui.frame.access import open_to, operator_of, own_run_or_404, run_or_404
 from rerankui.frame.forms import AskForm, RecallForm
 from rerankui.frame.pages import is_partial
 
@@ -50,8 +47,7 @@ KIND_WORDS: Mapping[str, str | Promise] = {
 }
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The form with its cost, and the repetitions that there are; a partial answer is one of both."""
     run = own_run_or_404(request, pk)
@@ -92,16 +88,14 @@ def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, page, context, status=422 if error and request.method == "POST" else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@open_to(Role.VIEWER, post=Role.DEBUGGER)
 def run_paraphrases(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Lets the model word the question otherwise, and leads back to the form, where its lines stand below those that
     were typed and can be edited before anything is asked; opening it leads there, too."""
     run = own_run_or_404(request, pk)
-    answer: HttpResponse = _paraphrased(request, run) if request.method == "POST" else redirect("run_lab", pk=run.pk)
-    return answer
+    return _paraphrased(request, run) if request.method == "POST" else redirect("run_lab", pk=run.pk)
 
 
-@requires(Role.DEBUGGER)
 def _paraphrased(request: HttpRequest, run: Run) -> HttpResponse:
     typed = request.POST.copy()
     lines = [line.strip() for line in typed.get("paraphrases", "").splitlines() if line.strip()]
@@ -159,8 +153,6 @@ _COMPARABLE = (RERANK.name, ENRICH.name, ANSWER.name)
 
 
 class SeveralForm(forms.Form):
-    """A question, and the ways to ask it."""
-
     query = forms.CharField(max_length=LONGEST_QUERY, error_messages={"required": _("Type a question.")})
     strategies = forms.MultipleChoiceField(
         choices=[(name, name) for name in STRATEGIES],
@@ -175,10 +167,8 @@ class SeveralForm(forms.Form):
         return list(dict.fromkeys(line for line in lines if line))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
-def several(request: HttpRequest, owner_id: int) -> HttpResponse:
-    memory = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER, post=Role.VIEWER)
+def several(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     may_ask = operator_of(request).may(Role.DEBUGGER)
     initial: dict[str, Any] = {"query": request.GET.get("q", ""), "strategies": ["flash", "vector"]}
     form = SeveralForm(request.POST if request.method == "POST" else None, initial=initial)
@@ -186,13 +176,13 @@ def several(request: HttpRequest, owner_id: int) -> HttpResponse:
         form.add_error(None, AskForm.NOT_ALLOWED)
     elif form.is_bound and form.is_valid():
         try:
-            runs = start_many(memory, **form.cleaned_data, operator=operator_of(request).user)
+            runs = start_many(owner, **form.cleaned_data, operator=operator_of(request).user)
         except CompareError as error:
             form.add_error(None, str(error))
         else:
             return redirect(_launched(runs))
     context = {
-        "memory": memory,
+        "memory": owner,
         "form": form,
         "may_ask": may_ask,
         "chosen": [str(each) for each in form["strategies"].value() or []],
@@ -236,7 +226,6 @@ def sentence_of(found: Causes) -> str | Promise:
 
 
 def model_words(asked: AskedModel) -> str | Promise:
-    """The model with its prompt."""
     if not asked.name:
         return _("no model is asked")
     return f"{asked.name} · {asked.prompt}" if asked.prompt else asked.name
@@ -245,8 +234,7 @@ def model_words(asked: AskedModel) -> str | Promise:
 # What changed an answer: the memory or the model, as two by two forks of a run.
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def run_causes(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The table with what it would cost, or what it shows; posted, what is missing is asked, or all of it again."""
     run = run_or_404(request, pk)

@@ -1,7 +1,5 @@
 """Two runs side by side: their stages on one time axis, their candidates with lines between, and what else differs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -190,7 +188,6 @@ def _numbers(topic: ComparedTopic, runs: Sequence[UUID]) -> NumbersRow:
 
 
 def _contrasts(comparison: RunComparison) -> Iterator[Contrast]:
-    """What was asked of both runs in different ways."""
     a, b = comparison.runs[:2]
     outlines = [_outline(comparison, run) for run in (a, b)]
     for name, values in _asked(a, b, outlines):

@@ -5,8 +5,6 @@ Each bar is a link that cuts before its message or removes that cut, so the canv
 without scripts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ shown first and made by ``commit``; its toast leads back. The form contains the 
 a change that somebody made meanwhile is noticed and not overwritten.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The queue as its page shows it: the suggestions around the open one, and the progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +15,6 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 from django_htmx.http import push_url
 
 from memoryapp.curation import CurationError, Depends, suggestions
@@ -25,7 +22,7 @@ from memoryapp.curation.suggestions import consolidation, proposals
 from memoryapp.curation.topic_writer import opening
 from memoryapp.memory.content import content
 from memoryapp.models import ChatUser, Finding, Message, Role, Suggestion
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 from rerankui.frame.pages import is_partial
 from rerankui.frame.toasts import undo_address
 from rerankui.text.words import coming
@@ -33,7 +30,6 @@ from rerankui.text.words import coming
 # Rows that are decided one after another by a key: the common part of the queue of suggestions and the review of
 # findings.
 
-READS = ("GET", "HEAD", "POST")
 _DECISIONS_TIMED = 20
 _BREAK = timedelta(minutes=3)
 
@@ -76,15 +72,13 @@ class Decisions(Generic[Row]):
     take_back: Callable[..., Any]
     query: Query = _whole
 
-    def view(self, act: Act[Row]) -> Callable[..., HttpResponse]:
+    def view(self, act: Act[Row]) -> Callable[..., Any]:
         """The view of one row: a look is answered with the page, a post by ``act``, which needs a curator."""
-        permitted = requires(Role.CURATOR)(act)
 
-        @require_http_methods(READS)
-        def view(request: HttpRequest, owner_id: int, **numbers: int) -> HttpResponse:
-            owner = owner_or_404(request, owner_id)
+        @open_to(Role.VIEWER, post=Role.CURATOR)
+        def view(request: HttpRequest, owner: ChatUser, **numbers: int) -> HttpResponse:
             row = self.row_or_404(owner, numbers[self.noun])
-            return permitted(request, owner, row) if request.method == "POST" else self.page(request, owner, row)
+            return act(request, owner, row) if request.method == "POST" else self.page(request, owner, row)
 
         return view
 

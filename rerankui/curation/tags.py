@@ -1,7 +1,5 @@
 """What became of a topic in a few words, and where a message is read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from django import template

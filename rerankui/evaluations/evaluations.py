@@ -1,7 +1,5 @@
 """Evaluations: the passes over files of labelled questions, and one of them with its strategies side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +7,6 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.insight.evaluation import judgements, passes
@@ -26,7 +23,7 @@ from rerankui.evaluations.side_by_side import (
     questions,
     rows,
 )
-from rerankui.frame.access import operator_of, requires, visible_owners
+from rerankui.frame.access import open_to, operator_of, visible_owners
 from rerankui.frame.pages import is_partial, page_of, show
 
 PAGE_SIZE = 20
@@ -43,8 +40,7 @@ class ListedQuestion:
     answers: tuple[tuple[StrategyAnswer | None, str], ...]
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def evaluations(request: HttpRequest) -> HttpResponse:
     """Each pass once, under the first of its strategies."""
     passes = (
@@ -58,8 +54,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
     return show(request, "pages/evaluations/evaluations.html", "partials/evaluations/evaluations.html", context)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
     """The strategies of a pass; ``against`` in the address names another evaluation to compare them with, ``figure``
     the one that is drawn."""
@@ -134,8 +129,7 @@ BASELINE = "vector"
 USUAL_STRATEGIES = ("flash", BASELINE)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def evaluation_new(request: HttpRequest) -> HttpResponse:
     """The form; a partial answer is the forecast for what is chosen so far."""
     typed = request.POST if request.method == "POST" else request.GET
@@ -170,8 +164,7 @@ def _limit(typed: Mapping[str, str]) -> int:
     return min(max(int(given), 1), passes.MOST_QUESTIONS) if given.isdecimal() and len(given) < 6 else USUAL
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def evaluation_stop(request: HttpRequest, pk: int) -> HttpResponse:
     """Ends an evaluation that this operator started, or any for an admin; it reports on what was asked."""
     operator = operator_of(request)

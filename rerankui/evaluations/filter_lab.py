@@ -1,7 +1,5 @@
 """The filter lab: the cuts of the strategy ``filter`` moved over a stored run's candidates, with no new search."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,18 +12,17 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration
-from memoryapp.engine.strategies.cuts import FATES, Cuts, FilteredItem, Filtering, apply_cuts, presets_of
+from memoryapp.engine.strategies.cuts import FATES, Cuts, Filtering, apply_cuts, presets_of
 from memoryapp.engine.strategies.filter import similarities
 from memoryapp.insight.evaluation import filter_lab as effect
 from memoryapp.insight.evaluation import filter_lab as presets
 from memoryapp.models import Role, Run
 from memoryapp.runs import followers
-from rerankui.frame.access import Request, operator_of, own_run_or_404, requires
+from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404
 from rerankui.runs.page.filter_chart import FATE_NAMES, LABELS, chart
 
 
@@ -43,15 +40,6 @@ class Slider:
     @property
     def step(self) -> str:
         return "1" if self.is_whole else "0.01"
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateRow:
-    """A candidate in the list."""
-
-    item: FilteredItem
-    candidate: Candidate
-    fate: str | Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +64,9 @@ class _Lab:
             "filtering": self.filtering,
             "chart": chart(self.filtering),
             "counts": [(fate, FATE_NAMES[fate], counts[fate]) for fate in FATES],
-            "rows": [CandidateRow(item, self.candidates[item.id], FATE_NAMES[item.fate]) for item in shown],
+            "rows": [
+                {"item": item, "candidate": self.candidates[item.id], "fate": FATE_NAMES[item.fate]} for item in shown
+            ],
             "unshown": [(counted[fate], FATE_NAMES[fate]) for fate in FATES if counted[fate]],
             "presets": [
                 (preset.title, urlencode(preset.values), preset, preset.cuts == self.cuts)
@@ -89,8 +79,7 @@ class _Lab:
         }
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def filter_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The page; the moving part alone where a slider asks for it."""
     lab = _lab(request, pk, request.GET)
@@ -103,8 +92,7 @@ def filter_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _page(request, lab)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def filter_effect(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What these cuts would have kept in the latest runs and golden questions, beside the balanced ones."""
     lab = _lab(request, pk, request.GET)
@@ -119,8 +107,7 @@ def filter_effect(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _page(request, lab, **context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stores the thresholds under a name, for the run's embedding profile; opening the address leads to the lab."""
     lab = _lab(request, pk, request.POST or request.GET)

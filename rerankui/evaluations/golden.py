@@ -1,20 +1,17 @@
 """Sets of golden questions, made and edited in the browser: questions with the messages that answer them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.insight.evaluation import judgements
 from memoryapp.insight.evaluation.judgements import GoldenError
 from memoryapp.insight.evaluation.passes import labelled
 from memoryapp.models import GoldenQuestion, Message, Role
-from rerankui.frame.access import operator_of, requires, visible_owners
+from rerankui.frame.access import open_to, operator_of, visible_owners
 from rerankui.frame.pages import page_of
 
 PAGE_SIZE = 50
@@ -23,15 +20,13 @@ MOST_OWNERS = 200
 MOST_SHOWN = 30
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def golden_sets(request: HttpRequest) -> HttpResponse:
     """All sets, and the form for a new question."""
     return _listed(request, "")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def golden_set(request: HttpRequest, collection: str) -> HttpResponse:
     """The questions of one set; as JSON Lines for the command ``evaluate`` if the address asks for it."""
     rows = _visible(request).filter(collection=collection)
@@ -84,8 +79,7 @@ def _number(given: str) -> int:
     return int(given) if given.isdecimal() and len(given) < 10 else 0
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def golden_question(request: HttpRequest, pk: int) -> HttpResponse:
     """One question, to be reworded, to lose or get evidence, or to be deleted."""
     row = get_object_or_404(_visible(request).select_related("owner"), pk=pk)

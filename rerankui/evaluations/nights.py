@@ -1,7 +1,5 @@
 """Golden sets that are asked each night, for admins: the list, one with its nights, and its making and changing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,7 +12,6 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.insight.evaluation import judgements, passes
@@ -25,7 +22,7 @@ from memoryapp.insight.evaluation.nights import NightlyError
 from memoryapp.insight.evaluation.scores import Interval
 from memoryapp.models import Evaluation, GoldenNight, NightlyRun, Role
 from rerankui.evaluations.side_by_side import NAMES, picture
-from rerankui.frame.access import requires, visible_owners
+from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.pages import is_partial
 from rerankui.web.pages import reader_zone
 
@@ -57,8 +54,6 @@ class NightRow:
 
 @dataclass(frozen=True, slots=True)
 class NightPoint:
-    """A figure of a night in the picture."""
-
     x: float
     y: float
     value: float
@@ -144,8 +139,7 @@ def _line(points: Sequence[NightPoint]) -> str:
 USUAL, USUAL_HOUR = 50, 3
 
 
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def nightly_list(request: HttpRequest) -> HttpResponse:
     last = GoldenNight.objects.filter(nightly=OuterRef("pk")).order_by("-at", "-id")
     rows = NightlyRun.objects.annotate(
@@ -159,8 +153,7 @@ def nightly_list(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/evaluations/nights.html", context)
 
 
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def nightly(request: HttpRequest, pk: int) -> HttpResponse:
     """Its last nights, as lines and as a table, with what it would cost to ask it again."""
     row = get_object_or_404(NightlyRun.objects.select_related("baseline"), pk=pk)
@@ -184,8 +177,7 @@ def nightly(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "pages/evaluations/nightly.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def nightly_make(request: HttpRequest) -> HttpResponse:
     """The form; a partial answer is the forecast of a night for what is chosen so far."""
     row = NightlyRun(
@@ -195,8 +187,7 @@ def nightly_make(request: HttpRequest) -> HttpResponse:
     return _edited(request, row)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def nightly_edit(request: HttpRequest, pk: int) -> HttpResponse:
     return _edited(request, get_object_or_404(NightlyRun, pk=pk))
 
@@ -243,8 +234,7 @@ def _zone(request: HttpRequest) -> str:
     return str(reader_zone(request.COOKIES))
 
 
-@require_POST
-@requires(Role.ADMIN)
+@open_to(post=Role.ADMIN)
 def nightly_act(request: HttpRequest, pk: int) -> HttpResponse:
     """``do`` says what: ask it now, pause, resume, try the alarm, another baseline."""
     row = get_object_or_404(NightlyRun, pk=pk)
@@ -261,8 +251,7 @@ def nightly_act(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("nightly", pk=pk)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN)
 def nightly_remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks first. The evaluations of its nights stay."""
     row = get_object_or_404(NightlyRun, pk=pk)

@@ -1,7 +1,5 @@
 """Strategies side by side: a column each, a row for each figure, and the questions with the worst losses first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,21 +4,18 @@ A row of a chat user whom the operator may not see gets the same answer as a row
 is signed in without being an operator is refused with a sentence, because an admin can change that.
 """
 
-from __future__ import annotations
-
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import wraps
-from inspect import iscoroutinefunction
 from typing import Any, cast
 
-from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
 from django_htmx.middleware import HtmxDetails
 
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
@@ -59,33 +56,23 @@ def operator_of(request: HttpRequest) -> Operator:
     return asked.operator
 
 
-def requires(role: Role) -> Callable[[View], View]:
-    """Refuse operators below ``role`` with 403; for sync and async views."""
+def open_to(look: Role | None = None, *, post: Role | None = None) -> Callable[[View], View]:
+    """Lets operators with the role ``look`` get the page, and those with the role ``post`` send to it; refuses others
+    with 403, and other methods with 405. A view whose address names a memory is given its ``owner``, or 404 is."""
+    roles = {"GET": look, "HEAD": look, "POST": post}
 
     def decorate(view: View) -> View:
-        if iscoroutinefunction(view):
-            return _async_gate(view, role)
-        return _gate(view, role)
+        @require_http_methods([method for method, role in roles.items() if role])
+        @wraps(view)
+        def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            _check(request, cast(Role, roles[request.method or ""]))
+            if "owner_id" in kwargs:
+                kwargs = {"owner": owner_or_404(request, kwargs.pop("owner_id")), **kwargs}
+            return view(request, *args, **kwargs)
+
+        return gated
 
     return decorate
-
-
-def _gate(view: View, role: Role) -> View:
-    @wraps(view)
-    def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        _check(request, role)
-        return view(request, *args, **kwargs)
-
-    return gated
-
-
-def _async_gate(view: Callable[..., Awaitable[Any]], role: Role) -> View:
-    @wraps(view)
-    async def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        await sync_to_async(_check)(request, role)
-        return await view(request, *args, **kwargs)
-
-    return gated
 
 
 def _check(request: HttpRequest, role: Role) -> None:
@@ -106,13 +93,11 @@ def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
 
 
 def message_or_404(request: HttpRequest, pk: int) -> Message:
-    """A message of a visible memory, with its owner."""
     found = Message.objects.filter(owner__in=visible_owners(request)).select_related("owner")
     return get_object_or_404(found, pk=pk)
 
 
 def topic_or_404(request: HttpRequest, pk: int) -> Topic:
-    """A topic, live or retired, with its owner."""
     seen = Topic.objects.filter(owner__in=visible_owners(request))
     topic = get_object_or_404(seen.select_related("owner"), pk=pk)
     _remember(request, topic.owner)
@@ -136,7 +121,6 @@ def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
 
 
 def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
-    """An agent's question with its owner."""
     call = get_object_or_404(AgentCall.objects.filter(owner__in=visible_owners(request)).select_related("owner"), pk=pk)
     _remember(request, call.owner)
     return call

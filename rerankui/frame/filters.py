@@ -1,7 +1,5 @@
 """Filters of lists, read from the address: bounded and lenient, because a link must outlive a renamed option."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -237,7 +235,6 @@ class AgentFilter(OfOwnersFilter):
 
     @property
     def topic(self) -> int | None:
-        """The topic that the search names."""
         found = self.TOPIC.fullmatch(self.chosen["q"] or "")
         return int(found[1]) if found else None
 

@@ -1,7 +1,5 @@
 """The forms of pages: what people may send."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -215,7 +213,6 @@ class TokenForm(forms.Form):
 
     @property
     def scope_boxes(self) -> list[tuple[Any, Promise]]:
-        """The boxes, each with what its scope allows."""
         return [(box, ALLOWS[box.data["value"]]) for box in self["scopes"]]
 
     def clean_name(self) -> str:
@@ -244,8 +241,6 @@ class TokenForm(forms.Form):
 
 
 class MemoryForm(forms.Form):
-    """The name of a new memory."""
-
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"class": "field", "autocomplete": "off"}),
@@ -254,7 +249,5 @@ class MemoryForm(forms.Form):
 
 
 class ThresholdsForm(forms.Form):
-    """The thresholds of an embedding profile."""
-
     threshold = forms.FloatField(min_value=0, max_value=1)
     consolidation_threshold = forms.FloatField(min_value=0, max_value=1)

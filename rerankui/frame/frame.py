@@ -3,8 +3,6 @@
 Everything is looked up when a template asks for it, so a fragment, which shows no frame, costs no query.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -106,23 +104,23 @@ class PageFrame:
 
     @property
     def _of_the_readers_language(self) -> ChatUser | None:
-        """The demo memory in the language of the page."""
         name = demo.FIRST.get(get_language() or "")
         return next((owner for owner in self.owners if owner.name == name), None)
 
-    @cached_property
-    def _route(self) -> str:
-        match = self._request.resolver_match
-        return (match.url_name or "") if match else ""
+    @property
+    def _address(self) -> str:
+        """As its pattern says it: ``memory/<int:owner_id>/people/``."""
+        return self._request.resolver_match.route if self._request.resolver_match else "/none"
 
     @cached_property
     def past(self) -> PastHead | None:
         """The moment whose memory is shown, and the choice of another; None without a memory."""
-        return PastHead(self._request, self._route, self.owner) if self.owner else None
+        match = self._request.resolver_match
+        return PastHead(self._request, (match and match.url_name) or "", self.owner) if self.owner else None
 
     @property
     def current(self) -> str:
-        return section_of(self._route)
+        return section_of(self._address)
 
     @property
     def owner_route(self) -> str:
@@ -132,7 +130,6 @@ class PageFrame:
 
     @property
     def section(self) -> Section | None:
-        """The section this page belongs to."""
         return next((section for section in self.sections if section.is_current), None)
 
     @cached_property
@@ -167,7 +164,9 @@ class PageFrame:
         """The tabs of this page's section, if it has several for this operator."""
         if self.section is None:
             return []
-        tabs = [self.shown(place, is_current=place.name == tab_of(self._route)) for place in TABS.get(self.current, ())]
+        tabs = [
+            self.shown(place, is_current=place.name == tab_of(self._address)) for place in TABS.get(self.current, ())
+        ]
         found = [tab for tab in tabs if tab]
         return found if len(found) > 1 else []
 

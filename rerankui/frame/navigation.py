@@ -120,98 +120,39 @@ ELSEWHERE = (
 )
 # A phone's bar has room for five; the others are behind its last entry.
 ON_A_PHONE = ("overview", "ask", "runs", "topics", "inbox")
-_OF_SECTION: Mapping[str, tuple[str, ...]] = {
-    "overview": ("memory", "memory_make"),
-    "ask": ("answer", "source", "judge", "recall"),
-    "runs": (
-        "run",
-        "run_fork",
-        "run_compare",
-        "compare",
-        "several",
-        "filter_lab",
-        "filter_effect",
-        "filter_preset",
-        "prompt_try",
-        "run_why_not",
-        "run_open",
-        "run_capsule",
-        "run_grades",
-        "run_golden",
-        "run_lab",
-        "run_paraphrases",
-        "run_causes",
-        "run_charts",
-        "run_times",
-    ),
-    "evaluations": (
-        "evaluation",
-        "evaluation_new",
-        "evaluation_stop",
-        "golden_sets",
-        "golden_set",
-        "golden_question",
-        "nights",
-        "nightly",
-        "nightly_make",
-        "nightly_edit",
-        "nightly_remove",
-    ),
-    "topics": (
-        "topic",
-        "topic_blame",
-        "topic_pick",
-        "resplit",
-        "change",
-        "change_effect",
-        "change_summary",
-        "topic_map",
-        "merge",
-        "bulk",
-        "bulk_work",
-    ),
-    "people": ("person", "person_edit", "person_add", "person_delete", "people_merge"),
-    "facts": ("fact", "fact_edit", "fact_add", "fact_delete", "extraction"),
-    "artifacts": ("artifact", "artifact_edit", "artifact_retry", "artifact_upload", "artifact_delete"),
-    "quality": ("quality_all",),
-    "imports": ("import_file", "withdraw"),
-    "history": ("undo", "undo_preview", "undo_change", "undo_range"),
-    "prompts": ("prompt", "prompt_version", "prompt_diff"),
-    "webhooks": ("webhook", "webhook_make", "webhook_edit", "webhook_secret", "webhook_delete"),
+# Where an address belongs whose first word, behind that of its memory, is the name of no section and of no tab.
+_PLACES: Mapping[str, str] = {
+    "": "overview",
+    "new": "overview",
+    "runs/answer": "ask",
+    "recall": "ask",
+    "compare": "runs",
+    "several": "runs",
+    "golden": "evaluations",
+    "nights": "evaluations",
+    "change": "topics",
+    "map": "topics",
+    "merge": "topics",
+    "bulk": "topics",
+    "sessions": "messages",
+    "extraction": "facts",
+    "edits": "history",
+    "inbox/clusters": "clusters",
+    "inbox/failures": "failures",
+    "work": "pipeline",
+    "settings": "memory_settings",
+    "export": "erase",
 }
-_OF_TAB: Mapping[str, tuple[str, ...]] = {
-    "clusters": ("clusters_undo",),
-    "queue": ("suggestion",),
-    "review": ("finding",),
-    "pipeline": ("memory_pipeline", "work", "memory_work"),
-    "agents": ("agent_call", "endpoint_trial"),
-    "embedding": ("embedding_change", "embedding_similarities"),
-    "tokens": ("token_make", "token_revoke"),
-    "operators": ("operator", "operator_make"),
-    "erase": ("erase_part",),
-    "erasures": ("erasure",),
-}
-_TAB_OF = {
-    **{tab.name: tab.name for tabs in TABS.values() for tab in tabs},
-    **{route: tab for tab, routes in _OF_TAB.items() for route in routes},
-}
-_SECTION_OF = {
-    **{section: section for section in SECTIONS},
-    **{route: section for section, routes in _OF_SECTION.items() for route in routes},
-    **{
-        route: section
-        for section, tabs in TABS.items()
-        for tab in tabs
-        for route in (tab.name, *_OF_TAB.get(tab.name, ()))
-    },
-}
+_SECTION_OF = {tab.name: section for section, tabs in TABS.items() for tab in tabs}
 
 
-def section_of(route: str) -> str:
-    """The section to which a route belongs; the route itself if it belongs to none."""
-    return _SECTION_OF.get(route, route)
+def tab_of(address: str) -> str:
+    """The tab to which an address belongs, as its pattern says it; its section where that has no tabs."""
+    steps = [step for step in address.removeprefix("memory/").split("/") if step and not step.startswith("<")]
+    first = steps[0] if steps else ""
+    return _PLACES.get("/".join(steps[:2])) or _PLACES.get(first, first)
 
 
-def tab_of(route: str) -> str:
-    """The tab of its section to which a route belongs, or nothing."""
-    return _TAB_OF.get(route, "")
+def section_of(address: str) -> str:
+    """The section to which an address belongs; its first word if it belongs to none."""
+    return _SECTION_OF.get(tab_of(address), tab_of(address))

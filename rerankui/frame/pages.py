@@ -90,7 +90,6 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], order: Sequence[str], siz
 
 
 def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int = PAGE_SIZE) -> Page[Row]:
-    """The page with ``row`` in its middle."""
     by, half = _Ordering.of(order), size // 2
     value = getattr(row, by.column)
     before = list(rows.filter(by.beyond(value, row.pk, reverse=True)).order_by(*by.names(reverse=True))[: half + 1])
@@ -141,7 +140,9 @@ def _read(model: type[Model], by: _Ordering, cursor: str) -> tuple[Any, Any] | N
 
 def show(request: HttpRequest, page: str, fragment: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     """One address, two answers: the whole page, or its list when htmx asks for a part of it."""
-    answer = render(request, fragment if is_partial(request) else page, context, status=status)
+    answer = render(
+        request, fragment if is_partial(request) else page, {"fragment": fragment, **context}, status=status
+    )
     patch_vary_headers(answer, ["HX-Request"])
     return answer
 

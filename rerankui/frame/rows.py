@@ -4,8 +4,6 @@ A form contains the values that its page showed (``seen``), so a change that som
 that a person did not edit take the new values, edited fields are kept and shown beside them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

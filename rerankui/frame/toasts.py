@@ -3,8 +3,6 @@
 They wait in the session until the next page or fragment shows them.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from urllib.parse import urlencode
 

@@ -89,7 +89,6 @@ def label(noun: str, name: str) -> str:
 
 
 def form_value(noun: str, name: str, value: Any) -> str:
-    """A value as a form shows it."""
     if value is None:
         return ""
     if isinstance(value, list):

@@ -4,8 +4,6 @@ Each undo is shown first, with the changes that depend on it, and made by a form
 something changed meanwhile, it is shown again instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +18,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import curation
 from memoryapp.curation import CurationError, Depends, history, knowledge
@@ -28,7 +25,7 @@ from memoryapp.curation.history import AutomaticChanges, Cursor, Night, Record, 
 from memoryapp.models import ChatUser, KnowledgeEdit, Role, TopicEdit
 from rerankui.curation.change_form import actor_words
 from rerankui.frame import toasts
-from rerankui.frame.access import Request, operator_of, owner_or_404, requires, visible_owners
+from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.filters import HistoryFilter
 from rerankui.frame.pages import PAGE_SIZE, show
 from rerankui.frame.rows import list_address, page_address
@@ -36,10 +33,9 @@ from rerankui.frame.toasts import next_address, undo_address
 from rerankui.history.entry_views import entry_views, pairs_folded
 
 
-@require_safe
-def history_page(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER)
+def history_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Everything that was changed, newest first."""
-    owner = owner_or_404(request, owner_id)
     filters = HistoryFilter(request.GET, actors=history.actors(owner))
     asked = {name: _cursor(request.GET.get(name, "")) for name in ("after", "before")}
     found = history.page(owner, filters.narrowing, PAGE_SIZE, **asked)
@@ -166,29 +162,20 @@ def _range_address(owner: ChatUser, filters: HistoryFilter) -> str:
 # made in a period. The form contains the later changes that the page showed (``seen``); if another one was made
 # meanwhile, the page is shown again instead.
 
-READS = ("GET", "HEAD", "POST")
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 MOST_SHOWN = 100
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def undo_edit(request: HttpRequest, owner_id: int, edit: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
-    return _undo(request, owner, get_object_or_404(TopicEdit, owner=owner, pk=edit))
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def undo_record(request: HttpRequest, owner: ChatUser, **number: int) -> HttpResponse:
+    """``number`` is that of an ``edit`` of topics, or of a ``change`` of another row."""
+    model: Any = TopicEdit if "edit" in number else KnowledgeEdit
+    return _undo(request, owner, get_object_or_404(model, owner=owner, pk=next(iter(number.values()))))
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def undo_change(request: HttpRequest, owner_id: int, change: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
-    return _undo(request, owner, get_object_or_404(KnowledgeEdit, owner=owner, pk=change))
-
-
-@require_http_methods(READS)
-@requires(Role.CURATOR)
+@open_to(Role.CURATOR, post=Role.CURATOR)
 def undo(request: HttpRequest, pk: int) -> HttpResponse:
-    """``undo_edit`` under an address without the chat user, which older links have."""
+    """``undo_record`` under an address without the chat user, which older links have."""
     seen = TopicEdit.objects.filter(owner__in=visible_owners(request))
     edit = get_object_or_404(seen.select_related("owner"), pk=pk)
     cast(Request, request).owner = edit.owner
@@ -262,11 +249,9 @@ def _address_after(made: Record) -> str:
     return page_address(made.noun, made.owner_id, number)
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def undo_range(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def undo_range(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """All that somebody changed between two times, looked at, and when posted taken back."""
-    owner = owner_or_404(request, owner_id)
     by, since, until = _range({**request.GET.dict(), **request.POST.dict()})
     context: dict[str, Any] = {
         "owner": owner,

@@ -1,7 +1,5 @@
 """Entries of the history: where they lead, and how the list is narrowed less."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from django import template
@@ -13,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
-from memoryapp.curation.history import HistoryEntry, Record
+from memoryapp.curation.history import HistoryEntry
 from memoryapp.engine.agents import AGENTS
 from memoryapp.engine.prompts.prompt import INSTRUCTION_LANGUAGES
 from memoryapp.models import TopicEdit
@@ -24,11 +22,8 @@ from rerankui.runs.page.outcomes import NO_ANSWER
 from rerankui.text.differences import DifferenceRow, TextLine
 
 register = template.Library()
-
-
-@register.simple_tag
-def undo_url(record: Record, back: str = "") -> str:
-    return undo_address(record, back)
+register.filter("who", actor_words)
+register.simple_tag(undo_address, name="undo_url")
 
 
 @register.simple_tag
@@ -61,11 +56,6 @@ def segmented(edit: TopicEdit) -> str:
             "outcome": agent_outcome(edit.call.outcome)
         }
     return ""
-
-
-@register.filter
-def who(actor: str) -> str:
-    return actor_words(actor)
 
 
 @register.filter

@@ -1,7 +1,5 @@
 """A chat file from its upload to its import: its content, the answers and decisions of a person, the progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -18,7 +16,6 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.importers import FORMATS, NOBODY
 from memoryapp.intake.imports import IMPORT
@@ -26,7 +23,7 @@ from memoryapp.intake.transfer import files
 from memoryapp.models import Artifact, ChatUser, Fact, ImportFile, Message, Person, Role, Suggestion, Topic, TopicEdit
 from memoryapp.platform import work
 from memoryapp.platform.storage import NoSpace
-from rerankui.frame.access import operator_of, owner_or_404, requires, visible_owners
+from rerankui.frame.access import open_to, operator_of, visible_owners
 from rerankui.history.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
@@ -41,11 +38,9 @@ _SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
 
 
 @csrf_exempt
-@require_http_methods(("GET", "HEAD", "POST"))
-@requires(Role.CURATOR)
-def upload(request: HttpRequest, owner_id: int, ticket: str) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def upload(request: HttpRequest, owner: ChatUser, ticket: str) -> HttpResponse:
     """Takes chat files over, each to be looked through by the worker; leads to the page of the last one."""
-    owner = owner_or_404(request, owner_id)
     if request.method != "POST":
         # Who had to sign in first comes back here without a file.
         return redirect("imports", owner.pk)
@@ -81,7 +76,6 @@ def largest_file() -> str:
 
 
 def upload_form(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
-    """What the form for a new file needs."""
     return {
         "ticket": uploads.ticket(owner.pk, int(request.user.pk or 0)),
         "most_bytes": settings.IMPORT_MAX_BYTES,
@@ -90,18 +84,15 @@ def upload_form(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
 
 
 @never_cache
-@require_http_methods(("GET", "HEAD", "POST"))
-def import_file(request: HttpRequest, owner_id: int, file: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def import_file(request: HttpRequest, owner: ChatUser, file: int) -> HttpResponse:
     """What is in the file, and when posted a person's answer or decision."""
-    owner = owner_or_404(request, owner_id)
     row = get_object_or_404(ImportFile, owner=owner, pk=file)
     if request.method == "POST":
-        decided: HttpResponse = _decide(request, owner, row)
-        return decided
+        return _decide(request, owner, row)
     return render(request, "pages/imports/import_file.html", _context(request, row))
 
 
-@requires(Role.CURATOR)
 def _decide(request: HttpRequest, owner: ChatUser, row: ImportFile) -> HttpResponse:
     deed = request.POST.get("do", "")
     try:

@@ -1,7 +1,5 @@
 """Imports: what became of each, and the withdrawal of one, looked at in numbers before it is made."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from django.conf import settings
@@ -11,13 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.curation import CurationError, history
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Role
 from memoryapp.platform.accounts import operators
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.forms import MemoryForm
 from rerankui.frame.pages import page_of, show
 from rerankui.frame.toasts import undo_address
@@ -28,9 +25,8 @@ from rerankui.web import uploads
 MOST_FILES = 20
 
 
-@require_safe
-def imports(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def imports(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     page = page_of(request, ImportBatch.objects.filter(owner=owner), ("-started_at", "-id"))
     files = ImportFile.objects.filter(owner=owner).exclude(state=ImportFile.State.DONE)
     context = {
@@ -46,11 +42,9 @@ def imports(request: HttpRequest, owner_id: int) -> HttpResponse:
     return show(request, "pages/imports/imports.html", "partials/imports/imports.html", context)
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-@requires(Role.CURATOR)
-def withdraw(request: HttpRequest, owner_id: int, batch: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def withdraw(request: HttpRequest, owner: ChatUser, batch: int) -> HttpResponse:
     """What withdrawing an import would do, in numbers, and when posted the withdrawal."""
-    owner = owner_or_404(request, owner_id)
     found = get_object_or_404(ImportBatch, owner=owner, pk=batch)
     context: dict[str, Any] = {"owner": owner, "batch": found, "sentence": ""}
     try:
@@ -74,8 +68,7 @@ def _withdrawn(request: HttpRequest, owner: ChatUser, batch: ImportBatch) -> Htt
 # A new memory: a name, and the chat file with which it begins.
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-@requires(Role.CURATOR)
+@open_to(Role.CURATOR, post=Role.CURATOR)
 def memory_make(request: HttpRequest) -> HttpResponse:
     """The form of a new memory; a post makes it and leads to where its first file is given.
 

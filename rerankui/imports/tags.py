@@ -1,7 +1,5 @@
 """What an import says of its file: the format, and places in it."""
 
-from __future__ import annotations
-
 import re
 
 from django import template

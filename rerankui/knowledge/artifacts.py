@@ -1,13 +1,10 @@
 """Artifacts: files that were sent, with what was understood of them."""
 
-from __future__ import annotations
-
 import mimetypes
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import filesizeformat
@@ -15,22 +12,20 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.intake import artifacts
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Role
 from memoryapp.platform.storage import NoSpace
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 from rerankui.frame.filters import Filter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import next_address
+from rerankui.knowledge.facts import RowList
 from rerankui.lists.facets import Facet, of_month
-from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.lists.list_page import AskedList
 from rerankui.text.words import file_type
 from rerankui.web import uploads
 from rerankui.web.uploads import Received
-
-READS = ("GET", "HEAD", "POST")
 
 
 class ArtifactFilter(Filter):
@@ -45,7 +40,7 @@ class ArtifactFilter(Filter):
     state = choice(gettext_lazy("State"), gettext_lazy("any state"), list(Artifact.State.choices), by="state")
 
 
-class ArtifactList(ListPage[Artifact, ArtifactFilter]):
+class ArtifactList(RowList[Artifact, ArtifactFilter]):
     title = gettext_lazy("Artifacts")
     name, noun = "artifacts", KnowledgeEdit.Noun.ARTIFACT
     form = ArtifactFilter
@@ -60,10 +55,7 @@ class ArtifactList(ListPage[Artifact, ArtifactFilter]):
         "state": "state",
         "created_at": "created_at",
     }
-    page, partial = "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html"
-
-    def rows(self, asked: AskedList[ArtifactFilter]) -> QuerySet[Artifact]:
-        return Artifact.objects.filter(owner=asked.owner).select_related("message")
+    partial = "partials/knowledge/artifacts.html"
 
     def facets(self, asked: AskedList[ArtifactFilter]) -> tuple[Facet, ...]:
         return (
@@ -80,16 +72,14 @@ ARTIFACTS = ArtifactList()
 
 
 @csrf_exempt
-@require_http_methods(READS)
-def artifact_upload(request: HttpRequest, owner_id: int, ticket: str) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def artifact_upload(request: HttpRequest, owner: ChatUser, ticket: str) -> HttpResponse:
     """Accepts files, which are read within seconds; the ticket replaces the CSRF token, see ``uploads``."""
-    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
         _take_over(request, owner, ticket)
     return redirect("artifacts", owner.pk)
 
 
-@requires(Role.CURATOR)
 def _take_over(request: HttpRequest, owner: ChatUser, ticket: str) -> None:
     if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
         messages.error(request, _("This page was open for too long; choose the file once more."))
@@ -123,17 +113,15 @@ def _most() -> str:
     return filesizeformat(settings.MEDIA_MAX_BYTES)
 
 
-@require_http_methods(READS)
-def artifact_retry(request: HttpRequest, owner_id: int, artifact: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def artifact_retry(request: HttpRequest, owner: ChatUser, artifact: int) -> HttpResponse:
     """Has the file read once more, when posted."""
-    owner = owner_or_404(request, owner_id)
     row = get_object_or_404(Artifact, owner=owner, pk=artifact)
     if request.method == "POST":
         _read_again(request, row)
     return redirect(next_address(request) or reverse("artifact", args=[owner.pk, row.pk]))
 
 
-@requires(Role.CURATOR)
 def _read_again(request: HttpRequest, row: Artifact) -> None:
     artifacts.retry(row)
     messages.success(request, _("%(name)s is read again within seconds.") % {"name": row.name})

@@ -1,25 +1,23 @@
 """Facts: what is known of the chat user, the weightiest first."""
 
-from __future__ import annotations
+from typing import Any, TypeVar, cast
 
-from typing import Any
-
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Model, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
-from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
 from memoryapp.curation import extraction
+from memoryapp.curation.knowledge import MODELS
 from memoryapp.curation.suggestions.proposals import is_model_connected
 from memoryapp.insight.browsing.quality import WEEK
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
-from rerankui.frame.access import operator_of, owner_or_404, requires
-from rerankui.frame.filters import MeaningFilter, choice
+from rerankui.frame.access import open_to, operator_of
+from rerankui.frame.filters import Filter, MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.lists.facets import Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
@@ -27,6 +25,8 @@ from rerankui.lists.list_page import AskedList, ListPage
 # How far facts and people are extracted, for a panel on their lists, and topics that failed, to be read again.
 
 MOST_FAILED = 100
+RowT = TypeVar("RowT", bound=Model)
+FilterT = TypeVar("FilterT", bound=Filter)
 
 
 def extraction_context(owner: ChatUser) -> dict[str, Any]:
@@ -38,13 +38,16 @@ def extraction_context(owner: ChatUser) -> dict[str, Any]:
     }
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-def extraction_panel(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def extraction_panel(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The topics that could not be read and why; posted, those named (``topic``) or all of them are read again."""
-    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        answer: HttpResponse = _retry(request, owner)
-        return answer
+        rows = extraction.failed(owner)
+        topic = request.POST.get("topic", "")
+        if topic:
+            rows = rows.filter(topic=int(topic)) if topic.isdecimal() and len(topic) < 19 else rows.none()
+        extraction.retry(rows)
+        return redirect("extraction", owner_id=owner.pk)
     context = {
         "owner": owner,
         "failed": extraction.failed(owner)[:MOST_FAILED],
@@ -54,18 +57,17 @@ def extraction_panel(request: HttpRequest, owner_id: int) -> HttpResponse:
     return render(request, "pages/knowledge/extraction.html", context)
 
 
-@requires(Role.CURATOR)
-def _retry(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    rows = extraction.failed(owner)
-    topic = request.POST.get("topic", "")
-    if topic:
-        rows = rows.filter(topic=int(topic)) if topic.isdecimal() and len(topic) < 19 else rows.none()
-    extraction.retry(rows)
-    return redirect("extraction", owner_id=owner.pk)
-
-
 _IMPORTANCE = {"3": _("80 and more: part of the profile"), "2": _("50–79"), "1": _("under 50")}
 _REPLACED = {"week": _("within a week"), "before": _("earlier"), "no": _("not replaced")}
+
+
+class RowList(ListPage[RowT, FilterT]):
+    """What the lists of facts, people and artifacts share: their page, and that their rows are those of their noun."""
+
+    page = "pages/knowledge/rows.html"
+
+    def rows(self, asked: AskedList[FilterT]) -> QuerySet[RowT]:
+        return cast(QuerySet[RowT], MODELS[self.noun]._default_manager.filter(owner=asked.owner))
 
 
 class FactFilter(MeaningFilter):
@@ -81,7 +83,7 @@ class FactFilter(MeaningFilter):
     )
 
 
-class FactList(ListPage[Fact, FactFilter]):
+class FactList(RowList[Fact, FactFilter]):
     title = _("Facts")
     name, near, noun = "facts", "facts", KnowledgeEdit.Noun.FACT
     form = FactFilter
@@ -96,10 +98,7 @@ class FactList(ListPage[Fact, FactFilter]):
         "noted_at": "created_at",
         "until": "superseded_at",
     }
-    page, partial = "pages/knowledge/facts.html", "partials/knowledge/facts.html"
-
-    def rows(self, asked: AskedList[FactFilter]) -> QuerySet[Fact]:
-        return Fact.objects.filter(owner=asked.owner)
+    partial = "partials/knowledge/facts.html"
 
     def facets(self, asked: AskedList[FactFilter]) -> tuple[Facet, ...]:
         weight = Case(

@@ -1,29 +1,26 @@
 """People the chat user talks about."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation import CurationError, knowledge
 from memoryapp.curation.knowledge import MOST_MERGED
 from memoryapp.insight.browsing.quality import FEW_MENTIONS
 from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role
 from rerankui.frame import toasts
-from rerankui.frame.access import Request, owner_or_404, requires
+from rerankui.frame.access import Request, open_to
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import undo_address
-from rerankui.knowledge.facts import extraction_context
+from rerankui.knowledge.facts import RowList, extraction_context
 from rerankui.lists.facets import Facet, of_month
-from rerankui.lists.list_page import AskedList, ListPage
+from rerankui.lists.list_page import AskedList
 
 _MENTIONS = {"3": _("10 and more"), "2": _("2–9"), "1": _("once or never")}
 
@@ -35,7 +32,7 @@ class PersonFilter(MeaningFilter):
     circle = choice(_("Circle"), _("all circles"), list(Person.Circle.choices), by="circle")
 
 
-class PeopleList(ListPage[Person, PersonFilter]):
+class PeopleList(RowList[Person, PersonFilter]):
     title = _("People")
     name, near, noun = "people", "people", KnowledgeEdit.Noun.PERSON
     form = PersonFilter
@@ -50,10 +47,7 @@ class PeopleList(ListPage[Person, PersonFilter]):
         "first_seen": "first_seen",
         "last_seen": "last_seen",
     }
-    page, partial = "pages/knowledge/people.html", "partials/knowledge/people.html"
-
-    def rows(self, asked: AskedList[PersonFilter]) -> QuerySet[Person]:
-        return Person.objects.filter(owner=asked.owner)
+    partial = "partials/knowledge/people.html"
 
     def facets(self, asked: AskedList[PersonFilter]) -> tuple[Facet, ...]:
         mentions = Case(
@@ -81,13 +75,14 @@ PEOPLE = PeopleList()
 # Several people who are one: side by side, whose name survives, and what the one person would be.
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-@requires(Role.CURATOR)
-def people_merge(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def people_merge(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """``people`` are the numbers of those chosen, ``survivor`` the one who keeps name and number."""
-    owner = owner_or_404(request, owner_id)
     asked = request.POST if request.method == "POST" else request.GET
-    people = _people(owner, asked.getlist("people"))
+    ids = [int(number) for number in asked.getlist("people") if number.isdecimal() and len(number) < 19][
+        : MOST_MERGED + 1
+    ]
+    people = list(Person.objects.filter(owner=owner, pk__in=ids).order_by("-mention_count", "pk"))
     survivor = _survivor(people, asked.get("survivor", ""))
     sentence = ""
     if request.method == "POST":
@@ -106,12 +101,6 @@ def people_merge(request: HttpRequest, owner_id: int) -> HttpResponse:
         "partials/knowledge/people_merged.html" if cast(Request, request).htmx else "pages/knowledge/people_merge.html"
     )
     return render(request, template, context, status=409 if sentence else 200)
-
-
-def _people(owner: ChatUser, numbers: Sequence[str]) -> list[Person]:
-    """Those there are, the most spoken of first."""
-    ids = [int(number) for number in numbers if number.isdecimal() and len(number) < 19][: MOST_MERGED + 1]
-    return list(Person.objects.filter(owner=owner, pk__in=ids).order_by("-mention_count", "pk"))
 
 
 def _survivor(people: Sequence[Person], number: str) -> Person | None:

@@ -3,8 +3,6 @@
 The three nouns differ in their fields and in nothing else, so they share their views; the address says which.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,7 +10,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import curation
 from memoryapp.curation import CurationError, Stale, extraction, history, knowledge
@@ -22,14 +19,13 @@ from memoryapp.insight.browsing.topics import mentions
 from memoryapp.memory import past
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Role, Topic
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.rows import FORMS, RowForm, list_address, page_address, row_id, seen_json, values_of
 from rerankui.frame.toasts import undo_address
 from rerankui.history.entry_views import entry_views, field_rewordings
 from rerankui.past.pages import absent, changes_then
 from rerankui.web.moment import moment_of
 
-READS = ("GET", "HEAD", "POST")
 HISTORY_SHOWN = 12
 Noun = KnowledgeEdit.Noun
 
@@ -38,10 +34,9 @@ def row_or_404(owner: ChatUser, noun: str, pk: int) -> Row:
     return cast(Row, get_object_or_404(MODELS[noun]._default_manager.filter(owner=owner), pk=pk))
 
 
-@require_safe
-def page(request: HttpRequest, owner_id: int, noun: str, **number: int) -> HttpResponse:
+@open_to(Role.VIEWER)
+def page(request: HttpRequest, owner: ChatUser, noun: str, **number: int) -> HttpResponse:
     """``number`` is the row's, by its noun: ``person=5``."""
-    owner = owner_or_404(request, owner_id)
     if moment := moment_of(request):
         return _page_then(request, owner, noun, number[noun], moment)
     row = row_or_404(owner, noun, number[noun])
@@ -68,10 +63,8 @@ def _page_then(request: HttpRequest, owner: ChatUser, noun: str, pk: int, moment
     return render(request, f"pages/knowledge/{noun}.html", context)
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def edit(request: HttpRequest, owner_id: int, noun: str, **number: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def edit(request: HttpRequest, owner: ChatUser, noun: str, **number: int) -> HttpResponse:
     row = row_or_404(owner, noun, number[noun])
     if request.method != "POST":
         return _form_page(request, owner, noun, FORMS[noun](row=row), row=row)
@@ -111,10 +104,8 @@ def _as_sent(form: RowForm, values: dict[str, Any]) -> dict[str, Any]:
     return {name: form.fields[name].prepare_value(value) for name, value in values.items()}
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def add(request: HttpRequest, owner_id: int, noun: str) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def add(request: HttpRequest, owner: ChatUser, noun: str) -> HttpResponse:
     form = FORMS[noun](request.POST if request.method == "POST" else None)
     if request.method != "POST":
         return _form_page(request, owner, noun, form)
@@ -131,11 +122,8 @@ def add(request: HttpRequest, owner_id: int, noun: str) -> HttpResponse:
     return redirect(page_address(noun, owner.pk, int(pk)))
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def delete(request: HttpRequest, owner_id: int, noun: str, **number: int) -> HttpResponse:
-    """Asks, and when posted deletes."""
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def delete(request: HttpRequest, owner: ChatUser, noun: str, **number: int) -> HttpResponse:
     row = row_or_404(owner, noun, number[noun])
     sentence = ""
     if request.method == "POST":
@@ -153,11 +141,9 @@ def delete(request: HttpRequest, owner_id: int, noun: str, **number: int) -> Htt
     return render(request, "pages/knowledge/row_delete.html", context, status=409 if sentence else 200)
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def recall(request: HttpRequest, owner_id: int, noun: str, pk: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def recall(request: HttpRequest, owner: ChatUser, noun: str, pk: int) -> HttpResponse:
     """How a topic, a person or a fact is recalled; when posted, a person decides it."""
-    owner = owner_or_404(request, owner_id)
     if noun not in knowledge.MOST_PINNED:
         raise Http404
     row, sentence = cast(Topic | Person | Fact, row_or_404(owner, noun, pk)), ""

@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -31,10 +32,6 @@ LONGEST_VALUE = 200
 Row = TypeVar("Row", bound=Model)
 
 
-def _as_it_is(value: str) -> str:
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Facet:
     """``by`` is a field or an expression of the database; ``words`` are those of its values, as text.
@@ -45,7 +42,7 @@ class Facet:
     name: str
     label: StrOrPromise
     by: Any
-    words: Callable[[str], StrOrPromise] | Mapping[str, StrOrPromise] = _as_it_is
+    words: Callable[[str], StrOrPromise] | Mapping[str, Any] = str
     in_order: bool = False
 
     @property
@@ -170,7 +167,6 @@ def file_of(request: HttpRequest, titles: Iterable[str], rows: Iterable[Sequence
 
 
 def is_asked(request: HttpRequest) -> bool:
-    """Whether the address asks for a file."""
     return _kind(request) is not None
 
 
@@ -194,8 +190,8 @@ def _line(cells: Any) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder)
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 

@@ -5,7 +5,7 @@ A list is a subclass of ``ListPage`` that says what differs from the others, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -15,13 +15,12 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 
 from memoryapp.curation.suggestions import proposals
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Role
 from memoryapp.search.neighbours import MOST_FOUND, NearestRows, Scores
-from rerankui.frame.access import operator_of, owner_or_404
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import Filter, MeaningFilter
 from rerankui.frame.pages import PAGE_SIZE, Page, in_order, is_partial, page_around, page_of, page_of_rows, show
 from rerankui.lists.facets import MOST_ROWS, Facet, counted, file_of, is_asked, is_narrowed, narrowed
@@ -85,7 +84,8 @@ class ListPage(Generic[Row, FilterT]):
     ``noun`` is that of rows whose changes are followed back to a moment; with ``has_past`` ``rows`` reads those of the
     moment. ``today_only`` are columns that say what is so today. ``near`` is the noun of rows that are found by
     meaning, see ``NearestRows``. ``latest`` counts facets among the latest rows alone, ``is_counted`` all rows for the
-    page.
+    page. ``sent`` answers what curators
+    post to the list.
     """
 
     name: ClassVar[str]
@@ -101,6 +101,7 @@ class ListPage(Generic[Row, FilterT]):
     size: ClassVar[int] = PAGE_SIZE
     latest: ClassVar[bool] = False
     is_counted: ClassVar[bool] = True
+    sent: ClassVar[Callable[..., HttpResponse] | None] = None
 
     def rows(self, asked: AskedList[FilterT]) -> QuerySet[Row]:
         """All rows, of today or of the moment, before a choice or a search narrows them."""
@@ -115,11 +116,11 @@ class ListPage(Generic[Row, FilterT]):
 
     @property
     def path(self) -> URLPattern:
-        """The address of a list of one memory."""
-
-        @require_safe
-        def listed(request: HttpRequest, owner_id: int) -> HttpResponse:
-            return self.answer(self.asked(request, owner_or_404(request, owner_id)))
+        @open_to(Role.VIEWER, post=Role.CURATOR if self.sent else None)
+        def listed(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+            if self.sent and request.method == "POST":
+                return self.sent(request, owner)
+            return self.answer(self.asked(request, owner))
 
         listed.has_past = self.has_past or self.noun  # type: ignore[attr-defined]
         return path(f"memory/<int:owner_id>/{self.name}/", listed, name=self.name)

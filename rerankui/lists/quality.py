@@ -11,12 +11,11 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_safe
 
 from memoryapp.curation.suggestions.proposals import is_model_connected
 from memoryapp.insight.browsing.quality import Quality, qualities
-from memoryapp.models import ChatUser
-from rerankui.frame.access import owner_or_404, visible_owners
+from memoryapp.models import ChatUser, Role
+from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.pages import page_of
 
 if TYPE_CHECKING:
@@ -193,9 +192,8 @@ def _counted(owner: ChatUser, found: Quality, figure: QualityFigure) -> CountedF
     return CountedFigure(figure, figure.of(found), figure.among(found), figure.address(owner))
 
 
-@require_safe
-def quality(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def quality(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     found = qualities([owner], now=timezone.now())[owner.pk]
     return render(
         request,
@@ -204,7 +202,7 @@ def quality(request: HttpRequest, owner_id: int) -> HttpResponse:
     )
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def quality_of_all(request: HttpRequest) -> HttpResponse:
     page = page_of(request, visible_owners(request), ("name", "id"))
     found = qualities(page.rows, now=timezone.now())

@@ -3,8 +3,6 @@
 A view is an address that can be read: its parameters are those of the list, and nothing else depends on the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -15,10 +13,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, Query
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.models import ChatUser, Operator, Role, SavedView
-from rerankui.frame.access import operator_of, owner_or_404
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.toasts import next_address
 
 MOST_VIEWS = 40
@@ -121,9 +118,8 @@ def named(name: str) -> str:
 LONGEST_QUERY = 20_000
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def view_save(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER, post=Role.VIEWER)
+def view_save(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     if request.method != "POST":
         return redirect("topics", owner.pk)
     wanted, sent = request.POST.get("list", ""), request.POST.get("query", "")
@@ -141,10 +137,9 @@ def view_save(request: HttpRequest, owner_id: int) -> HttpResponse:
     return redirect(address_of(view))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def saved_view(request: HttpRequest, owner_id: int, savedview: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.VIEWER)
+def saved_view(request: HttpRequest, owner: ChatUser, savedview: int) -> HttpResponse:
     """Renames or deletes it when posted; opened, it leads to its list."""
-    owner = owner_or_404(request, owner_id)
     view = get_object_or_404(offered(operator_of(request)), owner=owner, pk=savedview)
     if request.method == "POST" and may_change(operator_of(request), view):
         return _changed(request, view)

@@ -1,7 +1,5 @@
 """What stands above lists: their saved views."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import template

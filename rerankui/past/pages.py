@@ -1,7 +1,5 @@
 """What the head of a page says of the moment: which one is shown, the way back to now, and the choice of another."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

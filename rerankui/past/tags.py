@@ -1,7 +1,5 @@
 """Moments in links: the memory as it was at a run, and before and after a change."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django import template
@@ -13,6 +11,7 @@ from rerankui.frame.rows import list_address
 from rerankui.web.moment import PastMoment, written
 
 register = template.Library()
+register.filter("as_moment", written)
 
 
 @register.simple_tag
@@ -22,14 +21,7 @@ def list_of(record: Record) -> str:
 
 
 @register.filter
-def moment(at: datetime) -> str:
-    """How an address names the moment."""
-    return written(at)
-
-
-@register.filter
 def moment_before(at: datetime) -> str:
-    """The moment before a change that was made then."""
     return written(just_before(at))
 
 

@@ -2,8 +2,6 @@
 resume.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib import messages
@@ -12,7 +10,6 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.insight.browsing import usage
 from memoryapp.models import ChatUser, Role
@@ -20,24 +17,23 @@ from memoryapp.platform import heartbeats, work
 from memoryapp.search.profiles import serving_profile, undecided
 from memoryapp.upkeep.pipeline import STAGES
 from memoryapp.upkeep.pipeline.shown import stages
-from rerankui.frame.access import Request, operator_of, owner_or_404, requires, visible_owners
+from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.pages import show
 from rerankui.frame.toasts import next_address
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@open_to(Role.VIEWER, post=Role.ADMIN)
 def pipeline(request: Request) -> HttpResponse:
     """The stages of every chat user; when posted, one is paused or resumed for all."""
-    answer: HttpResponse = _change_all(request) if request.method == "POST" else _shown(request, None)
-    return answer
+    return _changed(request, None) if request.method == "POST" else _shown(request, None)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def memory_pipeline(request: Request, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def memory_pipeline(request: Request, owner: ChatUser) -> HttpResponse:
     """The same for one chat user."""
-    owner = owner_or_404(request, owner_id)
-    answer: HttpResponse = _change_ones(request, owner) if request.method == "POST" else _shown(request, owner)
-    return answer
+    if request.method != "POST":
+        return _shown(request, owner)
+    return _retried(request, owner) if "retry" in request.POST else _changed(request, owner)
 
 
 def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
@@ -70,18 +66,6 @@ def _costs(request: HttpRequest, owner: ChatUser | None) -> dict[str, Any]:
         "cost_owners": [] if owner else usage.by_owner(owners, now=now, zone=zone),
         "days": usage.DAYS_OF_COSTS,
     }
-
-
-@requires(Role.ADMIN)
-def _change_all(request: HttpRequest) -> HttpResponse:
-    return _changed(request, None)
-
-
-@requires(Role.CURATOR)
-def _change_ones(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    if "retry" in request.POST:
-        return _retried(request, owner)
-    return _changed(request, owner)
 
 
 def _retried(request: HttpRequest, owner: ChatUser) -> HttpResponse:

@@ -1,7 +1,5 @@
 """How the pipeline page draws a stage: its words, the model that serves it, and its last hours as bars."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any

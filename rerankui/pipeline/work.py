@@ -1,7 +1,5 @@
 """Background work as people see it: its progress, and a button that requests an archive now."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -13,13 +11,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.intake import archiving
 from memoryapp.memory.sessions import Session, limits
 from memoryapp.models import ChatUser, Message, Role
 from memoryapp.platform import work
-from rerankui.frame.access import Request, operator_of, owner_or_404, requires, visible_owners
+from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.pages import show
 from rerankui.frame.toasts import next_address
 
@@ -43,19 +40,22 @@ class ActiveSession:
         return work.duration(self.seconds_left)
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def all_work(request: HttpRequest) -> HttpResponse:
     """Shows the running work of every chat user; the panel is polled every two seconds while there is any."""
     return _shown(request, panel_of(visible_owners(request), reverse("work")))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def memory_work(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def memory_work(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The same for one memory; when posted, its archive is asked for."""
-    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
-        answer: HttpResponse = _archive_now(request, owner)
-        return answer
+        if paused := work.pause_sentence(work.ARCHIVE, owner):
+            messages.warning(request, paused)
+        else:
+            work.ask_to_archive(owner, request.user.get_username())
+            messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
+        return redirect(next_address(request) or reverse("memory", args=[owner.pk]))
     context = {"owner": owner, **panel_for(owner), **sessions_of(request, owner)}
     if cast(Request, request).htmx.target == "sessions":
         answer = render(request, "partials/work/sessions.html", context)
@@ -64,17 +64,6 @@ def memory_work(request: HttpRequest, owner_id: int) -> HttpResponse:
             answer["HX-Refresh"] = "true"
         return answer
     return _shown(request, context)
-
-
-@requires(Role.CURATOR)
-def _archive_now(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """Asks the worker to archive every session of this memory, those that may still go on too."""
-    if paused := work.pause_sentence(work.ARCHIVE, owner):
-        messages.warning(request, paused)
-    else:
-        work.ask_to_archive(owner, request.user.get_username())
-        messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
-    return redirect(next_address(request) or reverse("memory", args=[owner.pk]))
 
 
 def _only(owner: ChatUser) -> QuerySet[ChatUser]:

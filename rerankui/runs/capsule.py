@@ -4,8 +4,6 @@ Styles and scripts are allowed by their hashes, everything else not at all, so t
 read or chose opens beside it, by an address within the file.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Pictures of runs, drawn by the server; each says the same as the table behind it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -384,7 +382,10 @@ def _strip(stage: str, times: Sequence[tuple[Run, float]], axis: _Axis) -> Stage
     seconds = sorted(taken for _run, taken in times)
     cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 99
     edge = _edge(cuts[24], cuts[49], cuts[74]) if len(seconds) >= _ENOUGH else float("inf")
-    places = [StagePoint(run, taken, axis.x(taken), _height(run)) for run, taken in times]
+    # Each run has its own height, so that equal times do not hide each other.
+    places = [
+        StagePoint(run, taken, axis.x(taken), 8 + crc32(run.pk.bytes) % (STRIP_HEIGHT - 16)) for run, taken in times
+    ]
     far = sorted((point for point in places if point.seconds > edge), key=lambda point: -point.seconds)
     outliers = far[:MOST_OUTLIERS]
     named = {point.run.pk for point in outliers}
@@ -407,11 +408,6 @@ def _edge(low: float, middle: float, high: float) -> float:
     """From here on a time is unusual: Tukey's fence on the axis as drawn, and at least twice the median."""
     lower, upper = log(max(low, _LEAST)), log(max(high, _LEAST))
     return max(exp(upper + 1.5 * (upper - lower)), 2 * middle)
-
-
-def _height(run: Run) -> float:
-    """Its own height for each run, so that equal times do not hide each other."""
-    return 8 + crc32(run.pk.bytes) % (STRIP_HEIGHT - 16)
 
 
 # What each day cost, by stage, as bars.

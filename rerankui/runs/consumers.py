@@ -4,8 +4,6 @@ The first frame is the whole run so far, later frames append events. In between,
 turn.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from contextlib import aclosing

@@ -4,8 +4,6 @@
 later frames append the same event partials to its lanes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

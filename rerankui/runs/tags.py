@@ -1,7 +1,5 @@
 """Formats of the run page: seconds, tokens, bars, states."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Mapping, Sequence
@@ -18,14 +16,14 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.trial import TrialFinding
-from memoryapp.engine.events import MediaItem, PromptMessage, QueryEnriched, ToolCall
+from memoryapp.engine.events import PromptMessage, QueryEnriched, ToolCall
 from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.kinds.react import StatementCheck
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.text.answers import topics_in
 from memoryapp.models import Run
 from rerankui.runs.page import waterfall
-from rerankui.runs.page.answer_view import marked_text
+from rerankui.runs.page.answer_view import DOES, marked_text
 from rerankui.runs.page.fork import difference
 from rerankui.runs.page.outcomes import (
     CHOICES,
@@ -37,7 +35,7 @@ from rerankui.runs.page.outcomes import (
     remarks,
     sentence_of,
 )
-from rerankui.runs.page.result import Segment, bounds, days, details, score_parts, sum_of_parts
+from rerankui.runs.page.result import bounds, days, details, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
 from rerankui.text.differences import begins_as_json, indented
 from rerankui.text.markdown import marked
@@ -45,6 +43,9 @@ from rerankui.text.talk import is_shown
 from rerankui.text.words import OUTCOMES, QUESTIONS, part_name, part_words, plain_value
 
 register = template.Library()
+register.filter("fork_words", difference)
+register.filter("marked_prose", marked_text)
+register.filter("is_picture", is_shown)
 register.filter(score_parts)
 register.filter(sum_of_parts)
 register.filter("days_named", days)
@@ -160,13 +161,13 @@ def language_of_prompt(label: str) -> str | Promise:
 
 
 @register.filter
-def is_picture(item: MediaItem) -> bool:
-    return is_shown(item)
+def state_of(states: Mapping[str, str], topic: str) -> str:
+    return states.get(topic, "")
 
 
 @register.filter
-def state_of(states: Mapping[str, str], topic: str) -> str:
-    return states.get(topic, "")
+def does(strategy: str) -> str | Promise:
+    return DOES.get(strategy, "")
 
 
 @register.filter
@@ -209,12 +210,6 @@ def in_rows(candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = 
 def cost(dollars: float, model: str) -> str:
     """Four digits, or that the embedded model costs nothing."""
     return gettext("free") if not dollars and model == EMBEDDED_MODEL else money(dollars)
-
-
-@register.filter
-def marked_prose(segments: Sequence[Segment]) -> SafeString:
-    """A message with the pieces of an excerpt marked, with code and bold as everywhere."""
-    return marked_text(segments)
 
 
 @register.filter
@@ -278,13 +273,11 @@ def marked_statement(check: StatementCheck) -> SafeString:
 
 @register.filter
 def trial_question(question: str) -> str | Promise:
-    """What an endpoint was asked in a trial."""
     return QUESTIONS[question]
 
 
 @register.filter
 def trial_outcome(can: str) -> str | Promise:
-    """What came of a question to an endpoint."""
     return OUTCOMES[can]
 
 
@@ -306,12 +299,6 @@ register.filter(plain_value)
 def outcome_name(fallback: str) -> str | Promise:
     """A fallback in two words; one from another version as its code."""
     return NAMES.get(fallback, fallback)
-
-
-@register.filter
-def fork_words(run: Run) -> str:
-    """Where a fork begins, and what differs in it."""
-    return difference(run)
 
 
 @register.filter
@@ -399,5 +386,5 @@ def media_type(name: str) -> str | Promise:
 
 
 @register.simple_tag
-def stage_name(stage: str) -> str | Promise:
+def stage_word(stage: str) -> str | Promise:
     return STAGES.get(stage, stage)

@@ -1,7 +1,5 @@
 """Addresses of topics and active sessions, by their ids as runs name them."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from django import template
@@ -11,6 +9,7 @@ from memoryapp.engine.memory import is_session, parse_document_id, parse_topic_i
 from rerankui.frame.rows import page_address
 
 register = template.Library()
+register.filter("is_active_session", is_session)
 
 
 @register.filter
@@ -41,12 +40,6 @@ def row_address(id: str, owner_id: int) -> str:
     """The page of a topic, a person or a fact."""
     noun, number = id.split(":")
     return page_address(noun.lower(), owner_id, int(number))
-
-
-@register.filter
-def is_active_session(id: str) -> bool:
-    """Whether the id names an active session."""
-    return is_session(id)
 
 
 def _reversed(id: str, of_topic: str, of_session: str, *before: UUID) -> str:

@@ -1,7 +1,5 @@
 """What the pictures of runs need in templates."""
 
-from __future__ import annotations
-
 from django import template
 from django.utils.functional import Promise
 
@@ -12,5 +10,4 @@ register = template.Library()
 
 @register.simple_tag
 def state_word(state: str) -> str | Promise:
-    """What became of a topic, in a word."""
     return STATE_WORDS.get(state, state)

@@ -1,7 +1,5 @@
 """Commands that a page shows, to be pasted into a terminal."""
 
-from __future__ import annotations
-
 import shlex
 
 from django import template

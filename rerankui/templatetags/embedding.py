@@ -1,7 +1,5 @@
 """The picture of how similar the texts of a memory are; an SVG, for inline styles are refused."""
 
-from __future__ import annotations
-
 from django import template
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join

@@ -2,14 +2,13 @@
 in thousands, money with four digits. Stored text is always escaped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
 from django import template
+from django.apps import apps
 from django.template import Context
 from django.template.defaultfilters import floatformat
 from django.templatetags.static import static
@@ -18,6 +17,7 @@ from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext
 
@@ -32,6 +32,12 @@ from rerankui.text.markdown import line, to_html, to_inline_html, to_text
 from rerankui.text.words import absolute, file_type
 
 register = template.Library()
+register.filter("work_line", work.line)
+register.filter("bare", line)
+register.filter("headline", headline_of)
+register.filter("prose_line", to_inline_html)
+register.filter("prose", to_html)
+register.filter("device", device_name)
 
 OPENING_CHARS = 1_400
 SNIPPET_CHARS = 320
@@ -173,11 +179,6 @@ def _month_bar(place: int, month: date, count: int, most: int, owner_id: int) ->
 register.filter(file_type)
 
 
-@register.filter
-def device(user_agent: str) -> str:
-    return device_name(user_agent)
-
-
 # times
 
 
@@ -234,6 +235,15 @@ def span_of(start: datetime, end: datetime) -> str:
 
 
 # ids and marks
+
+
+@register.filter
+def rows_of(table: str) -> str:
+    """What the rows of a table are called; a table of Django's own, or one that there is no more, by its name."""
+    name, _dot, column = table.partition(".")
+    found = next((model for model in apps.get_models() if model._meta.db_table == name), None)
+    words = capfirst(str(found._meta.verbose_name_plural)) if found else name
+    return f"{words}: {column}" if column else words
 
 
 @register.filter
@@ -305,29 +315,6 @@ def sort_head(context: Context, filters: Filter, label: str, first: str, second:
 # stored text
 
 
-@register.filter
-def prose(text: str) -> SafeString:
-    """Escaped text with code, bold, lists, tables and links as people write them in chats."""
-    return to_html(text)
-
-
-@register.filter
-def prose_line(text: str) -> SafeString:
-    """The same without lists, tables and paragraphs."""
-    return to_inline_html(text)
-
-
-@register.filter
-def headline(summary: str) -> str:
-    return headline_of(summary)
-
-
-@register.filter
-def bare(text: str) -> str:
-    """The text in a line, without the marks of Markdown."""
-    return line(text)
-
-
 def _cut(text: str) -> int:
     """Where the opening of a long text ends: at a blank line, else a space, never inside fenced code."""
     if len(text) <= OPENING_CHARS * 1.3:
@@ -371,9 +358,3 @@ def snippet(text: str, words: str) -> SafeString:
     end = start + SNIPPET_CHARS
     cut = f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
     return marked(cut, words)
-
-
-@register.filter
-def work_line(shown: work.WorkProgress) -> str:
-    """Returns the progress of a piece of work, its speed, its remaining time, and who requested it."""
-    return work.line(shown)

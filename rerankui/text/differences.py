@@ -4,8 +4,6 @@ Prompts have few long lines, so a rewritten line is shown beside the old one wit
 are folded, except for a few around each change.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ HTML stays text, as do entities, backslashes and indented lines, which are none 
 http, https and mailto alone. An image is a link to it, so that no page loads anything for a message.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,15 +207,11 @@ def line(text: str) -> str:
     return " ".join(to_text(text[:LONGEST_LINE]).split())
 
 
-def says_more(summary: str, title: str) -> bool:
-    """Whether a summary has words that its headline leaves out; its day does not count: it is shown beside it."""
-    return _DAY.sub("", summary.strip().rstrip(".")) != _DAY.sub("", title)
-
-
 def beyond(summary: str, title: str) -> str:
     """What a summary says after its headline: all of it where the headline is cut, nothing where it says no more."""
     whole = summary.strip()
-    if not says_more(whole, title):
+    # The day that ends a summary is shown beside it.
+    if _DAY.sub("", whole.rstrip(".")) == _DAY.sub("", title):
         return ""
     if not whole.startswith(title):
         return whole

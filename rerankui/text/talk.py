@@ -1,7 +1,5 @@
 """Messages as a conversation: replies, attachments, and who continues speaking. Two queries a page."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

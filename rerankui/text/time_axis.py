@@ -5,8 +5,6 @@ room of a pause is its logarithm, so that an hour, a day and a month look differ
 many messages would be too thin to click, pauses take no room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """What the tools of the strategy react report, in words: the names of values, and the codes among the values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -237,7 +235,6 @@ def words_of(key: tuple[str, str]) -> dict[str, Any]:
 
 
 def title_of(name: str) -> str:
-    """What the prompt of that name is called."""
     return gettext(prompts()[name].title)
 
 

@@ -1,7 +1,5 @@
 """Work on many topics: what it would take, how far it is, and the buttons that stop it and take it back."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,24 +9,20 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation import CurationError
 from memoryapp.curation import bulk as works
 from memoryapp.models import BulkTopic, BulkWork, ChatUser, Role
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.pages import page_of, show
 from rerankui.topics.topics import TOPICS, TopicFilter
 
-READS = ("GET", "HEAD", "POST")
 MOST_FAULTS = 50
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def bulk(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def bulk(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The works of this memory; with chosen topics, what each kind of work on them would take. Posted, one begins."""
-    owner = owner_or_404(request, owner_id)
     if request.method == "POST":
         return _begin(request, owner)
     chosen = _chosen(request, owner)
@@ -64,13 +58,11 @@ def _begin(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return redirect("bulk_work", owner.pk, made.pk)
 
 
-@require_http_methods(READS)
-def bulk_work(request: HttpRequest, owner_id: int, bulkwork: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def bulk_work(request: HttpRequest, owner: ChatUser, bulkwork: int) -> HttpResponse:
     """How far it is; posted, it is stopped or taken back."""
-    owner = owner_or_404(request, owner_id)
     work = get_object_or_404(BulkWork.objects.select_related("owner"), owner=owner, pk=bulkwork)
-    answer: HttpResponse = _change(request, work) if request.method == "POST" else _page(request, work)
-    return answer
+    return _change(request, work) if request.method == "POST" else _page(request, work)
 
 
 def _page(request: HttpRequest, work: BulkWork) -> HttpResponse:
@@ -87,7 +79,6 @@ def _page(request: HttpRequest, work: BulkWork) -> HttpResponse:
     return show(request, "pages/bulk/bulk_work.html", "partials/bulk/bulk_work.html", context)
 
 
-@requires(Role.CURATOR)
 def _change(request: HttpRequest, work: BulkWork) -> HttpResponse:
     if "undo" in request.POST:
         undone, left = works.undo(work, actor=request.user.get_username())

@@ -1,7 +1,5 @@
 """One topic with its messages and its history, and the preview of one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +9,6 @@ from typing import Any, cast
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from memoryapp import curation
 from memoryapp.curation import Lineage, history
@@ -24,7 +21,7 @@ from memoryapp.memory import past
 from memoryapp.models import Artifact, ChatUser, EditedTopic, Fact, KnowledgeEdit, Message, Role, Topic, TopicEdit
 from memoryapp.search.neighbours import Neighbour, neighbours
 from memoryapp.search.profiles import serving_profile
-from rerankui.frame.access import Request, operator_of, topic_or_404
+from rerankui.frame.access import Request, open_to, operator_of, topic_or_404
 from rerankui.frame.pages import Page, PageContext, page_around, page_of, show
 from rerankui.history.entry_views import EntryView, entry_views
 from rerankui.past.pages import absent, changes_then
@@ -158,7 +155,7 @@ MESSAGES_SHOWN = 150
 MESSAGES_PREVIEWED = 12
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def topic(request: HttpRequest, pk: int) -> HttpResponse:
     """One topic; for curators a workbench, on which its messages are cut and chosen."""
     shown = topic_or_404(request, pk)
@@ -177,7 +174,9 @@ def _topic_page(request: HttpRequest, topic: Topic) -> TopicPage:
         history=_changes(request, topic),
         lineage=lineage,
         seen=topic_runs(topic, former),
-        facts=_facts(topic, former),
+        facts=Fact.objects.current()
+        .filter(owner=topic.owner, topic__in=[topic.pk, *former])
+        .order_by("-importance", "id")[:20],
         artifacts=Artifact.objects.filter(owner=topic.owner, message__topicmessage__topic=topic)[:20],
         made_by=made_by,
         made_again=made_by is not None and curation.is_again(made_by),
@@ -218,15 +217,6 @@ def _page(request: HttpRequest, topic: Topic, here: int | None) -> Page[Message]
     return page_around(messages, order, at, MESSAGES_SHOWN)
 
 
-def _facts(topic: Topic, former: Sequence[int]) -> QuerySet[Fact]:
-    """What was noted of the topic's messages, under whichever number they stood then."""
-    return (
-        Fact.objects.current()
-        .filter(owner=topic.owner, topic__in=[topic.pk, *former])
-        .order_by("-importance", "id")[:20]
-    )
-
-
 def _changes(request: HttpRequest, topic: Topic) -> RowChanges:
     """The topic's last changes, each with its way back, as beside a person or a fact."""
     found = history.page(topic.owner, Narrowing(noun="topic", number=topic.pk), EDITS_SHOWN)
@@ -257,7 +247,7 @@ def _place(topic: Topic, rows: Sequence[Message]) -> int:
     return _messages(topic).filter(earlier).count()
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def topic_peek(request: HttpRequest, pk: int) -> HttpResponse:
     """A preview beside a list; opened as a page of its own where there is no JavaScript."""
     shown = topic_or_404(request, pk)
@@ -303,7 +293,7 @@ class ShownVersion:
     difference: Difference | None
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def topic_blame(request: HttpRequest, pk: int) -> HttpResponse:
     shown = topic_or_404(request, pk)
     if (moment := moment_of(request)) and (missing := not_then(request, shown, moment)):

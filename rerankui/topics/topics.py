@@ -1,7 +1,5 @@
 """The list of topics: by words, dates, size and state, by where they lie on the map, and by what became of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.curation import bulk
 from memoryapp.curation.suggestions import proposals
@@ -25,7 +22,7 @@ from memoryapp.memory import past
 from memoryapp.models import ChatUser, EditedTopic, Fact, Message, Role, Topic, TopicEdit
 from memoryapp.search.neighbours import Neighbour, neighbours
 from rerankui.curation.change_form import NumbersField
-from rerankui.frame.access import operator_of, owner_or_404, requires, topic_or_404
+from rerankui.frame.access import open_to, operator_of, topic_or_404
 from rerankui.frame.filters import LONGEST_SEARCH, MeaningFilter, choice
 from rerankui.frame.pages import PAGE_SIZE, Page, show
 from rerankui.frame.toasts import next_address
@@ -52,6 +49,10 @@ _SCRIPTS = {
     "latin": gettext_lazy("Latin letters"),
     "other": gettext_lazy("other letters"),
 }
+_RECALLED = {"yes": gettext_lazy("in recent runs"), "no": gettext_lazy("never in recent runs")}
+_WITH_FACTS = {"yes": gettext_lazy("with facts"), "no": gettext_lazy("without facts")}
+_WRITTEN = {"foreign": gettext_lazy("other than its messages’"), "same": gettext_lazy("as its messages’")}
+_EQUAL = {"yes": gettext_lazy("the same as another’s"), "no": gettext_lazy("its own")}
 _SIZES = {
     "4": gettext_lazy("over 25,000 characters"),
     "3": gettext_lazy("5,000–25,000 characters"),
@@ -134,9 +135,9 @@ class TopicList(ListPage[Topic, TopicFilter]):
             return lasting
         return (
             *lasting,
-            Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _recalled_words),
-            Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _facts_words),
-            Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _equal_words),
+            Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _RECALLED),
+            Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _WITH_FACTS),
+            Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _EQUAL),
             *([_of_language(owner)] if "written" in query else []),
             *([_of_area(owner, query.get(AREA, "")[:LONGEST_VALUE])] if AREA in query else []),
             *([_of_regions(owner)] if REGION in query else []),
@@ -206,31 +207,12 @@ def _equal(owner: ChatUser) -> Q:
 
 
 def _of_language(owner: ChatUser) -> Facet:
-    return Facet("written", gettext_lazy("Summary’s language"), _written(owner), _written_words)
-
-
-def _written(owner: ChatUser) -> Case:
-    return Case(When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign")), default=Value("same"))
+    foreign = When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign"))
+    return Facet("written", gettext_lazy("Summary’s language"), Case(foreign, default=Value("same")), _WRITTEN)
 
 
 def _yes_no(condition: Q) -> Case:
     return Case(When(condition, then=Value("yes")), default=Value("no"))
-
-
-def _recalled_words(value: str) -> str:
-    return _("in recent runs") if value == "yes" else _("never in recent runs")
-
-
-def _facts_words(value: str) -> str:
-    return _("with facts") if value == "yes" else _("without facts")
-
-
-def _written_words(value: str) -> str:
-    return _("other than its messages’") if value == "foreign" else _("as its messages’")
-
-
-def _equal_words(value: str) -> str:
-    return _("the same as another’s") if value == "yes" else _("its own")
 
 
 def _of_area(owner: ChatUser, drawn: str) -> Facet:
@@ -269,9 +251,8 @@ def _region_words(regions: Sequence[MapRegion], value: str) -> str:
 SUMMARY_CHARS, MANY, SHORT_CHARS = 140, 1_500, 60
 
 
-@require_safe
-def drawn_topic_map(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def drawn_topic_map(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     found, last = placed(owner), last_run(owner)
     chars = SUMMARY_CHARS if len(found.points) <= MANY else SHORT_CHARS
     context: dict[str, Any] = {
@@ -327,8 +308,7 @@ DEEDS = ("move", "merge")
 LONGEST_LIST = 200_000
 
 
-@require_safe
-@requires(Role.CURATOR)
+@open_to(Role.CURATOR)
 def topic_pick(request: HttpRequest, pk: int) -> HttpResponse:
     """Each topic found is a button that leads to the preview of the change."""
     topic = topic_or_404(request, pk)

@@ -1,7 +1,5 @@
 """What agents asked models outside of runs: the list of their questions, and one as a conversation to replay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST, require_safe
 
 from memoryapp.curation import history
 from memoryapp.curation.history import Narrowing
@@ -20,7 +17,7 @@ from memoryapp.engine.events import KINDS, Event, ModelReplied, from_payload
 from memoryapp.models import AgentCall, Role, Topic
 from memoryapp.runs.clients import try_endpoints
 from memoryapp.runs.followers import StoredEvent
-from rerankui.frame.access import agent_call_or_404, operator_of, requires, visible_owners
+from rerankui.frame.access import agent_call_or_404, open_to, operator_of, visible_owners
 from rerankui.frame.filters import AgentFilter
 from rerankui.frame.pages import page_of, show
 from rerankui.history.entry_views import entry_views
@@ -103,8 +100,7 @@ EDITS_SHOWN = 50
 TOPICS_SHOWN = 30
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def agents(request: HttpRequest) -> HttpResponse:
     owners = visible_owners(request)
     filters = AgentFilter(request.GET, owners=owners)
@@ -114,16 +110,14 @@ def agents(request: HttpRequest) -> HttpResponse:
     return show(request, "pages/agents/agents.html", "partials/agents/agents.html", context)
 
 
-@require_POST
-@requires(Role.DEBUGGER)
+@open_to(post=Role.DEBUGGER)
 def endpoint_trial(request: HttpRequest) -> HttpResponse:
     """What the connected endpoints can do; asking them takes at most about a minute."""
     context = {"trial": async_to_sync(try_endpoints)(), "may_try": True}
     return show(request, "pages/agents/endpoint_trial.html", "partials/agents/endpoint_trial.html", context)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def agent_call(request: HttpRequest, pk: int) -> HttpResponse:
     """One question as a conversation, with the topics it was about and what came of it."""
     call = agent_call_or_404(request, pk)

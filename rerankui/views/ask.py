@@ -17,7 +17,6 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.memory import parse_topic_id
@@ -30,7 +29,7 @@ from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.recall_document import answer_of
 from memoryapp.runs.runner import runner
-from rerankui.frame.access import Request, operator_of, owner_or_404, requires, run_or_404
+from rerankui.frame.access import Request, open_to, operator_of, run_or_404
 from rerankui.frame.forms import AskForm, RecallForm
 from rerankui.frame.pages import PageContext, show
 from rerankui.runs import fragments
@@ -43,8 +42,6 @@ from rerankui.web.moment import moment_of
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy in the form."""
-
     name: str
     does: Any
     is_chosen: bool
@@ -189,26 +186,24 @@ class AskPage(BoxPage):
     recent: Sequence[_QuestionRuns]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
-def ask(request: HttpRequest, owner_id: int) -> HttpResponse:
-    memory = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER, post=Role.VIEWER)
+def ask(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     may_ask = operator_of(request).may(Role.DEBUGGER)
-    runs = _runs(memory, request.GET.getlist("run"))
+    runs = _runs(owner, request.GET.getlist("run"))
     form = AskForm(request.POST if request.method == "POST" else None, initial=_initial(runs, request.GET.get("q", "")))
     if request.method == "POST" and not may_ask:
         form.add_error(None, AskForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():
         try:
-            return redirect(_start_runs(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
+            return redirect(_start_runs(request, owner, form.cleaned_data["query"], form.cleaned_data["strategies"]))
         except ParameterError as refused:
             form.add_error(None, str(refused))
     page = AskPage(
-        box=question_box(request, memory, ask=form),
+        box=question_box(request, owner, ask=form),
         query=runs[0].query if runs else "",
         answers=[(run, _answer_html(request, run)) for run in runs],
         is_live=any(not run.is_finished for run in runs),
-        recent=[] if runs else _recent(memory),
+        recent=[] if runs else _recent(owner),
     )
     status = 403 if form.is_bound and not may_ask else 422 if form.is_bound and form.errors else 200
     return render(request, "pages/ask/ask.html", page.names(), status=status)
@@ -258,21 +253,18 @@ def _recent(memory: ChatUser) -> list[_QuestionRuns]:
 
 
 def _answer_html(request: HttpRequest, run: Run) -> str:
-    """The answer as HTML."""
     progress = None if run.is_finished else fragments.progress_of(run.pk)
     context = answer_context(run, followers.stored(run.pk), request.user, progress=progress)
     return render_to_string("partials/ask/answer.html", context, request)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def answer(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One answer as it is now; for a page whose socket is blocked."""
     return HttpResponse(_answer_html(request, run_or_404(request, pk)))
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def source(request: HttpRequest, pk: UUID, n: int) -> HttpResponse:
     """A preview of the message behind ``[n]`` of an answer, with its neighbours, the cited words marked."""
     run = run_or_404(request, pk)
@@ -316,8 +308,7 @@ def _segments(message: Message, found: CitedSource) -> Any:
     return segments(message.text, pieces)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stores the operator's judgement of an answer, or deletes it; operators who may only look are shown it."""
     run = run_or_404(request, pk)
@@ -339,15 +330,11 @@ RECENT_RUNS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallPage(BoxPage):
-    """The box, and the last runs of this memory."""
-
     recent: QuerySet[Run]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
-def recall(request: HttpRequest, owner_id: int) -> HttpResponse:
-    memory = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER, post=Role.VIEWER)
+def recall(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     may_ask = operator_of(request).may(Role.DEBUGGER)
     # The filter lab leads here with its cuts.
     linked = {**request.GET.dict(), "query": request.GET.get("q", "")}
@@ -357,7 +344,7 @@ def recall(request: HttpRequest, owner_id: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             run = lifecycle.start(
-                memory,
+                owner,
                 form.cleaned_data["query"],
                 strategy=form.cleaned_data["strategy"],
                 parameters=form.parameters(),
@@ -370,9 +357,9 @@ def recall(request: HttpRequest, owner_id: int) -> HttpResponse:
             runner.launch(run.pk)
             return redirect("run", pk=run.pk)
     page = RecallPage(
-        box=question_box(request, memory, recall=form),
+        box=question_box(request, owner, recall=form),
         memories_first=True,
-        recent=Run.objects.of(memory).by_hand().with_answers().select_related("owner", "operator")[:RECENT_RUNS],
+        recent=Run.objects.of(owner).by_hand().with_answers().select_related("owner", "operator")[:RECENT_RUNS],
     )
     status = 422 if form.is_bound and form.errors else 200
     if form.is_bound and not may_ask:

@@ -4,8 +4,6 @@ receipt.
 For admins. An erasure cannot be undone, and each page says so before anything is deleted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +13,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from memoryapp import erasure
 from memoryapp.doors.api.recall import FilePieces
 from memoryapp.erasure import Reach, Target, scanner
 from memoryapp.intake import transfer
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of, show
-
-READS = ("GET", "HEAD", "POST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +34,9 @@ class ErasureRequest:
 
 
 @never_cache
-@require_http_methods(READS)
-@requires(Role.ADMIN)
-def erase(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.ADMIN, post=Role.ADMIN)
+def erase(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The question in numbers; posted with the name, the erasure begins and the worker carries it out."""
-    owner = owner_or_404(request, owner_id)
     context: dict[str, Any] = {"owner": owner, "counts": erasure.holding(owner), "sentence": ""}
     if request.method != "POST":
         return render(request, "pages/erasure/erase.html", context)
@@ -55,11 +48,9 @@ def erase(request: HttpRequest, owner_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(READS)
-@requires(Role.ADMIN)
-def erase_part(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.ADMIN, post=Role.ADMIN)
+def erase_part(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers."""
-    owner = owner_or_404(request, owner_id)
     wanted = _erasure_request(request, owner)
     context: dict[str, Any] = {"owner": owner, "wanted": wanted, "sentence": "", "word": _word()}
     if request.method == "POST":
@@ -111,17 +102,14 @@ def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
 
 
 @never_cache
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def receipts(request: HttpRequest) -> HttpResponse:
-    """Everything that was erased, the latest first."""
     page = page_of(request, Erasure.objects.defer("marks", "touched", "messages"), ("-began_at",))
     return show(request, "pages/erasure/erasures.html", "partials/erasure/erasures.html", {"page": page})
 
 
 @never_cache
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def receipt(request: HttpRequest, pk: int) -> HttpResponse:
     """How many rows went from each table by now. The page asks again by itself until the end."""
     found = get_object_or_404(Erasure, pk=pk)
@@ -131,8 +119,7 @@ def receipt(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "pages/erasure/erasure.html", context)
 
 
-@require_POST
-@requires(Role.ADMIN)
+@open_to(post=Role.ADMIN)
 def receipt_verify(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks the worker to look for what is left."""
     found = get_object_or_404(Erasure, pk=pk)
@@ -141,8 +128,7 @@ def receipt_verify(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @never_cache
-@require_safe
-@requires(Role.ADMIN)
+@open_to(Role.ADMIN)
 def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
     """The receipt to keep elsewhere; ``verify_erasure`` takes it."""
     found = get_object_or_404(Erasure, pk=pk)
@@ -152,9 +138,6 @@ def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @never_cache
-@require_safe
-@requires(Role.ADMIN)
-def export(request: HttpRequest, owner_id: int) -> Any:
-    """The whole memory as a file."""
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.ADMIN)
+def export(request: HttpRequest, owner: ChatUser) -> Any:
     return FilePieces(transfer.file_of(owner), "application/jsonl", "memory.jsonl")

@@ -1,7 +1,5 @@
 """The palette: pages, actions and rows of the memory by a few letters; exact names come first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,13 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
-from django.views.decorators.http import require_safe
 
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.insight.browsing.topics import topics_by_words
 from memoryapp.memory import past
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Person, Role, Run, Topic
-from rerankui.frame.access import operator_of, visible_owners
+from rerankui.frame.access import open_to, operator_of, visible_owners
 from rerankui.frame.filters import LONGEST_SEARCH
 from rerankui.frame.frame import THEMES, PageFrame, Section
 from rerankui.frame.navigation import ELSEWHERE, OVERVIEW, SECTIONS, TABS, Destination
@@ -88,7 +85,6 @@ def _filter_lab(frame: PageFrame, words: str) -> Iterator[Section]:
 
 
 def actions(request: HttpRequest, frame: PageFrame, words: str) -> Sequence[Action]:
-    """The actions whose names contain the words."""
     possible = [*_of_memory(frame), *_of_look(request, frame)]
     return [action for action in possible if not words or _page_nearness(words, action.label, action.also) is not None]
 
@@ -111,7 +107,8 @@ def _of_memory(frame: PageFrame) -> Iterator[Action]:
 
 
 def _of_look(request: HttpRequest, frame: PageFrame) -> Iterator[Action]:
-    back = _page_behind(request)
+    htmx = getattr(request, "htmx", None)
+    back = (htmx.current_url_abs_path if htmx and is_partial(request) else request.get_full_path()) or "/"
     for key, theme in THEMES.items():
         if key != frame.theme:
             label = _("Theme: %(name)s") % {"name": theme}
@@ -121,12 +118,6 @@ def _of_look(request: HttpRequest, frame: PageFrame) -> Iterator[Action]:
             label = pgettext("action", "Language: %(name)s") % {"name": language}
             values = {"language": code, "next": back}
             yield Action(label, _LANGUAGE_ICON, reverse("language"), values, "English Russian русский английский")
-
-
-def _page_behind(request: HttpRequest) -> str:
-    """The page over which the palette is open."""
-    htmx = getattr(request, "htmx", None)
-    return (htmx.current_url_abs_path if htmx and is_partial(request) else request.get_full_path()) or "/"
 
 
 def question(frame: PageFrame, words: str) -> Action | None:
@@ -151,7 +142,7 @@ FEW = 8
 RUNS_LOOKED_AT = 2_000
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def find(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
     frame, seen = PageFrame(request), visible_owners(request)

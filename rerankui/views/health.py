@@ -1,7 +1,5 @@
 """Health checks of this process and of everything it depends on, and metrics for Prometheus."""
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import os

@@ -3,30 +3,33 @@
 Several suggestions and findings can be decided at once, and one undo brings all of them back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_safe
+from django.utils.translation import gettext_lazy, ngettext
 
 from memoryapp.curation import CurationError, extraction, suggestions
 from memoryapp.curation.suggestions.inbox import Waiting, forgetting, waiting_in
 from memoryapp.curation.suggestions.inbox import alarms as alarms_of
 from memoryapp.curation.suggestions.inbox import failures as failures_of
-from memoryapp.models import ChatUser, Finding, Person, Role, Suggestion
+from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Person, Role, Suggestion
 from rerankui.curation.queue_page import lines_of, other_holder, seconds_each
 from rerankui.curation.views.review import doubt_in_words
 from rerankui.evaluations.nights import worse_in
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
+from rerankui.frame.filters import Filter
+from rerankui.frame.pages import Page, is_partial
+from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.list_page import AskedList, ListPage
 
 FEW = 20
 MOST_FAILURES = 50
@@ -34,33 +37,57 @@ MOST_FAILURES = 50
 MOST_FORGETTING = 200
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-def inbox(request: HttpRequest, owner_id: int) -> HttpResponse:
-    """The first of each kind, and how many there are; posted, the ticked ones are decided, or a message
-    that was to be forgotten is kept, or an alarm was seen."""
-    owner = owner_or_404(request, owner_id)
-    if request.method == "POST":
+class FindingFilter(Filter):
+    placeholder = gettext_lazy("Search findings")
+    SORTS = {"oldest": ("id", "id"), "newest": ("-id", "-id")}
+    WORDS = ("values__content", "values__display_name", "values__aliases", "values__bio")
+
+
+class InboxList(ListPage[Finding, FindingFilter]):
+    """The findings that wait, and on the page around them the first of each other kind."""
+
+    title = gettext_lazy("Inbox")
+    name = "inbox"
+    form = FindingFilter
+    columns = {"id": "pk", "kind": "noun", "values": "values", "topic": "topic_id", "found_at": "found_at"}
+    page, partial = "pages/inbox/inbox.html", "partials/inbox/findings.html"
+
+    def rows(self, asked: AskedList[FindingFilter]) -> QuerySet[Finding]:
+        return extraction.waiting(asked.owner).select_related("topic")
+
+    def facets(self, asked: AskedList[FindingFilter]) -> tuple[Facet, ...]:
+        return (
+            Facet("kind", gettext_lazy("Kind"), "noun", dict(KnowledgeEdit.Noun.choices)),
+            Facet("relation", gettext_lazy("Relation"), KeyTextTransform("relation", "values")),
+            of_month("found", gettext_lazy("Found"), "found_at"),
+        )
+
+    def more(self, asked: AskedList[FindingFilter], page: Page[Finding], found: Any) -> dict[str, Any]:
+        request, owner = asked.request, asked.owner
+        said = extraction.messages_of(page.rows)
+        people = Person.objects.in_bulk([row.target for row in page if row.noun == "person" and row.target])
+        doubts = [(row, doubt_in_words(row, said.get(row.pk, []), people.get(row.target))) for row in page]
+        if is_partial(request):
+            return {"findings": doubts}
+        waiting = waiting_in(owner)
+        return {
+            "findings": doubts,
+            "waiting": waiting,
+            "minutes": _minutes(request, owner, waiting),
+            "suggestions": lines_of(list(suggestions.opened(owner).defer("evidence")[:FEW]), request.user),
+            "failures": failures_of(owner, FEW)[:FEW],
+            "forgetting": list(forgetting(owner)[:MOST_FORGETTING]),
+            "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(owner)[:FEW]],
+            "may_erase": operator_of(request).may(Role.ADMIN),
+        }
+
+    def sent(self, request: HttpRequest, owner: ChatUser) -> HttpResponse:
+        """The ticked ones are decided, or a message that was to be forgotten is kept, or an alarm was seen."""
         answers = {"keep": _kept, "seen": _seen}
-        act = next((act for name, act in answers.items() if name in request.POST), _decide)
-        answer: HttpResponse = act(request, owner)
-        return answer
-    waiting = waiting_in(owner)
-    found = list(extraction.waiting(owner).select_related("topic")[:FEW])
-    said = extraction.messages_of(found)
-    people = Person.objects.in_bulk([row.target for row in found if row.noun == "person" and row.target])
-    context = {
-        "owner": owner,
-        "waiting": waiting,
-        "minutes": _minutes(request, owner, waiting),
-        "suggestions": lines_of(list(suggestions.opened(owner).defer("evidence")[:FEW]), request.user),
-        "findings": [(row, doubt_in_words(row, said.get(row.pk, []), people.get(row.target))) for row in found],
-        "failures": failures_of(owner, FEW)[:FEW],
-        "forgetting": list(forgetting(owner)[:MOST_FORGETTING]),
-        "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(owner)[:FEW]],
-        "may_erase": operator_of(request).may(Role.ADMIN),
-        "may_change": operator_of(request).may(Role.CURATOR),
-    }
-    return render(request, "pages/inbox/inbox.html", context)
+        return next((act for name, act in answers.items() if name in request.POST), _decide)(request, owner)
+
+
+INBOX = InboxList()
 
 
 def _minutes(request: HttpRequest, owner: ChatUser, waiting: Waiting) -> int | None:
@@ -76,7 +103,6 @@ def _minutes(request: HttpRequest, owner: ChatUser, waiting: Waiting) -> int | N
     return max(1, round(seconds / 60))
 
 
-@requires(Role.CURATOR)
 def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Rejects the ticked suggestions and findings, or confirms the ticked findings; what cannot be decided stays."""
     actor, is_confirmed = request.user.get_username(), request.POST.get("decision") == "confirm"
@@ -89,7 +115,7 @@ def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     total = len(decided) + len(declined)
     if not total:
         messages.warning(request, _("Nothing was decided: tick what you mean."))
-        return redirect("inbox", owner.pk)
+        return redirect(request.get_full_path())
     sentence = (
         ngettext("%(n)d finding is confirmed", "%(n)d findings are confirmed", total)
         if is_confirmed
@@ -97,18 +123,15 @@ def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     )
     back = urlencode({"finding": decided, "suggestion": declined}, doseq=True)
     toasts.add(request, sentence % {"n": total}, f"{reverse('inbox_undo', args=[owner.pk])}?{back}", _("Undo"))
-    return redirect("inbox", owner.pk)
+    return redirect(request.get_full_path())
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-def inbox_undo(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def inbox_undo(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Takes back every decision that the address names, when posted; opening it leads to the inbox."""
-    owner = owner_or_404(request, owner_id)
-    answer: HttpResponse = _take_back(request, owner) if request.method == "POST" else redirect("inbox", owner.pk)
-    return answer
+    return _take_back(request, owner) if request.method == "POST" else redirect("inbox", owner.pk)
 
 
-@requires(Role.CURATOR)
 def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     actor = request.user.get_username()
     back = _each(_findings(owner, request.GET), lambda row: extraction.take_back(row, actor=actor))
@@ -144,9 +167,8 @@ def _numbers(sent: QueryDict, name: str) -> list[int]:
     return [int(text) for text in sent.getlist(name)[:MOST_FAILURES] if text.isdecimal() and len(text) < 19]
 
 
-@require_safe
-def failures(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def failures(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     context = {
         "owner": owner,
         "failures": failures_of(owner, MOST_FAILURES),
@@ -155,7 +177,6 @@ def failures(request: HttpRequest, owner_id: int) -> HttpResponse:
     return render(request, "pages/inbox/failures.html", context)
 
 
-@requires(Role.CURATOR)
 def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Keeps a message that an agent asked to have erased."""
     number = request.POST.get("keep", "")
@@ -164,9 +185,7 @@ def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return redirect("inbox", owner_id=owner.pk)
 
 
-@requires(Role.CURATOR)
 def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """Takes an alarm out of this inbox."""
     number = request.POST.get("seen", "")
     if number.isdecimal():
         alarms_of(owner).filter(pk=number[:18]).delete()

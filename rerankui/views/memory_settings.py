@@ -1,7 +1,5 @@
 """A chat user's own settings: when sessions end, how small topics may be, and what is done automatically."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -12,12 +10,11 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.memory import content
 from memoryapp.models import ChatUser, Role
 from memoryapp.models.user import SESSION_MESSAGES, SILENCE_SECONDS, TOPIC_MESSAGES
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 
 # The form of a chat user's memory settings: an empty number means what the program's settings say.
 
@@ -130,10 +127,8 @@ class MemorySettingsForm(forms.Form):
         ChatUser.objects.filter(pk=owner.pk).update(**{name: self.cleaned_data[name] for name in self.fields})
 
 
-@require_http_methods(("GET", "HEAD", "POST"))
-@requires(Role.CURATOR)
-def memory_settings(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def memory_settings(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     form = MemorySettingsForm(request.POST if request.method == "POST" else None, owner)
     if request.method == "POST" and form.is_valid():
         form.save(owner)

@@ -1,7 +1,5 @@
 """Messages as a conversation, from the newest back; a permalink shows one among its neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -16,12 +14,11 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.insight.browsing.quality import MOST_MONTHS, messages_by_month
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Message, Role
-from rerankui.frame.access import Request, message_or_404, operator_of
+from rerankui.frame.access import Request, message_or_404, open_to, operator_of
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page, is_partial
 from rerankui.lists.facets import Facet, is_narrowed, of_month
@@ -134,7 +131,7 @@ def _wants_months(request: Request, filters: MessageFilter) -> bool:
     return not is_partial(request) or "q" in parse_qs(urlsplit(request.htmx.current_url or "").query)
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def session(request: Request, message: int) -> HttpResponse:
     """The messages of an active session, by the number of its first one; there they also are once it is archived."""
     first = message_or_404(request, message)

@@ -1,7 +1,5 @@
 """The start pages: every chat user at a glance, and one memory at a glance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +10,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 
 from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
@@ -22,7 +19,7 @@ from memoryapp.platform import heartbeats
 from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
 from memoryapp.upkeep.demo import recorded
-from rerankui.frame.access import Request, operator_of, owner_or_404, visible_owners
+from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.filters import OwnerFilter
 from rerankui.frame.frame import PageFrame
 from rerankui.frame.pages import page_of, show
@@ -47,7 +44,7 @@ class NextStep:
     is_embedding: bool = False
 
 
-@require_safe
+@open_to(Role.VIEWER)
 def overview(request: Request) -> HttpResponse:
     seen = visible_owners(request)
     filters = OwnerFilter(request.GET)
@@ -83,7 +80,6 @@ def _beginning(request: HttpRequest) -> dict[str, Any]:
 
 
 def _examples(owner: ChatUser) -> list[str]:
-    """Questions that this memory can say something about."""
     people = Person.objects.filter(owner=owner).order_by("-mention_count", "-id")[:2]
     about = [_("What do I know about %(name)s?") % {"name": person.display_name} for person in people]
     if not Topic.objects.of(owner).live().exists():
@@ -130,7 +126,6 @@ def _embedding() -> list[NextStep]:
 
 
 def _silent() -> list[NextStep]:
-    """Processes whose heartbeat has stopped."""
     late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
     sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
     return [NextStep(sentence % {"names": ", ".join(late)})] if late else []
@@ -161,9 +156,8 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
     return steps
 
 
-@require_safe
-def memory(request: HttpRequest, owner_id: int) -> HttpResponse:
-    owner = owner_or_404(request, owner_id)
+@open_to(Role.VIEWER)
+def memory(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     shown = memory_then(owner, moment) if (moment := moment_of(request)) else _memory_now(request, owner)
     context = {
         "owner": owner,

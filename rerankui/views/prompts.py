@@ -4,8 +4,6 @@ Everybody may read them. Operators who may start runs may save a draft, which ch
 in force. Nothing is checked while a person types: the page answers when a button is pressed, and keeps the typed text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.agents.enricher import ENRICH
@@ -35,7 +32,7 @@ from memoryapp.runs import followers, forks
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import ForkError
 from memoryapp.runs.runner import runner
-from rerankui.frame.access import operator_of, own_run_or_404, requires, visible_owners
+from rerankui.frame.access import open_to, operator_of, own_run_or_404, visible_owners
 from rerankui.frame.forms import PromptForm
 from rerankui.text.differences import Difference, difference
 from rerankui.text.words import PARTS, fault_words, label_of, title_of, variables_of, words_of
@@ -90,8 +87,7 @@ def text_or_404(key: Key, version: int) -> PromptText:
     return found
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def prompts(request: HttpRequest) -> HttpResponse:
     forced = _by_key(Prompt.objects.filter(in_force=True))
     newest = _by_key(prompt_versions.newest_versions())
@@ -128,8 +124,7 @@ def _listed(
     }
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def prompt(request: HttpRequest, name: str, language: str) -> HttpResponse:
     key = key_or_404(name, language)
     serving = prompt_versions.in_force_now()[key]
@@ -214,19 +209,15 @@ def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | PromptRe
     except prompt_versions.Duplicate as same:
         return PromptReply(kept=same.version, status=422)
     except prompt_versions.StaleVersion as stale:
-        return _overtaken(form, key, stale.newest)
+        base = prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or built_in()[key]
+        # The form now contains the newer version, so pressing again is a decision.
+        form.data = {**dict(form.data.items()), "seen": stale.newest.version}
+        return PromptReply(changes=changes(base, prompt_versions.text_of(stale.newest)), newer=stale.newest, status=409)
     if puts_in_force:
         prompt_versions.put_in_force(key, made.version, by=made.made_by)
     sentence = _("%(label)s is saved and in force.") if puts_in_force else _("%(label)s is saved as a draft.")
     messages.success(request, sentence % {"label": str(made)})
     return made
-
-
-def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
-    """Shown once: the form now contains the newer version, so pressing again is a decision."""
-    base = prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or built_in()[key]
-    form.data = {**dict(form.data.items()), "seen": newest.version}
-    return PromptReply(changes=changes(base, prompt_versions.text_of(newest)), newer=newest, status=409)
 
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:
@@ -244,8 +235,7 @@ def _enriched_by(recent: Sequence[Run]) -> Mapping[UUID, str | None]:
     return dict(enriched.values_list("run_id", KeyTextTransform("prompt_version", "payload")))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def prompt_version(request: HttpRequest, name: str, language: str, version: int) -> HttpResponse:
     """One version to read; posting puts it in force."""
     key = key_or_404(name, language)
@@ -276,8 +266,7 @@ def _put_in_force(request: HttpRequest, key: Key, text: PromptText) -> HttpRespo
     return redirect("prompt", *key)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def prompt_diff(request: HttpRequest, name: str, language: str) -> HttpResponse:
     """Two versions beside each other: ``from`` and ``to``, else what is built in and what is in force."""
     key = key_or_404(name, language)
@@ -312,8 +301,7 @@ class _Trial:
     enriched: QueryEnriched | None
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The editor over one run.
 

@@ -1,25 +1,20 @@
 """The moment whose memory a page shows: in the address as ``as_of``, which every link of the page keeps."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from inspect import iscoroutinefunction
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import resolve
 from django.utils import timezone
-from django.utils.decorators import sync_and_async_middleware
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from memoryapp.memory import past
+from rerankui.web.pages import Steps, middleware
 
 PARAMETER = "as_of"
 # Pages that show the memory of the moment, beside the lists that say so themselves (``has_past``).
@@ -58,7 +53,6 @@ class PastMoment:
 
     @property
     def words(self) -> str:
-        """On the reader's clock."""
         return date_format(timezone.localtime(self.at), _("j M Y, H:i"))
 
 
@@ -150,26 +144,12 @@ _NOT_PAGES = ("/v1/", "/mcp", "/admin/")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
-@sync_and_async_middleware
-def past_pages(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+@middleware
+def past_pages(request: HttpRequest) -> Steps:
     """Sets ``request.past``, and ``request.past_fault`` to what names no moment."""
-    return _async_past_pages(get_response) if iscoroutinefunction(get_response) else _past_pages(get_response)
-
-
-def _past_pages(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        return _read(request) or _with_moment(request, get_response(request))
-
-    return answer
-
-
-def _async_past_pages(
-    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
-) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
-    async def answer(request: HttpRequest) -> HttpResponseBase:
-        return _read(request) or _with_moment(request, await get_response(request))
-
-    return answer
+    if redirected := _read(request):
+        return redirected
+    return _with_moment(request, (yield))
 
 
 def _read(request: HttpRequest) -> HttpResponse | None:

@@ -1,11 +1,11 @@
 """Answers to people who are signed in are stored by no cache, and by no browser after they sign out."""
 
-from __future__ import annotations
-
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from datetime import UTC, tzinfo
+from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
@@ -17,35 +17,50 @@ from django.utils.cache import patch_cache_control
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import get_language_from_request
 
+# What is done before a view and, behind its ``yield``, with its response; returning before that answers in its place.
+Steps = Generator[None, HttpResponseBase, HttpResponseBase]
 
-@sync_and_async_middleware
-def private_pages(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+
+def middleware(steps: Callable[[HttpRequest], Steps]) -> Callable[..., Callable[[HttpRequest], Any]]:
+    """The steps around sync and async views."""
+
+    def begun(going: Steps) -> HttpResponseBase | None:
+        try:
+            next(going)
+        except StopIteration as early:
+            return cast(HttpResponseBase, early.value)
+        return None
+
+    def ended(going: Steps, response: HttpResponseBase) -> HttpResponseBase:
+        try:
+            going.send(response)
+        except StopIteration as last:
+            return cast(HttpResponseBase, last.value)
+        raise RuntimeError("the steps of a middleware yield once")
+
+    @sync_and_async_middleware
+    @wraps(steps)
+    def made(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+        async def answer_later(request: HttpRequest) -> HttpResponseBase:
+            with closing(steps(request)) as going:
+                return begun(going) or ended(going, await get_response(request))
+
+        def answer(request: HttpRequest) -> HttpResponseBase:
+            with closing(steps(request)) as going:
+                return begun(going) or ended(going, get_response(request))
+
+        return answer_later if iscoroutinefunction(get_response) else answer
+
+    return made
+
+
+@middleware
+def private_pages(request: HttpRequest) -> Steps:
     """Adds ``private, no-store`` to answers in a login session, except those that say how they may be stored.
 
     It looks at the cookie and not at the account, which would be one more query.
     """
-    return _async_private_pages(get_response) if iscoroutinefunction(get_response) else _private_pages(get_response)
-
-
-def _private_pages(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        return _marked(request, get_response(request))
-
-    return answer
-
-
-def _async_private_pages(
-    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
-) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
-    async def answer(request: HttpRequest) -> HttpResponseBase:
-        return _marked(request, await get_response(request))
-
-    return answer
-
-
-def _marked(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    response = yield
     is_kept = "max-age" in response.get("Cache-Control", "") and "no-store" not in response["Cache-Control"]
     if settings.SESSION_COOKIE_NAME in request.COOKIES and not is_kept:
         patch_cache_control(response, private=True, no_store=True)
@@ -92,28 +107,11 @@ def reader_zone(cookies: Mapping[str, str]) -> tzinfo:
         return UTC
 
 
-@sync_and_async_middleware
-def local_time(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+@middleware
+def local_time(request: HttpRequest) -> Steps:
     """Pages are made in the reader's time zone."""
-    return _async_local_time(get_response) if iscoroutinefunction(get_response) else _local_time(get_response)
-
-
-def _local_time(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        with timezone.override(reader_zone(request.COOKIES)):
-            return get_response(request)
-
-    return answer
-
-
-def _async_local_time(
-    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
-) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
-    async def answer(request: HttpRequest) -> HttpResponseBase:
-        with timezone.override(reader_zone(request.COOKIES)):
-            return await get_response(request)
-
-    return answer
+    with timezone.override(reader_zone(request.COOKIES)):
+        return (yield)
 
 
 # The reader's language where Django has no request: on sockets, and in what the server refuses by itself.

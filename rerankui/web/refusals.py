@@ -5,8 +5,6 @@ or the interpreter's limits refuse: a lone surrogate, a year 0, an integer of fi
 deleted while a request wrote to it is not found: 404.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from typing import Any

@@ -6,8 +6,6 @@ comes beyond them is thrown away as it arrives. A chat file is written to disk a
 proxy in front should have the same limits: nobody's patience is then spent on sending what is refused.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

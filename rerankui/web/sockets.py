@@ -4,8 +4,6 @@ They are counted before the database is queried, because many sockets at once ar
 the limit gets a notice and is closed; its page works without it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from io import BytesIO
 from typing import Any

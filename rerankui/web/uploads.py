@@ -7,8 +7,6 @@ the view in a signed header. The view extracts the chat file, from disk to disk.
 The ticket also replaces the CSRF token, which would be inside the body: nobody else can know the ticket.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

@@ -84,7 +84,7 @@ def names_of(*contexts: type[Any]) -> set[str]:
 
 RUN = names_of(RunPage)
 CONTEXTS = {
-    "pages/runs/run.html": RUN | {"section", "memory", "language", "may_stop"},
+    "pages/runs/run.html": RUN | {"section", "memory", "language", "may_stop", "may_ask"},
     "partials/runs/run.html": RUN | {"swapped"},
     "partials/runs/run_frame.html": RUN | {"new", "swapped"},
     "pages/ask/ask.html": names_of(AskPage, QuestionBox),

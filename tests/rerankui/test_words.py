@@ -21,12 +21,13 @@ from rerankui.templatetags.memory import (
     marked,
     money,
     opening,
-    prose,
     remainder,
     snippet,
     thousands,
 )
 from rerankui.text.words import coming, part_name, part_words
+from rerankui.text.markdown import to_html as prose
+from rerankui.text.words import file_type, grouped, part_name, part_words
 
 
 @pytest.mark.parametrize(

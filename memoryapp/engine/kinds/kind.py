@@ -13,6 +13,7 @@ Look = Literal["quiet", "candidates", "turn", "reply", "read", "step", "tool", "
 Activity = Literal[
     "enrich", "search", "tools", "read", "turn", "ask", "retry", "filter", "plan", "check", "answer", "locate", ""
 ]
+Stage = Literal["enrich", "search", "turn", "read", ""]
 
 
 class ToolWork(NamedTuple):
@@ -28,7 +29,8 @@ class EventKind:
 
     ``lane`` is the part of a run that the event belongs to, ``look`` what it resembles when it is drawn, ``then`` what
     the run does after it (nothing after the last event), ``told`` the step that somebody who waits for an answer is
-    told of. A kind after which the run waits for a model, or ends, ``is_before_wait``, so it is stored at once.
+    told of, ``ends`` the stage of a run that ends with it. A kind after which the run waits for a model, or ends,
+    ``is_before_wait``, so it is stored at once.
     """
 
     __slots__ = ()
@@ -38,6 +40,7 @@ class EventKind:
     look: ClassVar[Look] = "quiet"
     then: ClassVar[Activity] = "turn"
     told: ClassVar[str] = ""
+    ends: ClassVar[Stage] = ""
     is_before_wait: ClassVar[bool] = False
 
     def __init_subclass__(
@@ -47,12 +50,13 @@ class EventKind:
         look: Look | None = None,
         then: Activity | None = None,
         told: str | None = None,
+        ends: Stage | None = None,
         is_before_wait: bool | None = None,
     ) -> None:
         """A dataclass with slots is made again from the first class, which has the values already."""
         super().__init_subclass__()
-        given = {"lane": lane, "look": look, "then": then, "told": told, "is_before_wait": is_before_wait}
-        for name, value in given.items():
+        given = {"lane": lane, "look": look, "then": then, "told": told, "ends": ends}
+        for name, value in {**given, "is_before_wait": is_before_wait}.items():
             if value is not None:
                 setattr(cls, name, value)
 
@@ -63,6 +67,10 @@ class EventKind:
     def progress(self) -> Mapping[str, str]:
         """What ``POST /v1/agent/stream`` says of it; empty for nothing."""
         return {"step": self.told} if self.told else {}
+
+    def gap(self) -> str:
+        """What the run did before this event or its stage, where that took long: ``wait``, ``tools`` or ``check``."""
+        return "wait" if self.ends else ""
 
     def tool_work(self) -> ToolWork | None:
         """The tool that this event is the end of, for a span of telemetry."""

@@ -54,6 +54,9 @@ class ToolUsed(EventKind, look="tool", then="tools", told="tool"):
     def progress(self) -> Mapping[str, str]:
         return {"step": self.told, "tool": self.tool}
 
+    def gap(self) -> str:
+        return "tools"
+
     def tool_work(self) -> ToolWork:
         return ToolWork(self.tool, self.seconds, self.code)
 

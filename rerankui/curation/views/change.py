@@ -4,9 +4,7 @@ Every page that changes topics leads here. Only a form that is posted to commit 
 topics meanwhile, the page shows their change and keeps what was typed.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -14,7 +12,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
 from memoryapp.curation import EDIT, ChangeRequest, CurationError, Stale
@@ -36,20 +33,11 @@ from rerankui.curation.change_form import (
     would_words,
 )
 from rerankui.frame import access
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 from rerankui.frame.toasts import own_address
-from rerankui.text.differences import Difference, difference
+from rerankui.text.differences import difference
 
 UNWRITTEN = "…"
-READS = ("GET", "HEAD", "POST")
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """How a summary differs from the one somebody else left."""
-
-    title: str
-    difference: Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,69 +47,63 @@ class Overtaken:
 
     sentence: str
     edits: Sequence[TopicEdit]
-    changes: Sequence[Rewritten]
+    changes: Sequence[Mapping[str, Any]]
     again: list[tuple[str, str]] | None
     summaries: Sequence[str]
     topics: Sequence[int]
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def change(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def change(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The preview, and with ``commit`` posted the change itself."""
-    memory = owner_or_404(request, owner_id)
     form = ChangeForm(request.POST if request.method == "POST" else request.GET)
     if not form.data:
-        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+        return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
     if not form.is_valid():
-        return _page(request, memory, sentence=_sentence_of(form), status=422)
+        return _page(request, owner, sentence=_sentence_of(form), status=422)
     try:
         if request.method == "POST" and request.POST.get("commit"):
-            return _redirect_after(request, commit(request, memory, form), form.cleaned_data["next"])
-        staged = form.staged(memory)
+            return _redirect_after(request, commit(request, owner, form), form.cleaned_data["next"])
+        staged = form.staged(owner)
     except Stale as stale:
-        return _page(request, memory, form=form, overtaken=_overtaken(memory, form, stale), status=409)
+        return _page(request, owner, form=form, overtaken=_overtaken(owner, form, stale), status=409)
     except CurationError as error:
-        return _page(request, memory, form=form, sentence=str(error), status=422)
-    return _page(request, memory, form=form, **_preview_context(memory, staged))
+        return _page(request, owner, form=form, sentence=str(error), status=422)
+    return _page(request, owner, form=form, **_preview_context(owner, staged))
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def change_effect(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def change_effect(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """What the change would do to past runs: a part of the preview for htmx, else the preview with it."""
-    memory = owner_or_404(request, owner_id)
     form = ChangeForm(request.POST if request.method == "POST" else request.GET)
     if not form.is_valid():
-        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+        return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        staged = form.staged(memory)
-        effect = effect_of(memory, staged.change)
+        staged = form.staged(owner)
+        effect = effect_of(owner, staged.change)
     except CurationError as error:
-        return _page(request, memory, form=form, sentence=str(error), status=422)
+        return _page(request, owner, form=form, sentence=str(error), status=422)
     if cast(access.Request, request).htmx:
         return render(request, "partials/curation/effect.html", {"effect": effect})
-    return _page(request, memory, form=form, effect=effect, **_preview_context(memory, staged))
+    return _page(request, owner, form=form, effect=effect, **_preview_context(owner, staged))
 
 
-@require_http_methods(READS)
-@requires(Role.CURATOR)
-def change_summary(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def change_summary(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """A proposed summary of the new topic at the ``place`` of the change: the model's, else the most telling sentences.
 
     The page asks for it while a person looks at the change, for each new topic that has no summary yet.
     """
-    memory = owner_or_404(request, owner_id)
     form = ChangeForm(request.POST)
     place = request.POST.get("place", "")
     if not form.is_valid() or not place.isdecimal():
-        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+        return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
     try:
-        put = _put(form.wanted(memory))
+        put = _put(form.wanted(owner))
     except CurationError as error:
-        return _page(request, memory, form=form, sentence=str(error), status=422)
+        return _page(request, owner, form=form, sentence=str(error), status=422)
     draft = put[min(max(int(place[:4]), 1), len(put)) - 1]
-    proposed = proposed_summary(memory, form.cleaned_data["topics"], draft)
+    proposed = proposed_summary(owner, form.cleaned_data["topics"], draft)
     return render(request, "partials/curation/part_summary.html", {"proposed": proposed})
 
 
@@ -174,7 +156,10 @@ def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
         sentence=str(stale),
         edits=list(edits.values())[:3],
         changes=[
-            Rewritten(f"{topic_id(old.pk)} → {topic_id(new.pk)}", difference(old.summary, new.summary))
+            {
+                "title": f"{topic_id(old.pk)} → {topic_id(new.pk)}",
+                "difference": difference(old.summary, new.summary),
+            }
             for old, new in pairs
             if old.summary != new.summary
         ],

@@ -1,7 +1,5 @@
 """Clusters of similar topics: each is one decision with ticks, and all from a score on are one after ten samples."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -12,27 +10,23 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation import CurationError, suggestions
 from memoryapp.curation.suggestions.queue import AcceptedClusters
 from memoryapp.models import ChatUser, Role, TopicEdit
 from rerankui.curation.queue_page import pace, sampled
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import ClusterFilter
 
-READS = ("GET", "HEAD", "POST")
 SHOWN = 20
 MOST_UNDONE = 200
 
 
-@require_http_methods(READS)
-def clusters(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def clusters(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The clusters, the best first; posted, the ticked topics of one are decided, or all from a score on."""
-    owner = owner_or_404(request, owner_id)
-    answer: HttpResponse = _decide(request, owner) if request.method == "POST" else _page(request, owner)
-    return answer
+    return _decide(request, owner) if request.method == "POST" else _page(request, owner)
 
 
 def _page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
@@ -60,7 +54,6 @@ def _page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return render(request, "pages/clusters.html", context)
 
 
-@requires(Role.CURATOR)
 def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     if "from" in request.POST:
         return _accept_from(request, owner)
@@ -121,15 +114,12 @@ def _toast(request: HttpRequest, owner: ChatUser, sentence: str, edits: Any) -> 
     toasts.add(request, sentence, f"{reverse('clusters_undo', args=[owner.pk])}?{back}", _("Undo"))
 
 
-@require_http_methods(READS)
-def clusters_undo(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def clusters_undo(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Takes back every merge that the address names, when posted; opening it leads to the clusters."""
-    owner = owner_or_404(request, owner_id)
-    answer: HttpResponse = _take_back(request, owner) if request.method == "POST" else redirect("clusters", owner.pk)
-    return answer
+    return _take_back(request, owner) if request.method == "POST" else redirect("clusters", owner.pk)
 
 
-@requires(Role.CURATOR)
 def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     asked = [int(text) for text in request.GET.getlist("edit")[:MOST_UNDONE] if text.isdecimal() and len(text) < 19]
     edits = list(TopicEdit.objects.filter(owner=owner, pk__in=asked, kind=TopicEdit.Kind.MERGE))

@@ -3,15 +3,12 @@
 A connected chat model may be asked for a summary, which is then offered with the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import curation
 from memoryapp.curation import CurationError
@@ -23,27 +20,24 @@ from memoryapp.insight.browsing.comparison import MOST_TOPICS, compare
 from memoryapp.models import ChatUser, Role, Topic
 from rerankui.curation.canvas import strips
 from rerankui.curation.change_form import MODEL, failure_words, survivor, would_words
-from rerankui.frame.access import owner_or_404, requires
+from rerankui.frame.access import open_to
 from rerankui.frame.pages import show
 from rerankui.frame.toasts import own_address
 from rerankui.topics.topics import TOPICS, TopicFilter
 
 
-@require_safe
-@requires(Role.CURATOR)
-def merge(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR)
+def merge(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The comparison; for htmx only the result of merging the topics that are not left out."""
-    return _comparison_page(request, owner_or_404(request, owner_id), request.GET)
+    return _comparison_page(request, owner, request.GET)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.CURATOR)
-def merge_proposal(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def merge_proposal(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The comparison with the model's summary in the field; without one, with a sentence why, and the field unchanged.
 
     Only a posted form asks the model.
     """
-    owner = owner_or_404(request, owner_id)
     if request.method != "POST":
         return _comparison_page(request, owner, request.GET)
     fields = request.POST.copy()

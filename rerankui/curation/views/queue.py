@@ -4,8 +4,6 @@ A suggestion is leased to the person who looks at it for two minutes, and longer
 answers htmx with the next suggestion and a toast, and other clients with a redirect to it.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -15,7 +13,6 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods
 
 from memoryapp import curation
 from memoryapp.curation import CurationError, suggestions
@@ -26,7 +23,6 @@ from memoryapp.models import ChatUser, Role, Suggestion, Topic
 from memoryapp.platform import work
 from rerankui.curation.change_form import MODEL, failure_words, made_words, survivor, would_words
 from rerankui.curation.queue_page import (
-    READS,
     Decisions,
     around,
     consolidation_words,
@@ -37,18 +33,14 @@ from rerankui.curation.queue_page import (
     parts_of,
 )
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404, requires
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.pages import is_partial, show
 
 
-@require_http_methods(READS)
-def queue(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def queue(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The first suggestion that nobody else holds; posted, new ones are looked for before."""
-    owner = owner_or_404(request, owner_id)
-    answer: HttpResponse = (
-        _update(request, owner) if request.method == "POST" else _page(request, owner, _first(request, owner))
-    )
-    return answer
+    return _update(request, owner) if request.method == "POST" else _page(request, owner, _first(request, owner))
 
 
 def _first(request: HttpRequest, owner: ChatUser) -> Suggestion | None:
@@ -58,7 +50,6 @@ def _first(request: HttpRequest, owner: ChatUser) -> Suggestion | None:
     return suggestions.opened(owner).first()
 
 
-@requires(Role.CURATOR)
 def _update(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     made = suggestions.suggest(owner)
     sentence = ngettext("%(n)d new suggestion.", "%(n)d new suggestions.", made) % {"n": made}

@@ -4,8 +4,6 @@ The proposal comes from the embedded segmenter, which also archives, or from the
 then on the address contains the cuts. Nothing is written here: the form leads to the preview of the change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +11,6 @@ from typing import Any, Literal
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation import CurationError
 from memoryapp.curation.change import MOST_TOPICS
@@ -27,7 +24,7 @@ from memoryapp.search.neighbours import nearest_to_parts
 from memoryapp.search.profiles import serving_profile
 from rerankui.curation import canvas
 from rerankui.curation.change_form import failure_words, parts_words
-from rerankui.frame.access import requires, topic_or_404
+from rerankui.frame.access import open_to, topic_or_404
 from rerankui.frame.pages import show
 from rerankui.text import time_axis
 from rerankui.text.markdown import beyond, headline
@@ -45,8 +42,7 @@ class _Proposal:
     sentence: str = ""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.CURATOR)
+@open_to(Role.CURATOR, post=Role.CURATOR)
 def resplit(request: HttpRequest, pk: int) -> HttpResponse:
     topic = topic_or_404(request, pk)
     messages = list(Message.objects.of(topic.owner_id).filter(topic=topic).in_order())
@@ -78,7 +74,6 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
 def _canvas_context(
     topic: Topic, messages: Sequence[Message], cuts: Sequence[int], known: Mapping[int, str]
 ) -> dict[str, Any]:
-    """The canvas and the parts below it."""
     axis = time_axis.axis([message.sent_at for message in messages])
     stretches = [[message.pk for message in stretch] for stretch in canvas.stretches(messages, cuts)]
     near = nearest_to_parts(topic, stretches, serving_profile())
@@ -97,7 +92,11 @@ def _canvas_context(
 def _proposal(request: HttpRequest, topic: Topic) -> _Proposal:
     asked = _numbers(request.GET.get("at", ""))
     if "ask" in request.POST:
-        return _cuts_by_model(topic, asked or set(), request.user.get_username())
+        try:
+            drafts = proposals.topics_proposed(topic.owner, topic, request.user.get_username())
+        except ProposalError as error:
+            return _Proposal(asked or set(), sentence=failure_words(error))
+        return _Proposal(*_read(drafts), by="model")
     if asked is None:
         return _cuts_by_segmenter(topic)
     is_models = request.GET.get("by") == "model" and proposals.is_model_connected()
@@ -109,15 +108,6 @@ def _numbers(text: str) -> set[int] | None:
     if not text:
         return None
     return {int(part) for part in text[:LONGEST_LIST].split(",") if part.isdecimal() and len(part) < 19}
-
-
-def _cuts_by_model(topic: Topic, cuts: Collection[int], asked_by: str) -> _Proposal:
-    """The chat model's cuts; those of the page stay, with a sentence, when it has none."""
-    try:
-        drafts = proposals.topics_proposed(topic.owner, topic, asked_by)
-    except ProposalError as error:
-        return _Proposal(cuts, sentence=failure_words(error))
-    return _Proposal(*_read(drafts), by="model")
 
 
 def _cuts_by_segmenter(topic: Topic) -> _Proposal:

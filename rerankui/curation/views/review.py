@@ -4,8 +4,6 @@ A decision answers htmx with the next finding and a toast, and other clients wit
 which topic and noun the review is narrowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -20,7 +18,6 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_safe
 
 from memoryapp.curation import CurationError, extraction
 from memoryapp.curation.knowledge import Row
@@ -28,7 +25,7 @@ from memoryapp.curation.suggestions.proposals import is_model_connected
 from memoryapp.models import ChatUser, Fact, Finding, Message, Person, Role
 from rerankui.curation.queue_page import Around, Decisions, seconds_each
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_of, owner_or_404
+from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import ReviewFilter
 from rerankui.frame.pages import is_partial, show
 from rerankui.frame.rows import FORMS, RowForm, values_of
@@ -165,17 +162,17 @@ def _common(finding: Finding) -> Q | None:
     )
 
 
-@require_safe
-def review(request: HttpRequest, owner_id: int) -> HttpResponse:
+@open_to(Role.VIEWER)
+def review(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The first finding that waits."""
-    owner = owner_or_404(request, owner_id)
     return _page(request, owner, extraction.next_waiting(owner, wanted=ReviewFilter(request.GET).wanted))
 
 
 def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:
     form = FORMS[found.noun](request.POST)
     if request.POST.get("decision") in ("answer", "back"):
-        return _ask_about_answer(request, owner, found, form)
+        asked = [] if request.POST["decision"] == "back" else list(extraction.waiting_of_answer(found))
+        return _page(request, owner, found, form=form, answer=asked)
     if request.POST.get("decision") in ("confirm", "both") and not form.is_valid():
         return _page(request, owner, found, form=form, status=422)
     try:
@@ -183,17 +180,6 @@ def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpRespon
     except CurationError as error:
         found.refresh_from_db()
         return _page(request, owner, found, form=form, sentence=str(error), status=422)
-    return _onward(request, owner, found, sentence)
-
-
-def _ask_about_answer(request: HttpRequest, owner: ChatUser, found: Finding, form: RowForm) -> HttpResponse:
-    """Whether to reject all that waits from the same answer, or the finding again when that was not meant."""
-    asked = [] if request.POST["decision"] == "back" else list(extraction.waiting_of_answer(found))
-    return _page(request, owner, found, form=form, answer=asked)
-
-
-def _onward(request: HttpRequest, owner: ChatUser, found: Finding, sentence: str) -> HttpResponse:
-    """The next finding, with a toast that can undo the decision."""
     address = reverse("finding_undo", args=[owner.pk, found.pk]) + _query(request)
     toasts.add(request, sentence, address, _("Undo"))
     wanted = ReviewFilter(request.GET).wanted
@@ -269,17 +255,13 @@ def _current(owner: ChatUser, current: Finding, filters: ReviewFilter, form: Row
     return {
         "current": view,
         "around": around(owner, current, filters.wanted),
-        "form": form or _form(view.finding, view.values),
+        "form": form or FORMS[view.finding.noun](initial={**view.values, "seen": view.values}),
         "of_answer": extraction.waiting_of_answer(current).count(),
     }
 
 
 def _query(request: HttpRequest) -> str:
     return ReviewFilter(request.GET).query
-
-
-def _form(found: Finding, values: dict[str, Any]) -> RowForm:
-    return FORMS[found.noun](initial={**values, "seen": values})
 
 
 def _finding_or_404(owner: ChatUser, pk: int) -> Finding:

@@ -1,7 +1,5 @@
 """A run as an answer to a question: its state, its text, the messages it cites, how it ended."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.engine.events import Event, RunFinished
+from memoryapp.engine.events import RunFinished
 from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.kinds.react import Answered, Citation, ToolUsed
 from memoryapp.engine.memory import parse_topic_id, topic_id
@@ -254,10 +252,12 @@ def answer_context(
         "nearest": _nearest(run, outline) if answered and answered.outcome == "refused" else [],
         "end": _end(answered, finished),
         "outcome": outcome(events) if finished and not answered else None,
-        "activity": activity_after(last, _turn(events)),
+        "activity": activity_after(last, next((turn for event in reversed(events) if (turn := turn_of(event))), 0)),
         "progress": None if finished else progress,
         "is_live": finished is None,
-        "verdict": _verdict(run, user) if answered and finished else None,
+        "verdict": Judgement.objects.filter(run=run, operator=user.pk).values_list("is_good", flat=True).first()
+        if answered and finished
+        else None,
     }
 
 
@@ -270,10 +270,6 @@ def _remarks(answered: Answered, *, is_explained: bool) -> str:
     """The remarks of an answer; where ``is_explained``, the page says beside that no model is connected."""
     notes = tuple(note for note in answered.notes if not (is_explained and note.code == "no_model"))
     return remarks(replace(answered, notes=notes))
-
-
-def _turn(events: Sequence[Event]) -> int:
-    return next((turn for event in reversed(events) if (turn := turn_of(event))), 0)
 
 
 def sources(run: Run, answered: Answered | None) -> list[CitedSource]:
@@ -321,11 +317,6 @@ def _end(answered: Answered | None, finished: RunFinished | None) -> End | None:
     if finished.fallback:
         return End(*FAILED)
     return End(*(CHOSEN if finished.selected else NOTHING))
-
-
-def _verdict(run: Run, user: AbstractBaseUser | AnonymousUser) -> bool | None:
-    """Whether this operator found the answer good; None where they did not say."""
-    return Judgement.objects.filter(run=run, operator=user.pk).values_list("is_good", flat=True).first()
 
 
 # A message as pages show it, with pieces of it marked; the marks are added to the HTML of the text.

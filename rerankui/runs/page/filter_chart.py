@@ -1,7 +1,5 @@
 """The similarities of a run's candidates as a picture: a bar each, the cut lines, and the cliff."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the page of a run says about its forks: the tree to which it belongs, and what differs in each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID

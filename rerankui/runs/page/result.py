@@ -1,7 +1,5 @@
 """What a run selected, compared with the real messages and the plain vector order."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,8 +94,6 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class ChosenItem:
-    """A chosen person or artifact."""
-
     selected: Selected
     candidate: ItemCandidate | None
 

@@ -1,26 +1,16 @@
 """The stages of a run on its time axis, to scale; the axis is also that of the scrubber."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    ModelReplied,
-    QueryEnriched,
-    RunFinished,
-    Selected,
-    TopicsRead,
-)
-from memoryapp.engine.kinds.react import ToolUsed
+from memoryapp.engine.events import CandidatesFound, ModelReplied, RunFinished, TopicsRead
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import followers
 from memoryapp.runs.followers import StoredEvent
@@ -105,47 +95,20 @@ def _bars(stored: Sequence[StoredEvent], began: datetime, whole: int, least: int
     done = 0
     for item in stored:
         end = milliseconds(began, item.at)
-        name, turn, seconds = _stage(item.event, (end - done) / 1000)
+        event, name = item.event, item.event.ends
+        # Reading does not measure itself: it took the time since the model had asked for it.
+        seconds = getattr(event, "seconds", (end - done) / 1000) if name else 0.0
         width = max(min(round(seconds * 1000), end), least) if name and (seconds or name == "read") else 0
         # A stage that measured itself longer than there was room does not cover the one before.
         start = max(min(max(min(end, whole) - width, done), end - least), 0)
         width = min(width, max(end - start, least)) if width else 0
-        if start - done >= whole * GAP and (gap := _gap(item.event, done)):
+        if start - done >= whole * GAP and (gap := event.gap()):
+            gap = "start" if name and not done else gap
             yield StageBar(item.seq, gap, 0, done, start - done, (start - done) / 1000, whole, is_gap=True)
             done = end
         if width:
-            yield StageBar(item.seq, name, turn, start, width, seconds, whole)
+            yield StageBar(item.seq, name, getattr(event, "turn", 0), start, width, seconds, whole)
             done = end
-
-
-def _stage(event: Event, since: float) -> tuple[str, int, float]:
-    """Its name, turn and seconds; reading took those since the model had asked for it."""
-    match event:
-        case QueryEnriched():  # typed words are searched as they are, in no time
-            return "enrich", 0, event.seconds
-        case CandidatesFound():  # a trial takes the candidates of another run
-            return "search", 0, event.seconds
-        case ModelReplied():
-            return "turn", event.turn, event.seconds
-        case TopicsRead():
-            return "read", event.turn, since
-        case _:
-            return "", 0, 0.0
-
-
-def _gap(event: Event, done: int) -> str:
-    """What took the time that ends with this event or its stage."""
-    match event:
-        case RunFinished(fallback="stopped" | "abandoned" | "crashed"):
-            return "wait"
-        case RunFinished():
-            return "check"
-        case ToolUsed():
-            return "tools"
-        case QueryEnriched() | CandidatesFound() | ModelReplied():
-            return "wait" if done else "start"
-        case _:
-            return ""
 
 
 # What became of each candidate, in words: one in its row, and all of them counted above the rows.
@@ -234,6 +197,22 @@ class PlayedRun:
     steps: tuple[PlayedStep, ...]
 
 
+# The steps of each kind that shows any.
+_PLAYED: Mapping[str, Callable[[Any], Sequence[PlayedStep]]] = {
+    CandidatesFound.kind: lambda event: [PlayedStep("found", count=len(event.shown), seconds=event.seconds)],
+    ModelReplied.kind: lambda event: (
+        [PlayedStep("thought", event.reasoning, seconds=event.seconds)] if event.reasoning else []
+    ),
+    TopicsRead.kind: lambda event: [
+        PlayedStep("read", ids=tuple(each.id for each in event.read[:MOST_READ]), count=len(event.read))
+    ],
+    RunFinished.kind: lambda event: [
+        PlayedStep("chosen", each.reason, (each.id,), quote=next((piece.text for piece in each.excerpt), ""))
+        for each in event.selected[:MOST_CHOSEN]
+    ],
+}
+
+
 def played_run(owner: ChatUser) -> PlayedRun | None:
     """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read.
 
@@ -252,20 +231,5 @@ def played_run(owner: ChatUser) -> PlayedRun | None:
         events = [item.event for item in followers.stored(run.pk)]
     except ValueError:
         return None
-    return PlayedRun(run, tuple(step for event in events for step in _steps(event)))
-
-
-def _steps(event: Event) -> Iterator[PlayedStep]:
-    if isinstance(event, CandidatesFound):
-        yield PlayedStep("found", count=len(event.shown), seconds=event.seconds)
-    elif isinstance(event, ModelReplied) and event.reasoning:
-        yield PlayedStep("thought", event.reasoning, seconds=event.seconds)
-    elif isinstance(event, TopicsRead):
-        yield PlayedStep("read", ids=tuple(each.id for each in event.read[:MOST_READ]), count=len(event.read))
-    elif isinstance(event, RunFinished):
-        yield from map(_chosen, event.selected[:MOST_CHOSEN])
-
-
-def _chosen(selected: Selected) -> PlayedStep:
-    quote = next((piece.text for piece in selected.excerpt), "")
-    return PlayedStep("chosen", selected.reason, (selected.id,), quote=quote)
+    played = (_PLAYED[event.kind](event) for event in events if event.kind in _PLAYED)
+    return PlayedRun(run, tuple(step for steps in played for step in steps))

@@ -1,8 +1,6 @@
 """Why a run did not choose something, as its page shows it: the way of a candidate with the step that lost it, the
 numbers there, and the changes that were tried, each with the address where it can be made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,6 @@
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,7 +18,6 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.curation import former
 from memoryapp.engine.candidates import ItemCandidate
@@ -30,13 +27,13 @@ from memoryapp.engine.memory import document_id
 from memoryapp.engine.outline import Outline
 from memoryapp.insight import capsules, delivery
 from memoryapp.insight.browsing.topics import topic_runs
-from memoryapp.insight.capsules import Capsule, CapsuleError
+from memoryapp.insight.capsules import CapsuleError
 from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
 from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from memoryapp.runs import endings, followers, recall_document
-from rerankui.frame.access import Request, operator_of, requires, run_or_404
+from rerankui.frame.access import Request, open_to, operator_of, run_or_404
 from rerankui.frame.pages import show
 from rerankui.runs import fragments
 from rerankui.runs.capsule import page
@@ -46,8 +43,7 @@ from rerankui.runs.page.why_not import WhyNotView, view_of
 from rerankui.text import talk as pictures
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = run_or_404(request, pk)
     page = fragments.run_page(
@@ -61,12 +57,12 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         memory=found.owner,
         language=get_language(),
         may_stop=page.is_live and operator_of(request).may(Role.DEBUGGER),
+        may_ask=not found.is_foreign and operator_of(request).may(Role.DEBUGGER),
     )
     return render(request, "pages/runs/run.html", context)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_frame(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What is new to a viewer who has the events up to ``last``; for a page whose socket is blocked."""
     found = run_or_404(request, pk)
@@ -76,8 +72,7 @@ def run_frame(request: HttpRequest, pk: UUID) -> HttpResponse:
     return HttpResponse(frame.html, status=200 if frame.html else 204)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     """The run as programs get it, with its query and parameters."""
     found = run_or_404(request, pk)
@@ -89,8 +84,7 @@ def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     return JsonResponse({**asked, **document}, json_dumps_params={"ensure_ascii": False, "indent": 2})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def run_stop(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stops a run; a person who opens the address is asked for confirmation first."""
     found = run_or_404(request, pk)
@@ -127,8 +121,7 @@ def _seen(request: HttpRequest, pk: UUID) -> _Seen:
     )
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Candidates of one kind that were ranked but not shown to the model; of topics, if no kind is given."""
     found = run_or_404(request, pk)
@@ -144,8 +137,7 @@ def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
     return show(request, "pages/runs/run_below.html", "partials/runs/run_below.html", context)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     """A candidate of this run with its messages, the excerpt highlighted where it was found."""
     run = run_or_404(request, pk)
@@ -156,8 +148,7 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     return _found_talk(request, run, f"Topic:{topic}", messages, seen_in=topic_runs(shown, former(shown)))
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_session(request: HttpRequest, pk: UUID, session: int) -> HttpResponse:
     """An active session as this run found it; if it was archived since, with the topics that it is in."""
     run = run_or_404(request, pk)
@@ -200,11 +191,10 @@ def _found_talk(
             for message in messages
         ],
     }
-    return show(request, "pages/runs/run_topic.html", "partials/runs/run_topic.html", context)
+    return show(request, "pages/runs/run_piece.html", "partials/runs/run_topic.html", context)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_document(request: HttpRequest, pk: UUID, document: str) -> HttpResponse:
     """A document of another program's memory, with its text as far as the program sent it."""
     run = run_or_404(request, pk)
@@ -214,13 +204,11 @@ def run_document(request: HttpRequest, pk: UUID, document: str) -> HttpResponse:
         raise Http404
     context = {"run": run, "candidate": candidate, "selected": seen.until.selected(name)}
     context["state"] = seen.states.get(name, "")
-    return show(request, "pages/runs/run_document.html", "partials/runs/foreign/document.html", context)
+    return show(request, "pages/runs/run_piece.html", "partials/runs/foreign/document.html", context)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
-    """A person or an artifact as this run found it."""
     run = run_or_404(request, pk)
     seen = _seen(request, pk)
     shown = seen.run.item(item)
@@ -233,18 +221,16 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
         "state": seen.states.get(item, ""),
         "found_at": _found_at(run.owner_id, shown),
     }
-    return show(request, "pages/runs/run_item.html", "partials/runs/run_item.html", context)
+    return show(request, "pages/runs/run_piece.html", "partials/runs/run_item.html", context)
 
 
 def _found_at(owner_id: int, item: ItemCandidate) -> str:
-    """The address of the item in its list."""
     kind, _colon, number = item.id.lower().partition(":")
     names = {"person": "people", "artifact": "artifacts"}
     return f"{reverse(names[kind], args=[owner_id])}?{urlencode({'q': item.name})}#{kind}-{number}"
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_media(request: HttpRequest, pk: UUID, sha256: str) -> HttpResponse:
     """What came with the query of this run, as bytes."""
     run = run_or_404(request, pk)
@@ -257,10 +243,8 @@ def run_media(request: HttpRequest, pk: UUID, sha256: str) -> HttpResponse:
         raise Http404(str(error)) from error
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
-    """Shows one part of the context of this run, as text."""
     run = run_or_404(request, pk)
     try:
         text = recall_document.part_text(run, part)
@@ -276,8 +260,7 @@ def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
 UNSHOWABLE = (ArithmeticError, AttributeError, LookupError, NoReverseMatch, TemplateSyntaxError, TypeError, ValueError)
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_capsule(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The run as one HTML file, or as JSON; with ``mask`` without personal data."""
     run = run_or_404(request, pk)
@@ -296,8 +279,7 @@ def run_capsule(request: HttpRequest, pk: UUID) -> HttpResponse:
     return response
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def run_open(request: HttpRequest) -> HttpResponseBase:
     """Shows the run of a JSON file; nothing of it is stored."""
     if request.method != "POST":
@@ -308,7 +290,9 @@ def run_open(request: HttpRequest) -> HttpResponseBase:
     if (sent.size or 0) > capsules.LARGEST_CAPSULE_BYTES:
         return _asked(request, _("This file is larger than 20 MB, which no run is."))
     try:
-        return _shown(capsules.opened(sent.read()))
+        response = HttpResponse(page(capsules.opened(sent.read()), is_foreign=True))
+        # The page has a policy of its own, which is stricter than that of the others and forbids theirs.
+        return csp_exempt()(lambda _request: response)(HttpRequest())
     except CapsuleError as error:
         return _asked(request, str(error))
     except UNSHOWABLE:
@@ -319,17 +303,10 @@ def _asked(request: HttpRequest, sentence: str = "") -> HttpResponse:
     return render(request, "pages/runs/run_open.html", {"sentence": sentence}, status=422 if sentence else 200)
 
 
-def _shown(capsule: Capsule) -> HttpResponseBase:
-    """The page has a policy of its own, which is stricter than that of the others and forbids theirs."""
-    response = HttpResponse(page(capsule, is_foreign=True))
-    return csp_exempt()(lambda _request: response)(HttpRequest())
-
-
 # What the assistant said with the context of a run, pasted by a person: which of the chosen memories it used.
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def run_delivered(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Compares the answer; for htmx only that part of the run's page, which is all that changes."""
     run = run_or_404(request, pk)
@@ -351,8 +328,7 @@ def run_delivered(request: HttpRequest, pk: UUID) -> HttpResponse:
 _NAMES = ("topic", "message", "text")
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_why_not(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = run_or_404(request, pk)
     given = {name: request.GET.get(name, "").replace("\0", "").strip()[: LONGEST + 1] for name in _NAMES}

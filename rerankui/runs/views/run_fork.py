@@ -1,7 +1,5 @@
 """The editor of a fork: what a run's model was sent in a turn, and what may be changed there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,7 +9,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.agents.enricher import ENRICH
@@ -26,7 +23,7 @@ from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import CHANGES, ForkError, is_search_replayed
 from memoryapp.runs.runner import runner
-from rerankui.frame.access import Request, operator_of, own_run_or_404, requires
+from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404
 from rerankui.frame.forms import RecallForm
 from rerankui.frame.pages import show
 
@@ -89,8 +86,7 @@ class ForkEditor:
         return self.label.partition("-")[0]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def run_fork(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The editor at the ``turn`` that the address names; a fork that it makes goes on live on its own page."""
     parent = own_run_or_404(request, pk)

@@ -1,41 +1,27 @@
 """Grades of the candidates of a run: the strip at the foot of its page, and a page to judge on, blind if wished."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
-from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.insight.evaluation import judgements
 from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion, RunGrades
 from memoryapp.models import Role, Run
 from memoryapp.runs import followers
-from rerankui.frame.access import operator_of, own_run_or_404, requires, visible_owners
+from rerankui.frame.access import open_to, operator_of, own_run_or_404, visible_owners
 from rerankui.frame.pages import is_partial, show
 
 VALUES = {"0": 0, "1": 1, "2": 2, "": None}
 DEFAULT_SET = "judged"
 
 
-@dataclass(frozen=True, slots=True)
-class GradedCandidate:
-    """A candidate to judge, with what operators think of it."""
-
-    candidate: Candidate
-    opinion: Opinion
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER)
 def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The candidates to judge; for htmx the strip. A grade is sent here as well, for a candidate or a message."""
     run = _finished(request, pk)
@@ -57,8 +43,7 @@ def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _shown(request, run, error)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def run_golden(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Saves the query with its relevant messages as a golden question; who opens the address judges first."""
     run = _finished(request, pk)
@@ -119,10 +104,10 @@ def _mark(opinion: Opinion, *, is_blind: bool) -> dict[str, Any]:
     return {"own": opinion.own, "names": others, "disputed": opinion.is_disputed and not is_blind}
 
 
-def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[GradedCandidate]:
+def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[Mapping[str, Any]]:
     """The shown candidates; blind in an order that says nothing, the same at each visit."""
     found = Outline.of([item.event for item in followers.stored(run.pk)]).found
     shown = list(found.shown) if found else []
     if is_blind:
         shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
-    return [GradedCandidate(each, known.opinions.get(each.id, Opinion())) for each in shown]
+    return [{"candidate": each, "opinion": known.opinions.get(each.id, Opinion())} for each in shown]

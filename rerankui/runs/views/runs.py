@@ -1,7 +1,5 @@
 """The list of runs that people and programs asked for, newest first unless another order is asked for."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from django.db.models import Case, Func, OuterRef, QuerySet, Subquery, TextField, Value, When
@@ -13,7 +11,6 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy, pgettext_lazy
-from django.views.decorators.http import require_safe
 
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
@@ -23,7 +20,7 @@ from memoryapp.models import Role, Run, RunEvent
 from memoryapp.models.run import NO_ANSWERS, UNANSWERED, is_shown_as
 from memoryapp.runs import followers, recall_document
 from rerankui.compare.pair import LEGEND, STATE_WORDS
-from rerankui.frame.access import requires, run_or_404, visible_owners
+from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.filters import OfOwnersFilter, choice
 from rerankui.frame.pages import show
 from rerankui.lists.facets import Facet
@@ -94,9 +91,9 @@ class RunList(ListPage[Run, RunFilter]):
 
     def facets(self, asked: AskedList[RunFilter]) -> tuple[Facet, ...]:
         return (
-            Facet("origin", gettext_lazy("Origin"), _origin(), _origin_words),
+            Facet("origin", gettext_lazy("Origin"), _origin(), {_HERE: gettext_lazy("this memory")}),
             Facet("how", gettext_lazy("Strategy"), "strategy"),
-            Facet("ended", gettext_lazy("Outcome"), _end(), _end_words),
+            Facet("ended", gettext_lazy("Outcome"), _end(), {**NAMES, **CHOICES}),
             Facet("model", gettext_lazy("Model"), _of_start("model")),
             Facet("prompt", gettext_lazy("Prompt"), _of_start("prompt_version")),
             Facet("day", gettext_lazy("Day"), _day(), _day_words, in_order=True),
@@ -107,8 +104,7 @@ class RunList(ListPage[Run, RunFilter]):
 RUNS = RunList()
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_list(request: HttpRequest) -> HttpResponse:
     filters = RunFilter(request.GET, owners=visible_owners(request))
     return RUNS.answer(AskedList(None, filters, request=request))
@@ -116,10 +112,6 @@ def run_list(request: HttpRequest) -> HttpResponse:
 
 def _origin() -> Case:
     return Case(When(origin="", then=Value(_HERE)), default="origin", output_field=TextField())
-
-
-def _origin_words(value: str) -> str:
-    return str(gettext_lazy("this memory")) if value == _HERE else value
 
 
 def _of_start(key: str) -> Subquery:
@@ -136,10 +128,6 @@ def _end() -> Case:
         default=Value("chosen"),
         output_field=TextField(),
     )
-
-
-def _end_words(value: str) -> str:
-    return str({**NAMES, **CHOICES}.get(value, value))
 
 
 def _day() -> Func:
@@ -159,8 +147,7 @@ def _cost() -> Case:
 # Pictures of one run: how its candidates went through the stages, and how their scores are spread.
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_charts(request: HttpRequest, pk: UUID) -> HttpResponse:
     run = run_or_404(request, pk)
     events = [item.event for item in followers.stored(pk)]
@@ -192,8 +179,7 @@ def _handed_over(run: Run) -> str:
 COST_DAYS = 30
 
 
-@require_safe
-@requires(Role.VIEWER)
+@open_to(Role.VIEWER)
 def run_times(request: HttpRequest) -> HttpResponse:
     """Narrowed like the list of runs; costs by the chat user alone, because agents' questions have no other filter."""
     owners = visible_owners(request)
