@@ -12,6 +12,7 @@ from rerankui.history import history
 from rerankui.imports import import_file, imports
 from rerankui.knowledge import artifacts, facts, people, row
 from rerankui.lists import quality, saved
+from rerankui.misses import misses
 from rerankui.pipeline import pipeline, work
 from rerankui.runs.views import run, run_fork, run_grades, runs
 from rerankui.topics import bulk, topic, topics
@@ -31,7 +32,10 @@ from rerankui.views import (
 
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
-LISTS = [page.path for page in (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS)]
+LISTS = [
+    page.path
+    for page in (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, misses.MISSES)
+]
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),
@@ -63,6 +67,9 @@ urlpatterns = [
     # what waits for a person
     path("memory/<int:owner_id>/inbox/", inbox.inbox, name="inbox"),
     path("memory/<int:owner_id>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
+    path("memory/<int:owner_id>/misses/report/", misses.miss_report, name="miss_report"),
+    path("memory/<int:owner_id>/misses/<int:miss>/", misses.miss, name="miss"),
+    path("memory/<int:owner_id>/misses/<int:miss>/remedies/", misses.miss_remedies, name="miss_remedies"),
     path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
     path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner_id>/inbox/failures/", inbox.failures, name="failures"),

@@ -1,8 +1,8 @@
 """Past runs as questions with a known answer: the query, and the messages that answered it.
 
-A golden question names its messages, as does a run that somebody reported as a miss. For any other run they are derived from its selection: the messages with the
-excerpts, and for a topic that was selected without an excerpt the messages of its best passage, which only a search can
-find.
+A golden question names its messages, as does a run that somebody reported as a miss. For any other run they are derived
+from its selection: the messages with the excerpts, and for a topic that was selected without an excerpt the messages of
+its best passage, which only a search can find.
 """
 
 from __future__ import annotations

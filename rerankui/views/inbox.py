@@ -21,6 +21,7 @@ from memoryapp.curation import CurationError, extraction, suggestions
 from memoryapp.curation.suggestions.inbox import Waiting, forgetting, waiting_in
 from memoryapp.curation.suggestions.inbox import alarms as alarms_of
 from memoryapp.curation.suggestions.inbox import failures as failures_of
+from memoryapp.insight.misses import misses
 from memoryapp.models import ChatUser, Finding, Person, Role, Suggestion
 from rerankui.curation.queue_page import lines_of, other_holder, seconds_each
 from rerankui.curation.views.review import doubt_in_words
@@ -56,6 +57,7 @@ def inbox(request: HttpRequest, owner_id: int) -> HttpResponse:
         "findings": [(row, doubt_in_words(row, said.get(row.pk, []), people.get(row.target))) for row in found],
         "failures": failures_of(owner, FEW)[:FEW],
         "forgetting": list(forgetting(owner)[:MOST_FORGETTING]),
+        "misses": misses.opened(owner, FEW),
         "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(owner)[:FEW]],
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_change": operator_of(request).may(Role.CURATOR),

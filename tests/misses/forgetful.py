@@ -14,7 +14,10 @@ from tests.conftest import talk
 DENTIST = "The dentist sees me on Thursday at nine, at Dr Sokolova's."
 QUESTION = "Which appointments do I have this week?"
 TOPICS = [
-    ("Winter tyres and the car", ["The winter tyres have to go on before the frost", DENTIST, "Noted.", "And new wipers"]),
+    (
+        "Winter tyres and the car",
+        ["The winter tyres have to go on before the frost", DENTIST, "Noted.", "And new wipers"],
+    ),
     ("Appointments with the bank", ["I have an appointment at the bank this week", "On Monday, about the loan"]),
     ("Appointment for the passport", ["My appointment for the passport is this week", "Bring two photographs"]),
     ("Birthday cake for Masha", ["Which cake for a birthday of ten?", "A honey cake keeps for two days"]),

@@ -18,7 +18,13 @@ def test_try() -> None:
     print(why)
     print(miss.stage, miss.lost, miss.evidence)
     for each in remedies.offers(miss, why, "ada"):
-        print(each.remedy, each.does, each.result, each.text, each.effect and (each.effect.better, each.effect.worse, each.effect.same))
+        print(
+            each.remedy,
+            each.does,
+            each.result,
+            each.text,
+            each.effect and (each.effect.better, each.effect.worse, each.effect.same),
+        )
     h = misses.Holders(miss)
     print(h.by_words, h.by_meaning)
     miss2 = missed(owner, expected="зубной врач в четверг")
@@ -26,7 +32,14 @@ def test_try() -> None:
     h = misses.Holders(miss2)
     print(h.by_words, h.by_meaning)
     miss3 = missed(owner, expected="The plumber comes on Friday")
-    w=misses.explain(miss3); print(w)
+    w = misses.explain(miss3)
+    print(w)
     for each in remedies.offers(miss3, w, "ada"):
-        print(each.remedy, each.does, each.result, each.text, each.effect and (each.effect.better, each.effect.worse, each.effect.same))
+        print(
+            each.remedy,
+            each.does,
+            each.result,
+            each.text,
+            each.effect and (each.effect.better, each.effect.worse, each.effect.same),
+        )
     assert 0

@@ -42,7 +42,9 @@ def keep(miss: Miss, by: str) -> Miss:
 
 
 def _ask_each_night(by: str) -> None:
-    row = NightlyRun(collection=MISSES, strategy=DEFAULT.name, most=passes.MOST_QUESTIONS, hour=_HOUR, made_by=by)
+    row = NightlyRun(
+        collection=MISSES, strategy=DEFAULT.name, most=passes.MOST_QUESTIONS, hour=_HOUR, recipients="", made_by=by
+    )
     row.zone = settings.TIME_ZONE
     try:
         nights.save(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -236,6 +236,23 @@ def dismiss(miss: Miss) -> None:
         miss.golden.delete()
     miss.state, miss.golden = State.DISMISSED, None
     miss.save(update_fields=["state", "golden"])
+
+
+def decide(miss: Miss, do: str, text: str, *, actor: str, keep: Callable[[Miss, str], object], **asked: Any) -> None:
+    """What pages and programs do about a miss besides a repair. Raises MissError and CurationError."""
+    if do == "again":
+        miss.again = ask_again(miss, **asked)
+        miss.save(update_fields=["again"])
+    elif do == "expect":
+        expect(miss, text)
+    elif do == "keep":
+        keep(miss, actor)
+    elif do == "undo":
+        undo(miss, actor=actor)
+    elif do == "dismiss":
+        dismiss(miss)
+    elif do == "reopen":
+        reopen(miss)
 
 
 def stands(miss: Miss) -> bool:

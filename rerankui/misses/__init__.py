@@ -1,0 +1,1 @@
+"""Pages of misses: what an assistant forgot, from the miss to a repair that stays."""
