@@ -13,14 +13,13 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.curation import CurationError
-from memoryapp.engine.memory import parse_item_id, parse_topic_id
+from memoryapp.engine.memory import parse_topic_id
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.insight.misses import keeping, misses, pasted, remedies
 from memoryapp.insight.misses.days import MissDays, days_of
@@ -117,7 +116,7 @@ def miss_report(request: HttpRequest, owner_id: int) -> HttpResponse:
     if request.method == "POST":
         read = pasted.read(typed["pasted"])
         question = typed["question"] or (run.query if run else read.question)
-        told = {"expected": typed["expected"], "answer": typed["answer"] or read.answer}
+        told: dict[str, Any] = {"expected": typed["expected"], "answer": typed["answer"] or read.answer}
         by = operator_of(request).user
         try:
             miss = misses.report(owner, question, **told, run=run, by=by.get_username(), operator=by)
@@ -199,18 +198,12 @@ def _context(request: HttpRequest, row: Miss) -> dict[str, Any]:
     context: dict[str, Any] = {"miss": row, "is_waiting": row.run is not None and not row.run.is_finished}
     context |= {"may_change": may_change, "stands": misses.stands(row), "longest": LONGEST}
     context["asks_again"] = row.again is not None and not row.again.is_finished
-    context["found_again"] = misses.found_again(row)
+    context["found_again"] = misses.settle(row)
     context["messages_of_it"] = list(Message.objects.of(row.owner).filter(pk__in=row.evidence).in_order()[:5])
     if why and row.run:
         context |= {"why": view_of(row.run, row.expected or row.question, why), "holders": Holders(row)}
         context["lost"] = parse_topic_id(why.topic)
     return context
-
-
-def _by_hand(row: Miss, id: str) -> str:
-    """Where a person is corrected; empty for a remedy that is made here."""
-    parsed = parse_item_id(id)
-    return reverse("person_edit", args=[row.owner_id, parsed[1]]) if parsed else ""
 
 
 @require_safe
@@ -219,14 +212,14 @@ def miss_remedies(request: HttpRequest, owner_id: int, miss: int) -> HttpRespons
     """The remedies that fit, each tried; the page asks for them by themselves, because trying takes a moment."""
     row = _miss_or_404(owner_or_404(request, owner_id), miss)
     why = misses.explain(row)
+    known = (*why.now, why.topic) if why else ()
     found = remedies.offers(row, why, operator_of(request).user.get_username()) if why else []
     context = {
         "owner": row.owner,
         "miss": row,
         "why": why,
-        "offers": [
-            (each, json.dumps(dict(each.values), ensure_ascii=False), _by_hand(row, each.row)) for each in found
-        ],
+        "by_hand": next((id for id in known if id.startswith(("Topic:", "Person:"))), ""),
+        "offers": [(each, json.dumps(dict(each.values), ensure_ascii=False)) for each in found],
         "may_change": operator_of(request).may(Role.CURATOR),
     }
     template = "partials/misses/miss_remedies.html" if is_partial(request) else "pages/misses/miss_remedies.html"

@@ -29,7 +29,7 @@ def remedy_words(remedy: str) -> str:
 def hours(value: float) -> str:
     """``12 min``, ``5 h`` or ``3 days``."""
     if value < 1:
-        return gettext("%(n)d min") % {"n": round(value * 60)}
+        return gettext("%(n)d min") % {"n": max(1, round(value * 60))}
     if value < _DAYS_FROM:
         return gettext("%(n)d h") % {"n": round(value)}
     return ngettext("%(n)d day", "%(n)d days", round(value / 24)) % {"n": round(value / 24)}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.insight.misses.remedies import REMEDIES
 from memoryapp.models import Miss
 
-STAGES: Mapping[str, Promise] = {
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+STAGES: Mapping[str, StrOrPromise] = {
     "unknown": pgettext_lazy("stage", "not in the memory"),
     "erased": pgettext_lazy("stage", "erased"),
     "in_session": pgettext_lazy("stage", "not archived yet"),
@@ -31,7 +34,7 @@ STAGES: Mapping[str, Promise] = {
     "": pgettext_lazy("stage", "not known yet"),
     "none": pgettext_lazy("stage", "not known yet"),
 }
-LABELS: Mapping[str, Promise] = {
+LABELS: Mapping[str, StrOrPromise] = {
     **{name: remedy.label for name, remedy in REMEDIES.items()},
     "none": _("kept without a repair"),
 }

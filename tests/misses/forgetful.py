@@ -1,9 +1,12 @@
-"""A memory that forgets the dentist: it is said once, in a topic whose summary speaks of something else."""
+"""A memory that forgets the dentist: it is said once, in a topic about something else."""
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from asgiref.sync import async_to_sync
 
+from memoryapp.insight.misses import misses
 from memoryapp.models import ChatUser, Miss, Run
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
@@ -14,15 +17,11 @@ from tests.conftest import talk
 DENTIST = "The dentist sees me on Thursday at nine, at Dr Sokolova's."
 QUESTION = "Which appointments do I have this week?"
 TOPICS = [
-    (
-        "Winter tyres and the car",
-        ["The winter tyres have to go on before the frost", DENTIST, "Noted.", "And new wipers"],
-    ),
+    ("Winter tyres and the car", ["The winter tyres have to go on before the frost", DENTIST, "And new wipers, too"]),
     ("Appointments with the bank", ["I have an appointment at the bank this week", "On Monday, about the loan"]),
     ("Appointment for the passport", ["My appointment for the passport is this week", "Bring two photographs"]),
     ("Birthday cake for Masha", ["Which cake for a birthday of ten?", "A honey cake keeps for two days"]),
     ("Knee after the run", ["My knee hurts after ten kilometres", "Rest, ice, and see a doctor"]),
-    ("vLLM on H100 crashes", ["vLLM on our H100 dies with out of memory", "Lower gpu_memory_utilization"]),
 ]
 
 
@@ -33,13 +32,13 @@ def forgetful(name: str = "anna") -> ChatUser:
     return owner
 
 
-def ended(run: Run | None) -> None:
+async def execute(number: UUID) -> None:
     """Executes the run with the models of the settings."""
+    async with open_clients() as clients:
+        await lifecycle.execute(number, clients)
 
-    async def execute(number: object) -> None:
-        async with open_clients() as clients:
-            await lifecycle.execute(number, clients)  # type: ignore[arg-type]
 
+def ended(run: Run | None) -> None:
     assert run
     async_to_sync(execute)(run.pk)
     run.refresh_from_db()
@@ -47,8 +46,6 @@ def ended(run: Run | None) -> None:
 
 def missed(owner: ChatUser, question: str = QUESTION, expected: str = DENTIST) -> Miss:
     """A miss whose run has ended."""
-    from memoryapp.insight.misses import misses
-
     miss = misses.report(owner, question, expected=expected, by="ada")
     ended(miss.run)
     return miss

@@ -99,7 +99,7 @@ def reported(grant: Grant, body: MissBody) -> Miss:
     run = Run.objects.of(owner).filter(pk=body.run).first() if body.run else None
     if body.run and run is None:
         raise RequestRefused(404, "There is no such run.")
-    told = {"expected": body.expected, "answer": body.answer, "moment": _moment(body.at)}
+    told: dict[str, Any] = {"expected": body.expected, "answer": body.answer, "moment": _moment(body.at)}
     try:
         with room_for(grant.token):
             return misses.report(owner, body.question, **told, run=run, by=actor_of(grant), token=grant.token)
@@ -145,7 +145,7 @@ def _miss_or_404(grant: Grant, number: int) -> Miss:
 def whole(grant: Grant, number: int) -> dict[str, Any]:
     """The miss as an answer; why and remedies are found anew."""
     row = _miss_or_404(grant, number)
-    why = misses.explain(row)
+    why, found_again = misses.explain(row), misses.settle(row)
     offers = remedies.offers(row, why, actor_of(grant)) if why and not row.remedy else []
     holders = Holders(row) if why else None
     said = Message.objects.of(row.owner).filter(pk__in=row.evidence)
@@ -156,8 +156,8 @@ def whole(grant: Grant, number: int) -> dict[str, Any]:
         "by_words": [topic_id(topic.pk) for topic in holders.by_words] if holders else [],
         "by_meaning": [topic_id(topic.pk) for topic in holders.by_meaning or ()] if holders else [],
         "evidence": list(said.values_list("external_id", flat=True)),
-        "remedies": [_remedy(offer) for offer in offers if not offer.row],
-        "found_again": misses.found_again(row),
+        "remedies": [_remedy(offer) for offer in offers],
+        "found_again": found_again,
     }
 
 

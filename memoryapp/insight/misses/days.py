@@ -53,7 +53,7 @@ def days_of(
         rows.exclude(state=Miss.State.DISMISSED).values_list("at", "stage", "remedy", "state", "repaired_at")[:_MOST]
     )
     by_day: dict[date, Counter[str]] = defaultdict(Counter)
-    hours: Counter[str] = Counter()
+    hours: dict[str, float] = defaultdict(float)
     for at, stage, _remedy, state, repaired in found:
         by_day[at.astimezone(zone).date()][stage or _NONE] += 1
         end = repaired or (now if state == Miss.State.OPEN else at)

@@ -33,6 +33,9 @@ _SAME = timedelta(days=1)
 # What happened longer ago than this is asked of the memory as it was.
 _NOW = timedelta(minutes=1)
 _MOST_AT_ONCE = 20
+_NEAREST = 3
+# For so long after a repair its run is looked at.
+_SETTLING = timedelta(minutes=10)
 # About the length of one message and the answer to it.
 _EVIDENCE_CHARS = 600
 
@@ -110,18 +113,21 @@ def explain(miss: Miss) -> Explanation | None:
         miss.evidence = evidence(miss.owner, miss.expected or miss.question)
         miss.save(update_fields=["stage", "lost", "evidence"])
         # So that the effect of a change counts what should have been found, and not what was.
-        Run.objects.filter(pk=miss.run_id, evaluation__isnull=True).update(evidence=miss.evidence)
+        Run.objects.filter(pk=miss.run.pk, evaluation__isnull=True).update(evidence=miss.evidence)
     return found
 
 
 def explain_due() -> None:
-    """Finds why for misses whose run has ended, and opens those again whose repair was taken back in the history."""
+    """Finds why for misses whose run has ended, and opens those again whose repair did not help or was taken back in
+    the history."""
     ended = Miss.objects.filter(state=State.OPEN, stage="", run__state=Run.State.FINISHED, owner__erasing_since=None)
     each_alone(
         list(ended.values_list("pk", flat=True)[:_MOST_AT_ONCE]),
         "Miss %s is not explained.",
         lambda number: explain(Miss.objects.select_related("owner", "run").get(pk=number)),
     )
+    ended = Miss.objects.filter(repaired_at__gt=timezone.now() - _SETTLING, again__state=Run.State.FINISHED)
+    each_alone(list(ended.select_related("owner", "again")[:_MOST_AT_ONCE]), "Miss %s is not settled.", settle)
     undone = Q(topic_edit__topicedit__isnull=False) | Q(change__knowledgeedit__isnull=False)
     for miss in (
         Miss.objects.filter(undone).exclude(state=State.OPEN).select_related("topic_edit", "change")[:_MOST_AT_ONCE]
@@ -155,7 +161,7 @@ class Holders:
         said, near = list(topics_with_words(owner, text)), topics_near(owner, text, is_sure=False)
         rows = Topic.objects.of(owner).in_bulk({*said, *(near or ())})
         self.by_words = [rows[number] for number in said if number in rows]
-        self.by_meaning = None if near is None else [rows[number] for number in near if number in rows]
+        self.by_meaning = None if near is None else [rows[number] for number in near[:_NEAREST] if number in rows]
 
 
 @transaction.atomic
@@ -185,6 +191,18 @@ def ask_again(miss: Miss, **asked: Any) -> Run:
 def found_again(miss: Miss) -> bool | None:
     """Whether the run afterwards hands over what was expected; None before its end."""
     return None if miss.again is None or not miss.again.is_finished else hands_over(miss.again, miss)
+
+
+def settle(miss: Miss) -> bool | None:
+    """The same, and the state follows: what is still not found is open again, what is found is not."""
+    found = found_again(miss)
+    if found is None or miss.state == State.DISMISSED or not miss.remedy:
+        return found
+    state = State.OPEN if not found else State.KEPT if miss.golden_id else State.REPAIRED
+    if state != miss.state:
+        miss.state = state
+        miss.save(update_fields=["state"])
+    return found
 
 
 def hands_over(run: Run, miss: Miss) -> bool:

@@ -52,7 +52,6 @@ class Offer:
     """A remedy that was tried: ``does`` says what it changes, ``result`` what that makes of this run.
 
     ``values`` make it; ``text`` is a text among them that people may change first. ``effect`` is that on past runs.
-    ``address`` names a row that a person corrects by hand instead.
     """
 
     remedy: str
@@ -61,7 +60,6 @@ class Offer:
     values: Values = field(default_factory=dict)
     text: str = ""
     effect: Effect | None = None
-    row: str = ""
 
     @property
     def label(self) -> Promise:
@@ -283,25 +281,23 @@ def _make_fork(miss: Miss, values: Values, _actor: str, asked: Any) -> Made:
 
 def _message(case: LostCase) -> Iterator[Offer]:
     if case.miss.expected and not case.why.now:
-        does = _("The memory gets it as a message of today.")
+        does = _("The memory gets the question with this answer, as messages of today.")
         yield Offer("message", does, _("The next search finds it, by words and by meaning."), {}, case.miss.expected)
 
 
-def _make_message(miss: Miss, values: Values, actor: str, _asked: Any) -> Made:
-    now = timezone.now()
-    spoken = message(
-        sent_at=now,
-        role="user",
-        external_id=f"miss-{miss.pk}-{uuid.uuid4().hex[:8]}",
-        text=values["text"],
-        session=f"miss-{miss.pk}",
-    )
-    if not spoken.text.strip():
+def _make_message(miss: Miss, values: Values, _actor: str, _asked: Any) -> Made:
+    if not str(values["text"]).strip():
         raise MissError(_("Say in a few words what should have been known."))
-    batch = ImportBatch.objects.create(owner=miss.owner, source=_reason(miss)[:300], format="miss", added=1)
-    add_messages(miss.owner, [spoken], batch=batch)
-    sessions.renew(miss.owner, {spoken.session})
-    miss.evidence = list(Message.objects.of(miss.owner).filter(batch=batch).values_list("pk", flat=True))
+    now, session = timezone.now(), f"miss-{miss.pk}-{uuid.uuid4().hex[:8]}"
+    spoken = [
+        message(sent_at=now, role=role, external_id=f"{session}-{role}", text=text, session=session)
+        for role, text in (("user", miss.question), ("assistant", values["text"]))
+    ]
+    batch = ImportBatch.objects.create(owner=miss.owner, source=_reason(miss)[:300], format="miss", added=len(spoken))
+    add_messages(miss.owner, spoken, batch=batch)
+    sessions.renew(miss.owner, {session})
+    said = Message.objects.of(miss.owner).filter(batch=batch, role="assistant")
+    miss.evidence = list(said.values_list("pk", flat=True))
     return None
 
 
@@ -326,12 +322,6 @@ def _make_fact(miss: Miss, values: Values, actor: str, _asked: Any) -> Made:
     return made
 
 
-def _person(case: LostCase) -> Iterator[Offer]:
-    if case.why.topic.startswith("Person:"):
-        does = _("%(id)s gets the names and the words by which people ask.") % {"id": case.why.topic}
-        yield Offer("person", does, _("A search compares names, other names and notes."), row=case.why.topic)
-
-
 def _again(case: LostCase) -> Iterator[Offer]:
     does = _("The question is asked of the memory as it is now.")
     known = _("What was missing then is there today: %(topics)s.") % {"topics": ", ".join(case.why.now)}
@@ -340,10 +330,6 @@ def _again(case: LostCase) -> Iterator[Offer]:
 
 def _nothing(_miss: Miss, _values: Values, _actor: str, _asked: Any) -> Made:
     return None
-
-
-def _refuse(_miss: Miss, _values: Values, _actor: str, _asked: Any) -> Made:
-    raise MissError(_("A person corrects this by hand, on its own page."))
 
 
 def _number(id: object) -> int:
@@ -366,7 +352,6 @@ REMEDIES: Mapping[str, Remedy] = {
         ("message", gettext_lazy("Add the message"), ("unknown",), _message, _make_message),
         ("fact", gettext_lazy("Add a fact"), ("unknown",), _fact, _make_fact),
         ("usual", gettext_lazy("Recall it again"), ("filtered",), _usual, _make_usual),
-        ("person", gettext_lazy("Correct the person"), (*_BELOW, *_JUDGED, *_CUT), _person, _refuse),
         (
             "summary",
             gettext_lazy("A better summary"),
