@@ -80,9 +80,7 @@ async def test_a_token_sees_and_decides_only_misses_of_its_memories(client: Asyn
     assert (await Miss.objects.aget()).state == Miss.State.OPEN
 
 
-@pytest.mark.parametrize(
-    "body", [{"question": ""}, {"question": "x?", "at": "soon"}, {"question": "x?", "at": "2999-01-01"}]
-)
+@pytest.mark.parametrize("body", [{"question": ""}, {"question": "x?", "at": "soon"}])
 async def test_what_is_no_miss_is_refused_with_a_sentence(client: AsyncClient, body: dict[str, str]) -> None:
     answer = await post(client, "/v1/misses", user="anna", **body)
     assert (answer.status_code, bool(answer.json()["error"]["message"])) == (422, True)
@@ -94,6 +92,7 @@ async def test_an_agent_reports_a_miss_with_a_tool(client: AsyncClient) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}
     headers = {"Accept": "application/json, text/event-stream"}
     answer = await client.post("/mcp/anna", body, content_type="application/json", headers=headers)
+    assert "result" in answer.json(), answer.json()
     found = answer.json()["result"]
     assert found["structuredContent"]["stage"] == "not_chosen"
     assert "Pin" in found["content"][0]["text"] or "pinned" in found["content"][0]["text"]

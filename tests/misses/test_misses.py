@@ -153,8 +153,7 @@ def test_what_does_not_help_leaves_the_miss_open() -> None:
 def test_for_what_was_erased_nothing_is_offered() -> None:
     owner = forgetful()
     message = Message.objects.get(text=DENTIST)
-    receipt = erasure.begin(owner, Target("messages", (message.pk,)))
-    erasure.finish(receipt)
+    erasure.finish(erasure.begin(Target(owner.pk, (message.pk,)), "ada"))
     miss = missed(owner, "Which appointments are there?")
     assert offered(miss) == {}
     assert miss.stage == "erased"

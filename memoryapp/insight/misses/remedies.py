@@ -280,9 +280,9 @@ def _make_fork(miss: Miss, values: Values, _actor: str, asked: Any) -> Made:
 
 
 def _message(case: LostCase) -> Iterator[Offer]:
-    if case.miss.expected and not case.why.now:
+    if case.miss.expected and (case.topics or not case.why.now):
         does = _("The memory gets the question with this answer, as messages of today.")
-        yield Offer("message", does, _("The next search finds it, by words and by meaning."), {}, case.miss.expected)
+        yield Offer("message", does, _("The next search finds it, by words and by meaning."), {}, _said(case))
 
 
 def _make_message(miss: Miss, values: Values, _actor: str, _asked: Any) -> Made:
@@ -349,8 +349,6 @@ _CUT = ("cut", "beyond_limit", "did_not_fit")
 REMEDIES: Mapping[str, Remedy] = {
     name: Remedy(name, label, frozenset(stages), tries, make)
     for name, label, stages, tries, make in (
-        ("message", gettext_lazy("Add the message"), ("unknown",), _message, _make_message),
-        ("fact", gettext_lazy("Add a fact"), ("unknown",), _fact, _make_fact),
         ("usual", gettext_lazy("Recall it again"), ("filtered",), _usual, _make_usual),
         (
             "summary",
@@ -368,6 +366,8 @@ REMEDIES: Mapping[str, Remedy] = {
             _make_split,
         ),
         ("pin", gettext_lazy("Pin it"), (*_BELOW, *_JUDGED[:2], *_CUT, "no_vector"), _pin, _make_pin),
+        ("message", gettext_lazy("Add the message"), ("unknown", *_BELOW, *_JUDGED[:2]), _message, _make_message),
+        ("fact", gettext_lazy("Add a fact"), ("unknown",), _fact, _make_fact),
         ("fork", gettext_lazy("Fork the run"), (*_BELOW, *_JUDGED, *_CUT, "filtered"), _fork, _make_fork),
         (
             "again",

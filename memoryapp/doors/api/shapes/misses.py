@@ -6,12 +6,13 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from memoryapp.doors.api.shapes.fields import Answer, KnownName, Query, StrictBody, exemplified
+from memoryapp.doors.api.shapes.fields import STRIPPED, Answer, KnownName, StrictBody, exemplified
 from memoryapp.models import Miss
+from memoryapp.runs.lifecycle import LONGEST_QUERY
 
-Text = Query
+Text = Annotated[str, StringConstraints(max_length=LONGEST_QUERY), STRIPPED]
 _Moment = Annotated[str, Field(max_length=40)]
 
 
