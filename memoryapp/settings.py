@@ -73,7 +73,7 @@ ROOT_URLCONF = "rerankui.urls"
 # Makes the HTML of a run in one file; the interface for programs answers it too.
 CAPSULE_PAGE = "rerankui.runs.capsule.page"
 ASGI_APPLICATION = "rerankui.asgi.application"
-ROOMS_WITH_TAGS = ("account", "curation", "history", "imports", "lists", "misses", "past", "pipeline", "runs")
+ROOMS_WITH_TAGS = ("account", "curation", "evaluations", "history", "imports", "lists", "past", "pipeline", "runs")
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

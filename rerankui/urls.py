@@ -7,12 +7,11 @@ from django.views.generic import RedirectView
 from rerankui.account import account, operators, tokens, webhooks
 from rerankui.compare import compare, lab
 from rerankui.curation.views import change, clusters, merge, queue, resplit, review
-from rerankui.evaluations import evaluations, filter_lab, golden, nights
+from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights
 from rerankui.history import history
 from rerankui.imports import import_file, imports
 from rerankui.knowledge import artifacts, facts, people, row
 from rerankui.lists import quality, saved
-from rerankui.misses import misses
 from rerankui.pipeline import pipeline, work
 from rerankui.runs.views import run, run_fork, run_grades, runs
 from rerankui.topics import bulk, topic, topics

@@ -14,9 +14,9 @@ from memoryapp.curation import knowledge
 from memoryapp.curation.effect import effect_of
 from memoryapp.curation.suggestions.inbox import waiting_in
 from memoryapp.erasure import Target
-from memoryapp.insight.misses import keeping, misses, pasted, remedies
+from memoryapp.insight.misses import keeping, misses, remedies
 from memoryapp.insight.misses.days import days_of
-from memoryapp.insight.misses.misses import Holders, MissError
+from memoryapp.insight.misses.misses import MissError, MissHolders
 from memoryapp.models import ChatUser, Message, Miss, NightlyRun, Run, Topic
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.search.vectors import embed_pending
@@ -48,7 +48,7 @@ def offered(miss: Miss) -> dict[str, remedies.Offer]:
     ],
 )
 def test_a_pasted_chat_is_read_as_its_last_question_and_the_answer_to_it(text: str, question: str, answer: str) -> None:
-    assert pasted.read(text) == (question, answer)
+    assert misses.read_pasted(text) == (question, answer)
 
 
 def test_a_miss_without_a_run_is_asked_again_and_explained_before_anybody_looks() -> None:
@@ -174,7 +174,7 @@ def test_the_effect_of_a_change_counts_what_should_have_been_found() -> None:
 def test_a_topic_is_found_in_another_language() -> None:
     owner = forgetful()
     miss = missed(owner, expected="стоматолог принимает меня в четверг в девять")
-    holders = Holders(miss)
+    holders = MissHolders(miss)
     assert holders.by_words == []
     assert Topic.objects.get(summary__startswith="Winter") in (holders.by_meaning or ())
 

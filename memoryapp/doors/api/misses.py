@@ -21,7 +21,7 @@ from memoryapp.engine.memory import topic_id
 from memoryapp.importers.record import LONGEST
 from memoryapp.insight.misses import keeping, misses, remedies
 from memoryapp.insight.misses.days import days_of
-from memoryapp.insight.misses.misses import Holders, MissError
+from memoryapp.insight.misses.misses import MissError, MissHolders
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Message, Miss, Run
 from memoryapp.platform.accounts.tokens import Grant
@@ -147,7 +147,7 @@ def whole(grant: Grant, number: int) -> dict[str, Any]:
     row = _miss_or_404(grant, number)
     why, found_again = misses.explain(row), misses.settle(row)
     offers = remedies.offers(row, why, actor_of(grant)) if why and not row.remedy else []
-    holders = Holders(row) if why else None
+    holders = MissHolders(row) if why else None
     said = Message.objects.of(row.owner).filter(pk__in=row.evidence)
     return {
         **_fields(row),

@@ -67,7 +67,7 @@ class Fallen:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KeptRight:
     """Of ``total`` questions that the last night asked, ``kept`` found their messages; ``at`` is None before it."""
 
     kept: int
@@ -77,7 +77,7 @@ class Standing:
     at: datetime | None = None
 
 
-def standing(owners: QuerySet[ChatUser]) -> Standing:
+def standing(owners: QuerySet[ChatUser]) -> KeptRight:
     """The questions of these memories in the last night that ended."""
     asked = {
         str(row.pk): row
@@ -90,7 +90,7 @@ def standing(owners: QuerySet[ChatUser]) -> Standing:
     known = {miss.golden_id: miss for miss in Miss.objects.filter(golden__in=[int(qid) for qid in wrong[:_FALLEN]])}
     fallen = [_fallen(asked[qid], known.get(int(qid)), qid, done, rows) for qid in wrong[:_FALLEN]]
     at = done[0].started_at if done else None
-    return Standing(len(last) - len(wrong), len(last), fallen, len(asked) - len(last), at)
+    return KeptRight(len(last) - len(wrong), len(last), fallen, len(asked) - len(last), at)
 
 
 def _fallen(

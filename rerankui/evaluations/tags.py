@@ -1,12 +1,15 @@
-"""The words for stages, remedies and states of misses."""
+"""The words for stages, remedies and states of misses, and how templates write them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from memoryapp.insight.misses.remedies import REMEDIES
 from memoryapp.models import Miss
@@ -45,3 +48,32 @@ LOOKS: Mapping[str, str] = {
     Miss.State.KEPT: "tag-chosen",
     Miss.State.DISMISSED: "",
 }
+
+register = template.Library()
+
+_DAYS_FROM = 48
+
+
+@register.filter
+def stage_words(stage: str) -> str:
+    return str(STAGES.get(stage, stage))
+
+
+@register.filter
+def remedy_words(remedy: str) -> str:
+    return str(LABELS.get(remedy, remedy))
+
+
+@register.filter
+def hours(value: float) -> str:
+    """``12 min``, ``5 h`` or ``3 days``."""
+    if value < 1:
+        return gettext("%(n)d min") % {"n": max(1, round(value * 60))}
+    if value < _DAYS_FROM:
+        return gettext("%(n)d h") % {"n": round(value)}
+    return ngettext("%(n)d day", "%(n)d days", round(value / 24)) % {"n": round(value / 24)}
+
+
+@register.simple_tag
+def miss_state(miss: Miss) -> SafeString:
+    return format_html('<span class="tag {}">{}</span>', LOOKS[miss.state], miss.get_state_display())

@@ -21,18 +21,18 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp.curation import CurationError
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.insight.explain.wanted import LONGEST
-from memoryapp.insight.misses import keeping, misses, pasted, remedies
+from memoryapp.insight.misses import keeping, misses, remedies
 from memoryapp.insight.misses.days import MissDays, days_of
-from memoryapp.insight.misses.misses import Holders, MissError
+from memoryapp.insight.misses.misses import MissError, MissHolders
 from memoryapp.models import ChatUser, Message, Miss, Role, Run
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.runner import runner
+from rerankui.evaluations.tags import STAGES
 from rerankui.frame.access import operator_of, owner_or_404, requires
 from rerankui.frame.filters import Filter, choice
 from rerankui.frame.pages import Page, is_partial
 from rerankui.lists.facets import Facet
 from rerankui.lists.list_page import AskedList, ListPage
-from rerankui.misses.words import STAGES
 from rerankui.runs.page.why_not import view_of
 
 READS = ("GET", "HEAD", "POST")
@@ -114,7 +114,7 @@ def miss_report(request: HttpRequest, owner_id: int) -> HttpResponse:
     }
     error = ""
     if request.method == "POST":
-        read = pasted.read(typed["pasted"])
+        read = misses.read_pasted(typed["pasted"])
         question = typed["question"] or (run.query if run else read.question)
         told: dict[str, Any] = {"expected": typed["expected"], "answer": typed["answer"] or read.answer}
         by = operator_of(request).user
@@ -201,7 +201,7 @@ def _context(request: HttpRequest, row: Miss) -> dict[str, Any]:
     context["found_again"] = misses.settle(row)
     context["messages_of_it"] = list(Message.objects.of(row.owner).filter(pk__in=row.evidence).in_order()[:5])
     if why and row.run:
-        context |= {"why": view_of(row.run, row.expected or row.question, why), "holders": Holders(row)}
+        context |= {"why": view_of(row.run, row.expected or row.question, why), "holders": MissHolders(row)}
         context["lost"] = parse_topic_id(why.topic)
     return context
 

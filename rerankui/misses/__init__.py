@@ -1,1 +1,0 @@
-"""Pages of misses: what an assistant forgot, from the miss to a repair that stays."""
