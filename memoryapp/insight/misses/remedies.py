@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -40,6 +39,9 @@ from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import ForkError
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 MOST = 4
 _QUOTED = 200
 
@@ -62,7 +64,7 @@ class Offer:
     effect: Effect | None = None
 
     @property
-    def label(self) -> Promise:
+    def label(self) -> StrOrPromise:
         return REMEDIES[self.remedy].label
 
 
@@ -88,7 +90,7 @@ class Remedy:
     """
 
     name: str
-    label: Promise
+    label: StrOrPromise
     stages: frozenset[str]
     tries: Callable[[LostCase], Iterator[Offer]]
     make: Callable[[Miss, Values, str, Any], Made]
