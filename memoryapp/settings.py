@@ -74,7 +74,7 @@ ROOT_URLCONF = "rerankui.urls"
 CAPSULE_PAGE = "rerankui.runs.capsule.page"
 ASGI_APPLICATION = "rerankui.asgi.application"
 SHARED_TAGS = ("addresses", "charts", "commands", "embedding", "memory")
-ROOMS_WITH_TAGS = ("account", "curation", "history", "imports", "lists", "past", "pipeline", "runs")
+ROOMS_WITH_TAGS = ("account", "curation", "evaluations", "history", "imports", "lists", "past", "pipeline", "runs")
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

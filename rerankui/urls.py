@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 from rerankui.account import account, operators, tokens, webhooks
 from rerankui.compare import compare, lab
 from rerankui.curation.views import change, clusters, merge, queue, resplit, review
-from rerankui.evaluations import evaluations, filter_lab, golden, nights
+from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights
 from rerankui.frame.rows import LISTS_OF
 from rerankui.history import history
 from rerankui.imports import import_file, imports
@@ -32,7 +32,7 @@ from rerankui.views import (
 
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
-LISTS = (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, inbox.INBOX)
+LISTS = (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, inbox.INBOX, misses.MISSES)
 # One person, fact or artifact, at an address below that of its list.
 ROWS = [
     path(f"memory/<int:owner_id>/{of_list}/<int:{noun}>/{way}", view, {"noun": noun}, name=f"{noun}{name}")
@@ -70,6 +70,9 @@ urlpatterns = [
     path("memory/<int:owner_id>/views/<int:savedview>/", saved.saved_view, name="saved_view"),
     # what waits for a person
     path("memory/<int:owner_id>/inbox/undo/", inbox.inbox_undo, name="inbox_undo"),
+    path("memory/<int:owner_id>/misses/report/", misses.miss_report, name="miss_report"),
+    path("memory/<int:owner_id>/misses/<int:miss>/", misses.miss, name="miss"),
+    path("memory/<int:owner_id>/misses/<int:miss>/remedies/", misses.miss_remedies, name="miss_remedies"),
     path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
     path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner_id>/inbox/failures/", inbox.failures, name="failures"),

@@ -94,6 +94,12 @@ TABLES: dict[type[Model], Rows] = {
     models.KnowledgeEdit: Rows("id owner noun kind actor reason at", "noun kind", "actor reason", page="undo_change"),
     models.Media: Rows("__str__ owner type mime_type size_bytes created_at", "type", "name =sha256"),
     models.Message: Rows("id owner sent_at role author __str__ topic_id", "role", "text author =external_id"),
+    models.Miss: Rows(
+        "question owner stage state remedy reported_by at",
+        "state stage remedy",
+        "question expected answer",
+        page="miss",
+    ),
     models.NightlyRun: Rows("collection strategy hour zone is_on next_at made_by", "is_on strategy"),
     models.Passage: Rows("id owner __str__ term_count", search="text"),
     models.PassageMessage: Rows("id owner passage_id message_id", search="=passage__id =message__id"),

@@ -1,8 +1,8 @@
 """Past runs as questions with a known answer: the query, and the messages that answered it.
 
-A golden question names its messages. For any other run they are derived from its selection: the messages with the
-excerpts, and for a topic that was selected without an excerpt the messages of its best passage, which only a search can
-find.
+A golden question names its messages, as does a run that somebody reported as a miss. For any other run they are derived
+from its selection: the messages with the excerpts, and for a topic that was selected without an excerpt the messages of
+its best passage, which only a search can find.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
 RUNS = f"""
 WITH looked_at AS (
     (
-        SELECT id, false AS is_golden FROM memoryapp_run
+        SELECT id, evidence <> '[]' AS is_golden FROM memoryapp_run
         WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND origin = '' AND state = 'finished'
         ORDER BY created_at DESC, id DESC LIMIT %(by_hand)s
     )

@@ -29,6 +29,7 @@ from memoryapp.models.evaluation import (
 )
 from memoryapp.models.knowledge import Artifact, Fact, Finding, FindingMessage, KnowledgeEdit, Person, UnreadTopic
 from memoryapp.models.message import ImportBatch, ImportFile, Media, Message, Passage, PassageMessage
+from memoryapp.models.miss import Miss
 from memoryapp.models.operator import Access, ApiToken, LoginSession, Operator, Role, SavedView
 from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
 from memoryapp.models.topic import EditedTopic, ForgetRequest, Suggestion, Topic, TopicEdit, TopicMessage
@@ -67,6 +68,7 @@ __all__ = [
     "LoginSession",
     "Media",
     "Message",
+    "Miss",
     "GoldenNight",
     "NightlyRun",
     "Operator",

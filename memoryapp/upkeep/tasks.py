@@ -18,6 +18,7 @@ from memoryapp.celery import sweep
 from memoryapp.curation import bulk
 from memoryapp.doors.traces import arrival
 from memoryapp.insight.evaluation import nights, passes
+from memoryapp.insight.misses import misses
 from memoryapp.models import Evaluation
 from memoryapp.platform.accounts.login_sessions import SessionStore
 from memoryapp.platform.database import each_alone, enough_after, lane, log_and_continue
@@ -80,6 +81,12 @@ def watch_nights() -> None:
     nights.send_mail_due()
 
 
+@sweep(every=5.0)
+def explain_misses() -> None:
+    """Finds where misses were lost whose run has ended, before anybody looks."""
+    misses.explain_due()
+
+
 @sweep(every=3600.0)
 def clear_login_sessions() -> None:
     """Deletes login sessions that have expired, and old failures to sign in."""
@@ -124,6 +131,7 @@ __all__ = [
     "erase_due",
     "evaluate_asked",
     "execute_waiting_runs",
+    "explain_misses",
     "extract_due",
     "import_waiting",
     "index_talk",

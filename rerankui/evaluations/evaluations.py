@@ -13,6 +13,7 @@ from memoryapp.insight.evaluation import judgements, passes
 from memoryapp.insight.evaluation.passes import OPEN
 from memoryapp.insight.evaluation.questions import QuestionsError
 from memoryapp.insight.evaluation.scores import RESAMPLES
+from memoryapp.insight.misses import keeping
 from memoryapp.models import Evaluation, GoldenQuestion, Role, Run
 from rerankui.evaluations.side_by_side import (
     QuestionRow,
@@ -51,6 +52,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
     page = page_of(request, passes, ("-started_at", "-id"), PAGE_SIZE)
     context = {"page": page, "may_start": operator_of(request).may(Role.DEBUGGER)}
     context["may_schedule"] = operator_of(request).may(Role.ADMIN)
+    context["kept"] = keeping.standing(visible_owners(request))
     return show(request, "pages/evaluations/evaluations.html", "partials/evaluations/evaluations.html", context)
 
 

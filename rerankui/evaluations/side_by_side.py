@@ -87,6 +87,7 @@ def _signed(value: float) -> str:
 
 
 NAMES: Mapping[str, Promise] = {
+    "kept": pgettext_lazy("figure", "kept right"),
     "recall@5": _("Recall in the first 5 topics"),
     "recall@10": _("Recall in the first 10 topics"),
     "f1": _("F1 of the selection"),

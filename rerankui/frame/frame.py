@@ -197,6 +197,7 @@ class PageFrame:
             "queue": lambda: self.waiting.suggestions,
             "review": lambda: self.waiting.findings,
             "failures": lambda: self.waiting.failures,
+            "misses": lambda: self.waiting.misses,
         }
         return counts[name]() if name in counts else 0
 

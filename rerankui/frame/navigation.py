@@ -83,6 +83,7 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
         Destination("clusters", _("Clusters"), "stack-2", True, also=_("similar topics, merge many")),
         Destination("queue", _("Suggestions"), "arrows-join", True, also=_("curate, queue, merge, split")),
         Destination("review", _("Findings"), "bulb", True, also=_("review, archivist, facts, people")),
+        Destination("misses", _("Misses"), "zoom-in", True, also=_("forgot, wrong answer, repair, why not")),
         Destination("failures", _("Failures"), "alert-triangle", True, also=_("errors, faults")),
     ),
     "pipeline": (

@@ -79,6 +79,8 @@ ADDRESSES = (
     "/{memory}/inbox/",
     "/{memory}/inbox/clusters/",
     "/{memory}/inbox/failures/",
+    "/{memory}/misses/",
+    "/{memory}/misses/report/",
     "/{memory}/quality/",
     "/{memory}/bulk/",
     "/quality/",

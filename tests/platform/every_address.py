@@ -45,6 +45,7 @@ from memoryapp.models import (
     Judgement,
     KnowledgeEdit,
     LoginSession,
+    Miss,
     NightlyRun,
     Passage,
     PassageVector,
@@ -74,7 +75,7 @@ MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
 # Nouns whose rows an address under a memory names by themselves.
-OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview", "bulkwork")
+OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview", "bulkwork", "miss")
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -169,6 +170,9 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         ),
         Grade.objects.create(**owned, run=run, message=topic.message_set.all()[0], value=2),
         GoldenQuestion.objects.create(**owned, collection=WORD, question=f"{WORD} {SECRET}?", made_by=WORD),
+        Miss.objects.create(
+            **owned, question=f"{WORD} {SECRET}?", expected=SECRET, run=run, moment=timezone.now(), reported_by=WORD
+        ),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
         (
             nightly := NightlyRun.objects.create(
@@ -234,6 +238,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("runs", "n"): lambda: 1,
         ("runs", "topic"): lambda: memory["topic"].pk,
         ("runs", "session"): lambda: memory["message"].pk,
+        ("misses", "id"): lambda: memory["miss"].pk,
         ("facts", "id"): lambda: memory["fact"].pk,
         ("facts", "change"): lambda: memory["knowledgeedit"].pk,
         ("decisions", "change"): lambda: memory["knowledgeedit"].pk,

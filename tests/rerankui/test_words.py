@@ -25,9 +25,8 @@ from rerankui.templatetags.memory import (
     snippet,
     thousands,
 )
-from rerankui.text.words import coming, part_name, part_words
 from rerankui.text.markdown import to_html as prose
-from rerankui.text.words import file_type, grouped, part_name, part_words
+from rerankui.text.words import coming, part_name, part_words
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""The inbox of a memory: what waits for a person, which are suggestions, findings, requests to forget, failures and
-alarms."""
+"""The inbox of a memory: what waits for a person, which are suggestions, findings, requests to forget, failures,
+alarms and misses."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from memoryapp.models import (
     GoldenAlarm,
     ImportFile,
     Message,
+    Miss,
     Suggestion,
     UnreadTopic,
     Work,
@@ -40,10 +41,11 @@ class Waiting:
     failures: int = 0
     forgetting: int = 0
     alarms: int = 0
+    misses: int = 0
 
     @property
     def total(self) -> int:
-        return self.suggestions + self.findings + self.failures + self.forgetting + self.alarms
+        return self.suggestions + self.findings + self.failures + self.forgetting + self.alarms + self.misses
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def waiting_in(owner: ChatUser) -> Waiting:
         "failures": [*_failed(owner)],
         "forgetting": [ForgetRequest.objects.filter(owner=owner)],
         "alarms": [GoldenAlarm.objects.filter(owner=owner)],
+        "misses": [Miss.objects.filter(owner=owner, state=Miss.State.OPEN)],
     }
     first, *others = [_named(each, noun) for noun, found in rows.items() for each in found]
     counted = Counter(first.union(*others, all=True))

@@ -54,9 +54,11 @@ _SERVES = timedelta(minutes=15)
 _PASSING = (202, 429, 503)
 RUN_HEADER = "X-Mnemoscope-Run"
 RECALL_HEADER = "X-Mnemoscope-Recall"
+WRONG_HEADER = "X-Mnemoscope-Wrong"
 UNSURE_HEADER = "X-Mnemoscope-When-Unsure"
 _HEADERS = {
     RUN_HEADER: {"description": "the address of the run's page", "schema": {"type": "string"}},
+    WRONG_HEADER: {"description": "where people say that this answer was wrong", "schema": {"type": "string"}},
     RECALL_HEADER: {
         "description": "what became of the recall",
         "schema": {"enum": ["found", "unsure", "nothing", "stand_ins", "failed", "off"]},
@@ -285,6 +287,8 @@ def _headers(request: HttpRequest, recalled: Recalled) -> dict[str, str]:
     if recalled.run:
         page = reverse("run", args=[recalled.run.pk])
         named[RUN_HEADER] = request.build_absolute_uri(page)
+        wrong = reverse("miss_report", args=[recalled.run.owner_id])
+        named[WRONG_HEADER] = request.build_absolute_uri(f"{wrong}?run={recalled.run.pk}")
         named["Content-Location"] = f"/v1/runs/{recalled.run.pk}"
     return named
 

@@ -84,7 +84,7 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
             as_of=moment,
         )
     except TooManyRuns as error:
-        raise _busy(error) from None
+        raise busy(error) from None
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -103,12 +103,12 @@ def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
         with lifecycle.room_for(grant.token):
             return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
     except TooManyRuns as error:
-        raise _busy(error) from None
+        raise busy(error) from None
     except ForkError as error:
         raise RequestRefused(422, str(error)) from None
 
 
-def _busy(error: TooManyRuns) -> RequestRefused:
+def busy(error: TooManyRuns) -> RequestRefused:
     sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
     return RequestRefused(429, sentence, wait=RUNS_WAIT)
 

@@ -16,7 +16,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema, get_schema
 from ninja.parser import Parser
 
-from memoryapp.doors.api import chat, curation, facts, lists, messages, recall, runs, traces
+from memoryapp.doors.api import chat, curation, facts, lists, messages, misses, recall, runs, traces
 from memoryapp.doors.api.access import UnescapedJSON
 from memoryapp.doors.api.refusals import add_handlers, check_values, refusal
 from memoryapp.doors.api.shapes.runs import TracesBody
@@ -110,6 +110,7 @@ for router in (
     recall.answers_router,
     chat.router,
     runs.router,
+    misses.router,
     curation.router,
     curation.edits_router,
     lists.topics_router,

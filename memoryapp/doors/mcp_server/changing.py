@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import UUID
 
 from django.core import signing
 from pydantic import Field, ValidationError
@@ -16,12 +17,13 @@ from pydantic import Field, ValidationError
 from memoryapp.curation import OPERATIONS
 from memoryapp.curation.operations.operation import TOPIC
 from memoryapp.curation.suggestions import inbox
-from memoryapp.doors.api import curation, messages
+from memoryapp.doors.api import curation, messages, misses
 from memoryapp.doors.api.access import Scope, answered, owner_or_404
 from memoryapp.doors.api.curation import actor_of, change_or_plan
 from memoryapp.doors.api.shapes.curation import ChangedAnswer, body_of
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.lists import MessagesBody
+from memoryapp.doors.api.shapes.misses import MissAnswer, MissBody
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, MemoryTool, ToolAnswer, refused, values_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.importers.record import clean
@@ -186,7 +188,34 @@ def _effect_text(effect: Mapping[str, Any]) -> str:
     return "\n".join([sentence, *(f"{run['verdict']}: “{run['query']}” {run['sentence']}" for run in changed)])
 
 
+class MissArguments(Arguments):
+    question: Annotated[str, Field(description="what was asked", max_length=4_000)]
+    expected: Annotated[str, Field(description="what should have been known", max_length=4_000)] = ""
+    answer: Annotated[str, Field(description="the wrong answer", max_length=4_000)] = ""
+    run: Annotated[UUID | None, Field(description="the run that went wrong, if it is known")] = None
+
+
+async def report_miss(memory: Memory, asked: MissArguments) -> ToolAnswer:
+    body = MissBody(user=memory.name, **asked.model_dump())
+    made = await in_thread(misses.reported, memory.grant, body)
+    await misses.ended(made.run)
+    found = values_of(await answered(MissAnswer, misses.whole, memory.grant, made.pk))
+    tried = [f"- {each['does']} {each['result']}" for each in found["remedies"]]
+    where = f"People put it right here: {memory.absolute(found['url'])}"
+    return ToolAnswer("\n".join([found["sentence"] or "It is not known yet why.", *tried, where]), found)
+
+
 CHANGING = (
+    MemoryTool(
+        name="report_miss",
+        title="Report that something was forgotten",
+        description="Reports that an answer was wrong because the memory did not give what it should have: says why,"
+        " and what would put it right. A person decides.",
+        takes=MissArguments,
+        scopes=(Scope.RECALL, Scope.CURATE),
+        answer=report_miss,
+        changes=True,
+    ),
     MemoryTool(
         name="propose_edit",
         title="Propose a change of topics",

@@ -36,6 +36,9 @@ from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
 
 # When a golden set is asked, and the beginning of a night.
 
+# The set of questions that once went wrong: of these one that falls is an alarm.
+MISSES = "Misses"
+KEPT = "kept"
 MOST_NIGHTLY = 20
 MOST_RECIPIENTS = 10
 
@@ -159,7 +162,12 @@ def is_news(night: GoldenNight) -> bool:
     if earlier.filter(state=GoldenNight.State.PASSED, pk__gt=last.pk).exists():
         return True
     before = {each["figure"]: abs(each["mean"]) for each in last.regressions}
-    return any(abs(each["mean"]) > before.get(each["figure"], -FURTHER) + FURTHER for each in night.regressions)
+    known = {qid for each in last.regressions for qid in each.get("questions", ())}
+    return any(
+        abs(each["mean"]) > before.get(each["figure"], -FURTHER) + FURTHER
+        or not known.issuperset(each.get("questions", ()))
+        for each in night.regressions
+    )
 
 
 def raise_alarm(night: GoldenNight) -> None:
@@ -266,6 +274,7 @@ def _message(to: Sequence[str], subject: str, text: str) -> EmailMessage:
 OUTAGES = ("llm_error", "timeout", "turn_timeout", "no_vectors", "abandoned", "crashed", "stopped")
 # From this share of its questions on a night could not be asked.
 TOO_MANY = 0.2
+_NIGHTS_BEFORE = 30
 
 State = GoldenNight.State
 
@@ -322,8 +331,27 @@ def _compare(night: GoldenNight, done: Evaluation) -> None:
         {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
         for each in comparison.regressions(before, after)
     ]
+    if night.nightly.collection == MISSES:
+        night.regressions += _fallen(night, after["questions"])
     if night.regressions:
         night.state = State.DROPPED
+
+
+def is_right(row: Mapping[str, Any]) -> bool:
+    """Whether a question of a report chose something that holds its evidence."""
+    return bool(row["f1"] > 0)
+
+
+def _fallen(night: GoldenNight, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The questions that were right in an earlier night and are not now, as a figure of their own; no statistics,
+    because each of them went wrong once already."""
+    earlier = Evaluation.objects.filter(pk__in=night.nightly.nights.filter(pk__lt=night.pk).values("evaluation"))
+    reports = earlier.order_by("-pk").values_list("report", flat=True)[:_NIGHTS_BEFORE]
+    right = {row["qid"] for report in reports for row in report.get("questions", ()) if is_right(row)}
+    fell = [row["qid"] for row in asked if row["qid"] in right and not is_right(row)]
+    share = round(-len(fell) / len(asked), 4) if fell else 0.0
+    figure = {"figure": KEPT, "n": len(asked), "mean": share, "low": share, "high": share, "questions": fell}
+    return [figure] if fell else []
 
 
 def _last_good(night: GoldenNight) -> Evaluation | None:

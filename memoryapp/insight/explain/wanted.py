@@ -73,9 +73,10 @@ def topics_with_words(owner_id: int, text: str) -> dict[int, float]:
     return {topic: round(worth[topic], 6) for topic in best[:_MOST]}
 
 
-def topics_near(owner_id: int, text: str) -> list[int] | None:
+def topics_near(owner_id: int, text: str, *, is_sure: bool = True) -> list[int] | None:
     """The live topics with a passage near to ``text`` in meaning, the nearest first: as near as the best passage for a
-    question usually is, and nearly as near as the first. None where nothing can be compared, for want of a vector."""
+    question usually is, or half way from there to what is only related unless it ``is_sure``, and nearly as near as the
+    first. None where nothing can be compared, for want of a vector."""
     row = profiles.serving()
     profile = profiles.profile_of(row)
     try:
@@ -85,7 +86,8 @@ def topics_near(owner_id: int, text: str) -> list[int] | None:
     stored = PassageVector.objects.filter(owner=owner_id, profile=row)
     near = stored.annotate(distance=CosineDistance("vector", HalfVector(vector))).order_by("distance")
     rows = dict(near.values_list("passage", "distance")[:_PASSAGES])
-    least = max(profile.related, profile.usual_best, _AS_MUCH * (1 - min(rows.values(), default=1.0)))
+    usual = profile.usual_best if is_sure else (profile.related + profile.usual_best) / 2
+    least = max(profile.related, usual, _AS_MUCH * (1 - min(rows.values(), default=1.0)))
     cosines = {passage: 1 - distance for passage, distance in rows.items() if 1 - distance >= least}
     spoken = sorted(_spoken(owner_id, cosines), key=lambda each: -each[1])
     return list(dict.fromkeys(topic for topic, _cosine in spoken))[:_MOST] if rows else None

@@ -42,6 +42,7 @@ from memoryapp.models import (
     Judgement,
     KnowledgeEdit,
     Message,
+    Miss,
     Passage,
     PassageMessage,
     PassageVector,
@@ -70,7 +71,7 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
         *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, BulkWork, BulkTopic, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm),
+        *(Access, BulkWork, BulkTopic, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm, Miss),
     )
 )
 _OWN = ("id", "owner")
