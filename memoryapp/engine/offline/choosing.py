@@ -95,6 +95,10 @@ _MUCH = 0.5
 _FAR = 6.0
 # The same where the best topic shares no word with the query, and its least score.
 _FAR_IN_MEANING, _LEAST_MEANT = 3.4, 4.0
+# The same among fewer topics than the scorer reads: the least sum of score, lead and share of the question, and of score
+# and lead where no word is shared.
+_A_FEW = 12
+_LED_BY_WORDS, _LEAST_LED, _LEAST_LED_IN_MEANING = 5.0, 4.7, 4.5
 # What is a memory of a few messages.
 _FEW_TOPICS, _FEW_MESSAGES = 5, 20
 
@@ -107,7 +111,7 @@ def choose(judged: Sequence[Judged]) -> list[Judged]:
     person named speak of it."""
     if not judged or is_by_others(judged[0]):
         return []
-    signs = (_is_answered, _stands_out, _holds_half, _has_near)
+    signs = (_is_answered, _stands_out, _leads_a_few, _holds_half, _has_near)
     if not any(shows(judged) for shows in signs):
         return []
     return _with_other_language(judged, likeliest([found for found in judged if not found.lacks_name]))
@@ -186,6 +190,18 @@ def _stands_out(judged: Sequence[Judged]) -> bool:
     if best.shared:
         return lead >= _FAR
     return len(scores) > 1 and lead >= _FAR_IN_MEANING and scores[0] >= _LEAST_MEANT
+
+
+def _leads_a_few(judged: Sequence[Judged]) -> bool:
+    """Whether, of a few topics, the likeliest is so near and so far before the others as an answer is, with more of the
+    question's words or fewer."""
+    if len(judged) >= _A_FEW:
+        return False
+    score, *others = (fused_score(found.topic.score) for found in judged)
+    lead = score - max(others, default=0.0)
+    if not judged[0].shared:
+        return score + lead >= _LEAST_LED_IN_MEANING
+    return score + lead / 2 + _LED_BY_WORDS * judged[0].together >= _LEAST_LED
 
 
 def _holds_half(judged: Sequence[Judged]) -> bool:

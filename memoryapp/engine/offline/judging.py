@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memoryapp.engine.fusion import fused_score, z_scores
-from memoryapp.engine.text.languages import script_of
-from memoryapp.engine.text.lexical import K1, B, Floats, bases, idf, is_wide, normal, stems, words
+from memoryapp.engine.text.languages import language, script_of
+from memoryapp.engine.text.lexical import K1, B, Floats, bases, idf, is_alike, is_wide, normal, stems, words
 from memoryapp.engine.text.names import is_same_name, lead_of_others, names_in, one_named
 
 # The kind of thing that a question asks for, as far as its words show it, and whether a sentence contains such a
@@ -183,6 +183,10 @@ _LEAST_SPREAD = 2.0
 # before.
 _USUAL_SHARE = 0.05
 
+# The languages whose words search and scorer stem by rules of their own, and what of a topic shows its language.
+_STEMMED = frozenset({"en", "ru"})
+_LANGUAGE_CHARS = 2_000
+
 # The score of a text that no search has scored.
 _UNKNOWN_SCORE = 0.5
 
@@ -340,8 +344,8 @@ class _Reading:
         foreign = [bool(topic.texts) and _is_foreign(" ".join(topic.texts), query) for topic in topics]
         names = _names(query, terms) if any(foreign) else dict[str, str]()
         runs = [
-            [_one(text, terms, names if other else {}) for text in topic.texts]
-            for topic, other in zip(topics, foreign, strict=True)
+            [_one(text, own, names if other else {}) for text in topic.texts]
+            for topic, own, other in zip(topics, _in_forms(terms, topics), foreign, strict=True)
         ]
         weights = _weights(terms, [run for of_topic in runs for run in of_topic])
         return cls(
@@ -413,11 +417,25 @@ def _names(query: str, terms: Collection[str]) -> Mapping[str, str]:
     return {name: stem for name in names_in(query) for stem in stems(name) if stem in terms}
 
 
-def _one(text: str, terms: Collection[str], names: Mapping[str, str]) -> _Stretch:
-    """``names`` are those that the text may contain in another script."""
+def _in_forms(terms: Collection[str], topics: Sequence[JudgedTopic]) -> list[Mapping[str, str]]:
+    """For each topic the stems that stand for a term of the query: the term, and in a language that is stemmed by rules
+    for another one, what begins like it."""
+    found: list[Mapping[str, str]] = []
+    for topic in topics:
+        text, forms = " ".join(topic.texts), {term: term for term in terms}
+        if language(text[:_LANGUAGE_CHARS]) not in _STEMMED:
+            for stem in {*bases(stems(text))} - forms.keys():
+                if like := next((term for term in sorted(terms) if is_alike(stem, term)), ""):
+                    forms[stem] = like
+        found.append(forms)
+    return found
+
+
+def _one(text: str, forms: Mapping[str, str], names: Mapping[str, str]) -> _Stretch:
+    """``forms`` maps stems to the query's; ``names`` are those that the text may contain in another script."""
     found = bases(stems(text))
     same = [stem for word in words(text) for name, stem in names.items() if is_same_name(name, word)] if names else []
-    return _Stretch(Counter([*(stem for stem in found if stem in terms), *same]), len(found))
+    return _Stretch(Counter([*(forms[stem] for stem in found if stem in forms), *same]), len(found))
 
 
 def _joined(runs: Sequence[_Stretch]) -> _Stretch:
