@@ -90,7 +90,8 @@ kadar ki kime kimin mı mu mü nasıl neden nerede nereden nereye niçin niye on
 siz şu veya ya yok
 """
 
-_STOP_WORDS = frozenset(f"{_STOPPED} {one_spelling(_STOPPED_ELSEWHERE)}".split())
+_STOPPED_HERE, _ELSEWHERE = frozenset(_STOPPED.split()), frozenset(one_spelling(_STOPPED_ELSEWHERE).split())
+_STOP_WORDS = _STOPPED_HERE | _ELSEWHERE
 
 
 # How many letters of two words are the same, from the first, where they may be forms of one.
@@ -144,6 +145,12 @@ def _joined(plain: str) -> list[str]:
         return []
     pairs = [*_NAMED.findall(plain), *_NUMBERED.findall(plain), *_HALVES.findall(plain)]
     return list(dict.fromkeys(f"{left}{right}".replace(".", "") for left, right in pairs))
+
+
+def asks_elsewhere(question: str) -> bool:
+    """Whether the words that only ask are rather of another language than of English or Russian."""
+    found = words(normal(question))
+    return sum(word in _ELSEWHERE for word in found) > sum(word in _STOPPED_HERE for word in found)
 
 
 def words(text: str) -> list[str]:
