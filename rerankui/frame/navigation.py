@@ -148,6 +148,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
         "evaluation",
         "evaluation_new",
         "evaluation_stop",
+        "threshold",
         "golden_sets",
         "golden_set",
         "golden_question",

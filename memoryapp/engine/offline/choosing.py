@@ -73,6 +73,7 @@ import numpy as np
 
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.offline.judging import Judged
+from memoryapp.engine.parameters import USUAL_CERTAINTY
 from memoryapp.engine.text.lexical import Floats, stems
 
 _MOST_CHOSEN = 5
@@ -108,10 +109,6 @@ _MOST_ODDS = 20.0
 
 # How many stems two topics on one subject share, and in how many topics read each of these is at most.
 _SAME_SUBJECT, _FEW_HOLD = 2, 3
-
-
-# The certainty from which something is chosen, in percent, unless a memory has its own.
-USUAL_CERTAINTY = 50
 
 
 def choose(judged: Sequence[Judged], least: int = USUAL_CERTAINTY) -> list[Judged]:

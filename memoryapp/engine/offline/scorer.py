@@ -21,9 +21,10 @@ from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.memory import is_session, item_id, parse_topic_id
-from memoryapp.engine.offline.choosing import USUAL_CERTAINTY, certainty, choose, is_by_others, latest_beside
+from memoryapp.engine.offline.choosing import certainty, choose, is_by_others, latest_beside
 from memoryapp.engine.offline.items import ItemChoice, KnownItem, choose_files, choose_people, files_in, people_in
 from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge, wants_present
+from memoryapp.engine.parameters import USUAL_CERTAINTY
 from memoryapp.engine.prompts.prompt import Language, language_of
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
