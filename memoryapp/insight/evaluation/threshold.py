@@ -46,7 +46,7 @@ class Trade:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AskedGolden:
     """A question that was asked: the scorer's certainty, and whether the likeliest topic holds an answer."""
 
     certainty: int
@@ -79,7 +79,7 @@ def trade_of(owner: ChatUser) -> Trade:
     )
 
 
-def _asked(owner: ChatUser, rows: Sequence[GoldenQuestion]) -> list[_Asked]:
+def _asked(owner: ChatUser, rows: Sequence[GoldenQuestion]) -> list[_AskedGolden]:
     """What the newest run of each question says, in three statements; without questions of which no run says it."""
     runs = Run.objects.of(owner).filter(query__in={row.question for row in rows}, state=Run.State.FINISHED)
     runs = runs.filter(fallback__in=("", NOTHING_NEAR)).order_by("query", "-created_at").distinct("query")
@@ -93,7 +93,7 @@ def _asked(owner: ChatUser, rows: Sequence[GoldenQuestion]) -> list[_Asked]:
     evidence = {number for row in rows for number in row.evidence}
     topic_of = dict(Message.objects.of(owner).filter(pk__in=evidence).values_list("pk", "topic_id"))
     return [
-        _Asked(
+        _AskedGolden(
             verdict.certainty,
             bool(row.evidence),
             parse_topic_id(verdict.likeliest) in {topic_of.get(number, 0) for number in row.evidence},
