@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 from rerankui.account import account, operators, tokens, webhooks
 from rerankui.compare import compare, lab
 from rerankui.curation.views import change, clusters, merge, queue, resplit, review
-from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights
+from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights, threshold
 from rerankui.frame.rows import LISTS_OF
 from rerankui.history import history
 from rerankui.imports import import_file, imports
@@ -155,6 +155,7 @@ urlpatterns = [
     # labelled questions through strategies
     path("evaluations/", evaluations.evaluations, name="evaluations"),
     path("evaluations/new/", evaluations.evaluation_new, name="evaluation_new"),
+    path("evaluations/threshold/", threshold.threshold, name="threshold"),
     path("golden/", golden.golden_sets, name="golden_sets"),
     path("golden/<str:collection>/", golden.golden_set, name="golden_set"),
     path("golden/questions/<int:pk>/", golden.golden_question, name="golden_question"),

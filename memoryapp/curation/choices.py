@@ -76,7 +76,11 @@ class AskedAgain:
         )
         limits = replace(run.limits, seconds=_SECONDS, turn_seconds=_SECONDS)
         finished = async_to_sync(rerank)(
-            request, chat=OfflineChat(), read_topics=sync_to_async(self._read), limits=limits, emit=unheard
+            request,
+            chat=OfflineChat(limits.least_certainty),
+            read_topics=sync_to_async(self._read),
+            limits=limits,
+            emit=unheard,
         )
         chosen = () if finished.fallback else finished.selected
         return frozenset(number for each in chosen if (number := parse_topic_id(each.id)) is not None)

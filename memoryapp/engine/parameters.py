@@ -20,13 +20,16 @@ LONGEST_NAME = 200
 CONTEXTS = ("passages", "topics")
 # What is handed over where the embedded scorer chooses nothing: the nearest passages as possibly related, or nothing.
 WHEN_UNSURE = ("passages", "nothing")
+# The certainty, in percent, from which the embedded scorer chooses something.
+USUAL_CERTAINTY = 50
 # The options of a switch; true and false mean the same.
 SWITCH = ("yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a rerank: items selected, tool calls, seconds, characters read.
+    """The limits of a rerank: items selected, tool calls, seconds, characters read, and the certainty in percent from
+    which the embedded scorer chooses.
 
     ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its retries.
     """
@@ -41,6 +44,7 @@ class Limits:
     tool_mode: str = "forced"
     fallback_topics: int = 5
     excerpt_over_chars: int = 25_000
+    least_certainty: int = USUAL_CERTAINTY
 
     @property
     def stand_ins(self) -> int:
@@ -147,7 +151,10 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class RerankParameters(Parameters):
-    """The parameters of a run in which a model reads topics and selects; see ``Limits``."""
+    """The parameters of a run in which a model reads topics and selects; see ``Limits``.
+
+    The embedded scorer selects from the ``least_certainty`` on, in percent; a memory may have a default of its own.
+    """
 
     max_topics: int = number(DEFAULTS.max_topics, 1, 50, "RERANKER_MAX_TOPICS")
     max_people: int = number(DEFAULTS.max_people, 0, 50, "RERANKER_MAX_PEOPLE")
@@ -155,6 +162,7 @@ class RerankParameters(Parameters):
     max_tool_calls: int = number(DEFAULTS.max_tool_calls, 1, 20, "RERANKER_MAX_TOOL_CALLS")
     read_chars: int = number(DEFAULTS.read_chars, 1_000, 5_000_000, "RERANKER_READ_CHARS")
     tool_mode: str = choice(DEFAULTS.tool_mode, ("forced", "auto"), "RERANKER_TOOL_MODE")
+    least_certainty: int = number(DEFAULTS.least_certainty, 0, 100)
 
     def limits(self, seconds: float) -> Limits:
         """The limits of a rerank that has ``seconds`` left."""
@@ -167,6 +175,7 @@ class RerankParameters(Parameters):
             turn_seconds=self.turn_seconds,
             read_chars=self.read_chars,
             tool_mode=self.tool_mode,
+            least_certainty=self.least_certainty,
         )
 
 

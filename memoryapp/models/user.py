@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = (60, 30 * 86_400)
 SESSION_MESSAGES = (2, 10_000)
 TOPIC_MESSAGES = (1, 1_000)
+CERTAINTY = (0, 100)
 MOST_PROFILE_CHARS = 16_000
 
 
@@ -53,7 +54,8 @@ class ChatUser(models.Model):
     """``objects`` are the chat users, ``with_erased`` also those that are being erased.
 
     A session ends after ``silence_seconds`` or at ``session_messages``; a topic has at least ``topic_messages``. Where
-    these are null the settings apply. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
+    these are null the settings apply. From ``least_certainty`` on, in percent, the embedded scorer chooses; null is the
+    usual one. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
     counts the changes of the active sessions' passages.
     """
 
@@ -80,6 +82,9 @@ class ChatUser(models.Model):
     )
     topic_messages = models.PositiveIntegerField(
         _("least messages of a topic"), null=True, blank=True, validators=_between(*TOPIC_MESSAGES)
+    )
+    least_certainty = models.PositiveSmallIntegerField(
+        _("least certainty of a choice, %"), null=True, blank=True, validators=_between(*CERTAINTY)
     )
     consolidation = models.CharField(
         _("consolidation"), max_length=16, choices=Consolidation, default=Consolidation.SUGGEST, db_default="suggest"

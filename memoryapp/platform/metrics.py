@@ -90,6 +90,7 @@ embedding_failures = Counter("embedding_failures", "Requests without vectors.", 
 embedding_duration = Histogram(
     "embedding_duration_seconds", "One batch of texts.", namespace="mnemoscope", buckets=LONG
 )
+search_cache = Counter("search_cache", "Searches that asked the cache.", ("outcome",), namespace="mnemoscope")
 webhook_attempts = Counter("webhook_attempts", "Attempts to deliver.", ("outcome",), namespace="mnemoscope")
 viewers = Gauge("websocket_viewers", "Run pages that are open.", namespace="mnemoscope", multiprocess_mode="livesum")
 

@@ -40,7 +40,7 @@ from memoryapp.runs.clients import Clients
 from memoryapp.runs.endings import Stopped
 from memoryapp.runs.journal import Recorder, RunClosed
 from memoryapp.runs.notices import Announce, ignore
-from memoryapp.runs.parameters import ParameterError, strategy_for_new_run, to_store
+from memoryapp.runs.parameters import ParameterError, of_memory, strategy_for_new_run, to_store
 from memoryapp.runs.recall.stages import Emitted, recall
 
 UNCLAIMED_AFTER = timedelta(seconds=3)
@@ -123,7 +123,7 @@ def start(
         owner=owner,
         query=storable(query).strip()[:LONGEST_QUERY],
         strategy=chosen.name,
-        parameters=to_store(chosen, parameters or {}),
+        parameters=to_store(chosen, {**of_memory(owner, chosen), **(parameters or {})}),
         operator=operator,
         evaluation=evaluation,
         token=token,

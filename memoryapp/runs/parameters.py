@@ -19,7 +19,7 @@ from memoryapp.engine.parameters import Declaration, Parameters, declarations
 from memoryapp.engine.strategies import DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from memoryapp.models import Run
+from memoryapp.models import ChatUser, Run
 from memoryapp.search.profiles import serving_profile
 
 # How many characters of a wrong value an error repeats.
@@ -92,6 +92,11 @@ def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
     usual: Parameters = defaults(strategy)
     calibrated = strategy.calibrated.get(serving_profile().name, {}) if strategy.calibrated else {}
     return {**usual.as_dict(), **calibrated, **validate(given, strategy)}
+
+
+def of_memory(owner: ChatUser, strategy: AnyStrategy) -> dict[str, Any]:
+    """The parameters of the strategy for which the memory has defaults of its own."""
+    return own({} if owner.least_certainty is None else {"least_certainty": owner.least_certainty}, strategy)
 
 
 def validate(given: Mapping[str, Any], strategy: AnyStrategy) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from memoryapp.memory import content
 from memoryapp.memory import sessions as active
 from memoryapp.memory.content import erased
 from memoryapp.memory.sessions import ActiveTalk
+from memoryapp.platform import metrics
 from memoryapp.platform.database import RoundTrip, SqlRead, SqlStatement, round_trip
 from memoryapp.search import items, passages
 from memoryapp.search.columns import Ids
@@ -393,6 +394,7 @@ async def cached_search(
     key = _key(asked, sizes, fusion)
     ((version,),) = await round_trip(connection, (VERSION, {"owner": asked.owner_id, "profile": asked.profile_id}))
     known = cache.of(key, version)
+    metrics.search_cache.labels(outcome="miss" if known is None else "hit").inc()
     if known is not None:
         await round_trip(connection, *keep)
         return known.result, round(monotonic() - known.at, 3)

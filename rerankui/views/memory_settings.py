@@ -11,9 +11,10 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memoryapp.engine.parameters import USUAL_CERTAINTY
 from memoryapp.memory import content
 from memoryapp.models import ChatUser, Role
-from memoryapp.models.user import SESSION_MESSAGES, SILENCE_SECONDS, TOPIC_MESSAGES
+from memoryapp.models.user import CERTAINTY, SESSION_MESSAGES, SILENCE_SECONDS, TOPIC_MESSAGES
 from rerankui.frame.access import open_to
 
 # The form of a chat user's memory settings: an empty number means what the program's settings say.
@@ -89,6 +90,11 @@ class MemorySettingsForm(forms.Form):
         gettext_lazy("A smaller one is joined to a neighbour of the same session. 1 joins nothing."),
         *TOPIC_MESSAGES,
     )
+    least_certainty = _number(
+        gettext_lazy("Least certainty of a choice, %"),
+        gettext_lazy("Without a chat model, what is less sure is handed over as possibly related."),
+        *CERTAINTY,
+    )
     consolidation = forms.ChoiceField(
         label=gettext_lazy("Similar topics"),
         help_text=gettext_lazy("What happens to topics about the same matter."),
@@ -111,6 +117,7 @@ class MemorySettingsForm(forms.Form):
             "silence_seconds": _("%(value)s, between people %(people)s") % silence,
             "session_messages": str(settings.MAX_CHUNK_SIZE),
             "topic_messages": str(settings.TOPIC_LEAST_MESSAGES),
+            "least_certainty": str(USUAL_CERTAINTY),
         }
         for name, default in defaults.items():
             self.fields[name].widget.attrs["placeholder"] = _("%(value)s, as for everybody") % {"value": default}

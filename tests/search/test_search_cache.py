@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 from pgvector import HalfVector
+from prometheus_client import REGISTRY
 
 from memoryapp import curation
 from memoryapp.engine.fusion import Fusion, by_meaning, fuse
@@ -48,11 +49,17 @@ def search(
     return async_to_sync(run)()
 
 
+def _count(outcome: str) -> float:
+    return REGISTRY.get_sample_value("mnemoscope_search_cache_total", {"outcome": outcome}) or 0.0
+
+
 @pytest.mark.usefixtures("topics")
 def test_the_same_search_is_made_once(anna: ChatUser) -> None:
     cache = SearchCache(HOUR)
+    counted = [_count("hit"), _count("miss")]
     first, new = search(anna, cache)
     again, seconds_ago = search(anna, cache)
+    assert [_count("hit") - counted[0], _count("miss") - counted[1]] == [1, 1]
     assert new is None
     assert seconds_ago is not None
     assert seconds_ago >= 0

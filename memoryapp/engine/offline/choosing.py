@@ -56,6 +56,10 @@ scores are of meaning alone, and the best one is far before the next when it is 
 talks in another language 174 were refused and 78 are, of 90 unanswerable ones 90 and 88; again none of the development
 set and of the demo's is chosen otherwise.
 
+Since a message that says "you" and not "I" is about the other of two people, the bound on what others may say more is
+.25 and the least log-odds are -1.15: the figures are in ``docs/measurements.md``. Fewer topics than are read at most
+are judged by their own scores, as the development sets in eight languages showed (``_leads_a_few``).
+
 If anything is relevant, the first k topics with the highest expected F1 are kept. Tried, and not better: chances fitted
 also on questions about something else, with an F1 of 1 for an empty choice when nothing contains an answer (8.6 % of
 the answerable ones empty for as many refusals); as further signals the lead of the best, whether a judgement is asked
@@ -73,6 +77,7 @@ import numpy as np
 
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.offline.judging import Judged
+from memoryapp.engine.parameters import USUAL_CERTAINTY
 from memoryapp.engine.text.lexical import Floats, stems
 
 _MOST_CHOSEN = 5
@@ -83,9 +88,9 @@ _BEST_FUSED = 0.293
 _TOGETHER = 5.93
 _TERMS = 3.09
 _MOST_TERMS = 5
-_LEAST_ODDS = -1.45
+_LEAST_ODDS = -1.15
 # How much more of the question somebody else may say than the person whom it names.
-_MOST_BY_OTHERS = 0.45
+_MOST_BY_OTHERS = 0.25
 # The least score of a topic in another script, or one that was not read, because words say nothing about it.
 _LEAST_FUSED = 7.6
 # A topic that contains less of the question than this, in a single word, may be about something else.
@@ -95,22 +100,39 @@ _MUCH = 0.5
 _FAR = 6.0
 # The same where the best topic shares no word with the query, and its least score.
 _FAR_IN_MEANING, _LEAST_MEANT = 3.4, 4.0
+# The same among fewer topics than the scorer reads: the least sum of score, half the lead and the share of the question
+# times this; in another language the least of score and twice the lead, which counts as this much for one that alone is
+# near enough to be shown. What contains less of the question than a little shares a word with it by accident.
+_A_FEW = 12
+_LED_BY_WORDS, _LEAST_LED, _A_LITTLE = 5.0, 4.3, 0.09
+_LEAST_LED_IN_MEANING, _ALONE = 6.0, 3.0
 # What is a memory of a few messages.
-_FEW_TOPICS, _FEW_MESSAGES = 5, 20
+_FEW_TOPICS, _FEW_MESSAGES, _HALF = 5, 20, 0.5
+# Beyond these log-odds nothing is surer.
+_MOST_ODDS = 20.0
 
 # How many stems two topics on one subject share, and in how many topics read each of these is at most.
 _SAME_SUBJECT, _FEW_HOLD = 2, 3
 
 
-def choose(judged: Sequence[Judged]) -> list[Judged]:
-    """Returns as many of the best as promise the highest F1; none when nothing is relevant, or only others than the
-    person named speak of it."""
-    if not judged or is_by_others(judged[0]):
-        return []
-    signs = (_is_answered, _stands_out, _holds_half, _has_near)
-    if not any(shows(judged) for shows in signs):
+def choose(judged: Sequence[Judged], least: int = USUAL_CERTAINTY) -> list[Judged]:
+    """Returns as many of the best as promise the highest F1; none below the ``least`` certainty."""
+    if not judged or certainty(judged) < least:
         return []
     return _with_other_language(judged, likeliest([found for found in judged if not found.lacks_name]))
+
+
+def certainty(judged: Sequence[Judged]) -> int:
+    """How sure it is that the topics answer the question, in percent: the surest sign of several, and no more than what
+    the one whom the question names says of it permits. 50 where the constants above were set."""
+    if not judged:
+        return 0
+    signs = (_is_answered, _stands_out, _leads_a_few, _holds_half, _has_near)
+    odds = max(sign(judged) for sign in signs)
+    if judged[0].by_others > 0:
+        odds = min(odds, _TOGETHER * (_MOST_BY_OTHERS - judged[0].by_others))
+    # Down to the percent, so that what lies below the bound is below the least.
+    return int(100 / (1 + math.exp(-max(-_MOST_ODDS, min(odds, _MOST_ODDS)))))
 
 
 def _with_other_language(judged: Sequence[Judged], chosen: list[Judged]) -> list[Judged]:
@@ -170,36 +192,57 @@ def _count(chances: Floats) -> Floats:
     return likely
 
 
-def _is_answered(judged: Sequence[Judged]) -> bool:
-    """Whether the topics say anything about the question, judged by score and words."""
+# How sure a sign is that the topics say anything about the question: log-odds, above 0 where it is one.
+
+
+def _is_answered(judged: Sequence[Judged]) -> float:
+    """By score and words."""
     best = max(fused_score(found.topic.score) for found in judged)
     together = max(found.together for found in judged)
     terms = math.log1p(min(judged[0].terms, _MOST_TERMS))
-    return _BIAS + _BEST_FUSED * best + _TOGETHER * together + _TERMS * terms >= _LEAST_ODDS
+    return _BIAS + _BEST_FUSED * best + _TOGETHER * together + _TERMS * terms - _LEAST_ODDS
 
 
-def _stands_out(judged: Sequence[Judged]) -> bool:
-    """Whether the best topic is far before the next; alone, before the mean of all, which tells nothing of meaning."""
+def _stands_out(judged: Sequence[Judged]) -> float:
+    """By how far the best topic is before the next; alone, before the mean of all, which tells nothing of meaning."""
     best = max(judged, key=lambda found: found.topic.score)
     scores = sorted((fused_score(found.topic.score) for found in judged), reverse=True)
     lead = scores[0] - (scores[1] if len(scores) > 1 else 0.0)
     if best.shared:
-        return lead >= _FAR
-    return len(scores) > 1 and lead >= _FAR_IN_MEANING and scores[0] >= _LEAST_MEANT
+        return _BEST_FUSED * (lead - _FAR)
+    return _BEST_FUSED * min(lead - _FAR_IN_MEANING, scores[0] - _LEAST_MEANT) if len(scores) > 1 else -_MOST_ODDS
 
 
-def _holds_half(judged: Sequence[Judged]) -> bool:
-    """Whether the whole memory is a few messages, and a topic of it has half of the query's words."""
+def _leads_a_few(judged: Sequence[Judged]) -> float:
+    """Of a few topics, by how near the likeliest is, how far before the others, and how much of the question it
+    contains; without the last where it is in another language."""
+    best = judged[0]
+    if len(judged) >= _A_FEW or not (best.apart or best.together >= _A_LITTLE):
+        return -_MOST_ODDS
+    score, *others = (fused_score(found.topic.score) for found in judged)
+    lead = score - max(others) if others else 0.0
+    if best.together >= _A_LITTLE:
+        return _BEST_FUSED * (score + lead / 2 + _LED_BY_WORDS * best.together - _LEAST_LED)
+    return _BEST_FUSED * (score + (2 * lead if others else _ALONE) - _LEAST_LED_IN_MEANING)
+
+
+def _holds_half(judged: Sequence[Judged]) -> float:
+    """Where the whole memory is a few messages, by whether a topic of it has half of the query's words."""
     messages = [len(found.topic.texts) for found in judged]
     is_small = len(judged) <= _FEW_TOPICS and all(messages) and sum(messages) <= _FEW_MESSAGES
-    return is_small and any(2 * len(found.shared) >= found.terms > 0 for found in judged)
+    held = max((len(found.shared) / found.terms for found in judged if found.terms), default=0.0)
+    return _TOGETHER * (held - _HALF) if is_small else -_MOST_ODDS
 
 
-def _has_near(judged: Sequence[Judged]) -> bool:
-    return any(map(_is_near, judged))
+def _has_near(judged: Sequence[Judged]) -> float:
+    """By the nearest topic of which words say nothing."""
+    near = (fused_score(found.topic.score) for found in judged if _may_be_near(found))
+    return _BEST_FUSED * (max(near, default=-_MOST_ODDS) - _LEAST_FUSED)
 
 
 def _is_near(found: Judged) -> bool:
-    if found.lacks_name:
-        return False
-    return (found.foreign or not found.topic.texts) and fused_score(found.topic.score) >= _LEAST_FUSED
+    return _may_be_near(found) and fused_score(found.topic.score) >= _LEAST_FUSED
+
+
+def _may_be_near(found: Judged) -> bool:
+    return not found.lacks_name and (found.foreign or not found.topic.texts)

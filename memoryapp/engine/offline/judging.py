@@ -19,8 +19,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memoryapp.engine.fusion import fused_score, z_scores
-from memoryapp.engine.text.languages import script_of
-from memoryapp.engine.text.lexical import K1, B, Floats, bases, idf, is_wide, normal, stems, words
+from memoryapp.engine.text.languages import language, script_of
+from memoryapp.engine.text.lexical import (
+    K1,
+    B,
+    Floats,
+    asks_elsewhere,
+    bases,
+    idf,
+    is_alike,
+    is_wide,
+    normal,
+    stems,
+    words,
+)
 from memoryapp.engine.text.names import is_same_name, lead_of_others, names_in, one_named
 
 # The kind of thing that a question asks for, as far as its words show it, and whether a sentence contains such a
@@ -183,6 +195,10 @@ _LEAST_SPREAD = 2.0
 # before.
 _USUAL_SHARE = 0.05
 
+# The languages whose words search and scorer stem by rules of their own, and what of a topic shows its language.
+_STEMMED = frozenset({"en", "ru"})
+_LANGUAGE_CHARS = 500
+
 # The score of a text that no search has scored.
 _UNKNOWN_SCORE = 0.5
 
@@ -206,9 +222,9 @@ class Judged:
     ``terms`` is the number of the query's stems; ``shared`` are those that the topic contains, rarest first.
     ``together`` is the share of the query's words, by rarity, in its best three consecutive messages. ``telling`` lists
     the messages that share words with the query, best first. A ``foreign`` topic is written in another script than the
-    query; it ``lacks_name`` if others like it contain a name of the query, and it does not. About the query and all
-    topics read: ``named`` is the one author whom it names, ``by_others`` how much more of it somebody else says than
-    the one named.
+    query, one that is ``apart`` in another language; it ``lacks_name`` if others like it contain a name of the query,
+    and it does not. About the query and all topics read: ``named`` is the one author whom it names, ``other`` who else
+    says most of it, and ``by_others`` how much more than the one named.
     """
 
     topic: JudgedTopic
@@ -221,6 +237,8 @@ class Judged:
     lacks_name: bool = False
     named: str = ""
     by_others: float = 0.0
+    other: str = ""
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +272,15 @@ def judge(query: str, topics: Sequence[JudgedTopic], candidates: int = 0) -> lis
     """Returns all ``topics``, likeliest first; ties keep their order. ``candidates`` is the number they come from."""
     read = _Reading.of(query, topics)
     odds = _BIAS + signals(query, topics, read, max(candidates, len(topics))) @ _WEIGHTS
-    by_others, has_names = read.by_others, read.has_foreign_names
+    (by_others, author), has_names, elsewhere = read.by_others, read.has_foreign_names, asks_elsewhere(query)
     judged = [
         replace(
             _judged(topic, runs, read.weights, 1 / (1 + math.exp(-value)), other),
             lacks_name=has_names and other and not read.has_name(runs),
             named=read.named,
             by_others=by_others,
+            other=author,
+            apart=other or (bool(topic.texts) and read.stemmed == elsewhere),
         )
         for topic, runs, value, other in zip(topics, read.runs, odds.tolist(), read.foreign, strict=True)
     ]
@@ -321,8 +341,8 @@ class _Reading:
     """The words of the topics read, compared with the query: a list of runs for each topic, a run for each message.
 
     ``words`` is the BM25 of each topic, ``together`` the share of the query in its best consecutive messages, both of
-    shape (topics,). ``names`` are the stems of names in the query, if a topic in another script was read. ``named`` is
-    the one author whom the query names, or empty.
+    shape (topics,). ``stemmed`` says whether their language has a stemmer here. ``names`` are the stems of names in the
+    query, if a topic in another script was read. ``named`` is the one author whom the query names, or empty.
     """
 
     topics: Sequence[JudgedTopic]
@@ -331,17 +351,22 @@ class _Reading:
     words: Floats
     together: Floats
     foreign: Sequence[bool]
+    stemmed: bool
     names: Collection[str]
     named: str
 
     @classmethod
     def of(cls, query: str, topics: Sequence[JudgedTopic]) -> _Reading:
         terms = _terms(query, topics)
-        foreign = [bool(topic.texts) and _is_foreign(" ".join(topic.texts), query) for topic in topics]
+        whole = [" ".join(topic.texts) for topic in topics]
+        foreign = [bool(text) and _is_foreign(text, query) for text in whole]
+        # A talk of two sentences does not show its language; a whole memory does.
+        stemmed = language(" ".join(text[:_LANGUAGE_CHARS] for text in whole)) in _STEMMED
+        forms = [_forms(terms, "" if stemmed else text) for text in whole]
         names = _names(query, terms) if any(foreign) else dict[str, str]()
         runs = [
-            [_one(text, terms, names if other else {}) for text in topic.texts]
-            for topic, other in zip(topics, foreign, strict=True)
+            [_one(text, own, names if other else {}) for text in topic.texts]
+            for topic, own, other in zip(topics, forms, foreign, strict=True)
         ]
         weights = _weights(terms, [run for of_topic in runs for run in of_topic])
         return cls(
@@ -351,6 +376,7 @@ class _Reading:
             words=np.array([weights.weigh(_joined(of_topic)) for of_topic in runs], dtype=np.float64),
             together=np.array([_together(of_topic, weights) for of_topic in runs], dtype=np.float64),
             foreign=foreign,
+            stemmed=stemmed,
             names=frozenset(names.values()),
             named=one_named(query, (author for topic in topics for author in topic.authors)),
         )
@@ -375,15 +401,16 @@ class _Reading:
         return np.array([self.weights.weigh(_joined(runs)) for runs in by_named], dtype=np.float64)
 
     @property
-    def by_others(self) -> float:
-        """How much more of the query the best message of another person says than the best of the one who is named;
-        0 when the query does not name exactly one."""
-        shares = (
+    def by_others(self) -> tuple[float, str]:
+        """How much more of the query the best message about another person says than the best about the one who is
+        named, and who says most of it beside them; 0 and empty when the query does not name exactly one."""
+        shares = [
             (author, text, self.weights.covered(run))
             for topic, runs in zip(self.topics, self.runs, strict=True)
             for author, text, run in zip(topic.authors, topic.texts, runs, strict=False)
-        )
-        return lead_of_others(self.named, shares)
+        ]
+        others = [(share, author) for author, _text, share in shares if self.named and author not in ("", self.named)]
+        return lead_of_others(self.named, shares), max(others)[1] if others else ""
 
 
 def _is_foreign(text: str, query: str) -> bool:
@@ -413,11 +440,21 @@ def _names(query: str, terms: Collection[str]) -> Mapping[str, str]:
     return {name: stem for name in names_in(query) for stem in stems(name) if stem in terms}
 
 
-def _one(text: str, terms: Collection[str], names: Mapping[str, str]) -> _Stretch:
-    """``names`` are those that the text may contain in another script."""
+def _forms(terms: Collection[str], text: str) -> Mapping[str, str]:
+    """The stems that stand for a term of the query: the term, and in a ``text`` whose language is stemmed here by the
+    rules of another one, what begins like it."""
+    forms = {term: term for term in terms}
+    for stem in {*bases(stems(text))} - forms.keys():
+        if like := next((term for term in sorted(terms) if is_alike(stem, term)), ""):
+            forms[stem] = like
+    return forms
+
+
+def _one(text: str, forms: Mapping[str, str], names: Mapping[str, str]) -> _Stretch:
+    """``forms`` maps stems to the query's; ``names`` are those that the text may contain in another script."""
     found = bases(stems(text))
     same = [stem for word in words(text) for name, stem in names.items() if is_same_name(name, word)] if names else []
-    return _Stretch(Counter([*(stem for stem in found if stem in terms), *same]), len(found))
+    return _Stretch(Counter([*(forms[stem] for stem in found if stem in forms), *same]), len(found))
 
 
 def _joined(runs: Sequence[_Stretch]) -> _Stretch:

@@ -21,9 +21,10 @@ from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.memory import is_session, item_id, parse_topic_id
-from memoryapp.engine.offline.choosing import choose, is_by_others, latest_beside
+from memoryapp.engine.offline.choosing import certainty, choose, is_by_others, latest_beside
 from memoryapp.engine.offline.items import ItemChoice, KnownItem, choose_files, choose_people, files_in, people_in
 from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge, wants_present
+from memoryapp.engine.parameters import USUAL_CERTAINTY
 from memoryapp.engine.prompts.prompt import Language, language_of
 from memoryapp.engine.prompts.rerank import TOOL_NAME
 from memoryapp.engine.text.answers import parse_ids
@@ -65,8 +66,8 @@ _SENTENCES: Mapping[str, Mapping[Language, str]] = {
         "ru": "Прочитано топиков: {read}; ни один не говорит о запросе достаточно.",
     },
     "others": {
-        "en": "Topics read: {read}; the query is about {named}, and what comes near it was said by others.",
-        "ru": "Прочитано топиков: {read}; в запросе {named}, а близкое к нему сказали другие.",
+        "en": "Topics read: {read}; the query is about {named}, and what comes near it was said by {other}.",
+        "ru": "Прочитано топиков: {read}; в запросе {named}, а близкое к нему сказано не этим человеком: {other}.",
     },
     "said_by": {"en": " The query names {named}.", "ru": " В запросе {named}."},
     "words": {
@@ -143,16 +144,40 @@ class OfflineChat:
 
     model = MODEL
 
+    def __init__(self, least: int = USUAL_CERTAINTY) -> None:
+        """It chooses from the ``least`` certainty on, in percent."""
+        self.least = least
+
     async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]:
         """Yields one ``Reply`` and never fails. The work is done in a thread."""
-        yield await asyncio.to_thread(_reply, request)
+        yield await asyncio.to_thread(_reply, request, self.least)
 
 
-def _reply(request: ChatRequest) -> Reply:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the scorer's answer says beside its choice: how sure it is in percent, and the likeliest topic; where others
+    than the person ``named`` said what comes near the question, who did."""
+
+    certainty: int
+    likeliest: str
+    named: str = ""
+    said_by: str = ""
+
+
+def verdict_in(text: str) -> Verdict | None:
+    """The verdict in the ``text`` of an answer of the scorer; None in any other."""
+    try:
+        given = json.loads(text)
+        return Verdict(int(given["certainty"]), given["likeliest"], given.get("named", ""), given.get("said_by", ""))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _reply(request: ChatRequest, least: int) -> Reply:
     talk = _understood(request.messages)
     wanted = _promising(talk) if request.tools else []
     call = _call(wanted, talk.calls + 1) if wanted else None
-    reasoning, text = _asking(talk, wanted) if wanted else _answer(talk)
+    reasoning, text = _asking(talk, wanted) if wanted else _answer(talk, least)
     asked = sum(len(text_of(message.get("content"))) for message in request.messages)
     return Reply(
         text=text,
@@ -297,10 +322,10 @@ def _asking(talk: _Talk, wanted: Sequence[_Candidate]) -> tuple[str, str]:
 # The answer
 
 
-def _answer(talk: _Talk) -> tuple[str, str]:
+def _answer(talk: _Talk, least: int) -> tuple[str, str]:
     """The reasoning, and the JSON of the selection."""
     judged = judge(talk.query, _topics(talk), len(talk.candidates))
-    chosen = choose(judged)
+    chosen = choose(judged, least)
     reasons = {found.topic.id: _reason(talk, found) for found in chosen}
     if wants_present(talk.query) and (latest := latest_beside(judged, chosen)):
         newest, shared = latest
@@ -313,7 +338,11 @@ def _answer(talk: _Talk) -> tuple[str, str]:
         {"id": found.topic.id, "reason": reasons[found.topic.id], "excerpt": _excerpt(talk, found)} for found in chosen
     ]
     people, files = choose_people(talk.query, talk.people), choose_files(talk.query, talk.files)
-    answer = {"topics": picks, "people": _items(people, talk), "artifacts": _items(files, talk)}
+    answer: dict[str, Any] = {"topics": picks, "people": _items(people, talk), "artifacts": _items(files, talk)}
+    if judged:
+        answer |= {"certainty": certainty(judged), "likeliest": judged[0].topic.id}
+        if not chosen and is_by_others(judged[0]):
+            answer |= {"named": judged[0].named, "said_by": judged[0].other}
     sentences = (_weighing(talk, judged, len(chosen)), _glance(talk, len(people) + len(files)))
     return " ".join(filter(None, sentences)), json.dumps(answer, ensure_ascii=False)
 
@@ -322,10 +351,9 @@ def _weighing(talk: _Talk, judged: Sequence[Judged], kept: int) -> str:
     if not judged and (talk.people or talk.files):
         return ""
     if not kept:
-        by_others = judged and is_by_others(judged[0])
-        return _say(
-            "others" if by_others else "nothing", talk, read=len(talk.read), named=judged[0].named if judged else ""
-        )
+        if judged and is_by_others(judged[0]):
+            return _say("others", talk, read=len(talk.read), named=judged[0].named, other=judged[0].other)
+        return _say("nothing", talk, read=len(talk.read))
     chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: kept + 2])
     return _say("chose", talk, read=len(talk.read), chances=chances, kept=kept)
 

@@ -41,6 +41,7 @@ _FREQUENT: Mapping[str, str] = {
     "it": "il che e è per non una di sono con gli mi",
     "pt": "o que e não uma os você com para em eu um",
     "pl": "nie się jest że jak mam tak czy dla ale już bardzo",
+    "cs": "jsem jsme že už není nebo taky když něco bylo mám mi",
     "tr": "ve bir bu için çok var ben evet ama gibi daha değil",
 }
 
@@ -58,6 +59,7 @@ _GENERAL: Mapping[str, str] = {
     "it": "Conversazione generale",
     "pt": "Conversa geral",
     "pl": "Ogólna rozmowa",
+    "cs": "Obecný rozhovor",
     "tr": "Genel sohbet",
     "el": "Γενική συζήτηση",
     "ar": "محادثة عامة",

@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from os.path import commonprefix
 from types import MappingProxyType
 
 import numpy as np
@@ -65,7 +66,38 @@ your yours yourself
 твои твоих твой твоя те тебя тем то тобой тогда того тоже той только том ты у уже хоть хотя чего чей чем чему что чтоб
 чтобы чье чьи чья эта эти этими это этого этой этом этому этот эту я
 """
-_STOP_WORDS = frozenset(_STOPPED.split())
+# The same of German, French, Polish, Czech, Ukrainian and Turkish, without what is a name or another word in English or
+# Russian ("die", "war", "Kim").
+_STOPPED_ELSEWHERE = """
+aber auf aus bei bist dann das dass dem den der des dich dir du ein eine einem einen einer er es gibt habe haben ich
+ihm ihn ihr ihre im ist ja kann mein meine meinem meinen meiner mich mir nach nicht noch nur oder ob schon sich sie
+sind uns unser unsere unserem unseren unserer und vom von vor wann warum wegen welche welchem welchen welcher welches
+wem wen wenn wer wie wieso wir wird wo wofür woher wohin womit wovor während zu zum zur au aux avec avons avez ce
+cette combien comment de depuis elles en et il ils je la le les leur lui mes moi ne notre nous où ou pas pourquoi qu
+quand que quel quelle quelles quels qui quoi se ses sommes suis sur tes toi tu un une vos votre vous été albo być był
+była było były coś czego czemu czy czym czyj dla dlaczego dokąd gdy gdzie ile jak jaka jaki jakie jakiego jakiej jakim
+jaką jego jej jestem już kiedy kogo komu kto która które którego której który którym którą mi mnie moja moje mojego
+mojej moim mój mną na nam nami nasz nasza nasze nie nim od oraz po przez przy się są ta tak tego tej tobie tym tylko
+wy za ze że żeby aby ani ano až bude byl byla bylo byly být čeho čem čemu čím dokud ho jaká jaké jakého jaký jako jeho
+její jejich jemu ještě ji jsem jsi jsme jsou kam kde kdo kdy kdyby když ke koho kolik která které kterého kterém který
+kteří má mají mám mé mého mém mému mne mně mnou můj nad nám náš naše než odkud proč proto při tedy už vy že або адже
+але буде був була було були бути вам вас ваш ви від він вона вони воно вже все всі де для до дуже за зі її їй їм їх
+його йому із інші коли котра котрий куди лише майже мене мені ми мій між моє моєї моєму мої моїх моя мого на навіщо
+нам нас наш наша наше наші не нема немає ні них під по поки при саме свій себе скільки собі так також такий там тебе
+ти тим то тобі той хто це цей ця ці чи чиє чий чия чого чому чим що щоб щось як яка якби яке яким який яких якій якого
+якому які якщо acaba ama bana ben benim beni bir bizim bu çok daha değil diye gibi hangi hangisi hiç için kaç kaçıncı
+kadar ki kime kimin mı mu mü nasıl neden nerede nereden nereye niçin niye ona onu onun onlar sana sen seni senin şey
+siz şu veya ya yok
+"""
+
+_STOPPED_HERE, _ELSEWHERE = frozenset(_STOPPED.split()), frozenset(one_spelling(_STOPPED_ELSEWHERE).split())
+_STOP_WORDS = _STOPPED_HERE | _ELSEWHERE
+
+
+# How many letters of two words are the same, from the first, where they may be forms of one.
+_BEGINNING, _MOSTLY = 4, 0.55
+# The same where one word is the other and an ending.
+_SHORTEST, _ENDING = 3, 2
 
 
 def is_wide(text: str) -> bool:
@@ -115,6 +147,12 @@ def _joined(plain: str) -> list[str]:
     return list(dict.fromkeys(f"{left}{right}".replace(".", "") for left, right in pairs))
 
 
+def asks_elsewhere(question: str) -> bool:
+    """Whether the words that only ask are rather of another language than of English or Russian."""
+    found = words(normal(question))
+    return sum(word in _ELSEWHERE for word in found) > sum(word in _STOPPED_HERE for word in found)
+
+
 def words(text: str) -> list[str]:
     """The words of ``text`` as written, in order."""
     return WORD.findall(text)
@@ -136,6 +174,16 @@ def stems(text: str) -> list[str]:
     telling = [word for word in found if word not in _STOP_WORDS]
     known = set(telling)
     return [_stem(word) for word in telling] + [word for word in _joined(plain) if word not in known]
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Whether two words may be forms of one, judged by their beginnings, in a language without a stemmer here: "rower"
+    and "roweru", "Zahnarzt" and "Zahnarzttermin"."""
+    short, long = sorted((one, other), key=len)
+    same = len(commonprefix((short, long)))
+    if same == len(short):
+        return same > _BEGINNING or (same >= _SHORTEST and len(long) - same <= _ENDING)
+    return same >= _BEGINNING and same >= _MOSTLY * len(long)
 
 
 class _Stemmers(threading.local):

@@ -24,6 +24,9 @@ from memoryapp.engine.text.lexical import normal, words
 # A name after these, or before a comma, addresses somebody and tells nothing about them.
 _ADDRESSED = r"(?<!, )(?<!hey )(?<!hi )(?<!hello )(?<!thanks )(?<!привет )(?<!спасибо )"
 
+_I = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|я|меня|мне|мной|мо[йяеию]|моего|моей|моих|мы|нас|нам|наш\w*)\b")
+_YOU = re.compile(r"\b(?:you|your|yours|yourself|ты|тебя|тебе|тобой|тво[йяеию]|твоего|твоей|твоих|вы|вас|вам|ваш\w*)\b")
+
 _SHORT = 3
 
 # What replaces an ending, by the ending; names that end in another vowel have no cases.
@@ -82,13 +85,24 @@ def one_named(question: str, authors: Iterable[str]) -> str:
 
 
 def lead_of_others(named: str, messages: Iterable[tuple[str, str, float]]) -> float:
-    """How much more the best message of another speaker says than the best one by or about the ``named``; 0 when only
-    one side speaks, or nobody is named. Each message is its author, its text and what it says."""
+    """How much more the best message about another speaker says than the best one about the ``named``; 0 when only one
+    side speaks, or nobody is named. Each message is its author, its text and what it says.
+
+    A message is about its author, unless it tells something about the named one, or two people speak and it says "you"
+    and not "I".
+    """
+    said = [message for message in messages if named and message[0]]
+    are_two = len({author for author, _text, _share in said}) == 2
     own, others = list[float](), list[float]()
-    for author, text, share in messages if named else ():
-        if author:
-            (own if author == named or tells_about(named, text) else others).append(share)
+    for author, text, share in said:
+        is_own = (author == named) != (are_two and _is_about_you(text)) or tells_about(named, text)
+        (own if is_own else others).append(share)
     return max(others) - max(own) if own and others else 0.0
+
+
+def _is_about_you(text: str) -> bool:
+    plain = normal(text)
+    return _YOU.search(plain) is not None and _I.search(plain) is None
 
 
 def tells_about(name: str, text: str) -> bool:

@@ -23,6 +23,8 @@ from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
+from memoryapp.engine.offline.scorer import OfflineChat
+from memoryapp.engine.parameters import RerankParameters
 from memoryapp.engine.strategies.strategy import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import in_thread_if_long
 from memoryapp.memory import content
@@ -51,6 +53,8 @@ class RunMemory:
 
     @classmethod
     def of(cls, request: RecallRequest, clients: RecallClients) -> RunMemory:
+        if isinstance(clients.chat, OfflineChat) and isinstance(request.parameters, RerankParameters):
+            clients = replace(clients, chat=OfflineChat(request.parameters.least_certainty))
         if request.replayed.replies:
             recorded = RecordedChat(clients.chat, request.replayed.replies)
             verifier = recorded.beside(clients.verifier) if clients.verifier else None

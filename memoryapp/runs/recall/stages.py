@@ -26,6 +26,7 @@ from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, pa
 from memoryapp.engine.notes import Note
 from memoryapp.engine.offline.judging import wants_present
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
+from memoryapp.engine.offline.scorer import verdict_in
 from memoryapp.engine.outline import Outline, summarise
 from memoryapp.engine.prompts.prompt import language_of
 from memoryapp.engine.strategies import STRATEGIES, vector
@@ -226,6 +227,10 @@ async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory
     found = outline.found
     is_scored = outline.started is not None and outline.started.model == EMBEDDED_MODEL and not finished.fallback
     is_empty = not (finished.selected or finished.people or finished.artifacts)
+    verdict = verdict_in(outline.replies[-1].text) if is_scored and is_empty and outline.replies else None
+    if verdict and verdict.said_by:
+        note = Note("said_by_others", {"named": verdict.named, "who": verdict.said_by})
+        finished = replace(finished, notes=(*finished.notes, note))
     if found and is_scored and is_empty and memory.request.parameters.when_unsure == "passages":
         finished = replace(finished, unsure=nearest(found, newest_first=wants_present(memory.request.typed.text)))
     finished = await _with_pinned(finished, memory)

@@ -8,7 +8,7 @@ from memoryapp.migrations._keys import make_keys, make_plain_keys
 
 class Migration(migrations.Migration):
 
-    dependencies = [("memoryapp", "0008_words_of_facts")]
+    dependencies = [("memoryapp", "0009_least_certainty")]
 
     operations = [
         migrations.CreateModel(
