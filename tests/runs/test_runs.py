@@ -21,7 +21,7 @@ from memoryapp.engine.prompt_registry import built_in
 from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.platform.database import conninfo, pool, rests
-from memoryapp.runs import claims, endings, lifecycle, recall_document
+from memoryapp.runs import claims, endings, lifecycle
 from memoryapp.runs.claims import claim, request_of
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.journal import Recorder, RunClosed
@@ -31,6 +31,7 @@ from memoryapp.upkeep.pipeline import recalls
 from tests.conftest import record
 from tests.engine.scripted import ScriptedChat, asks, chooses
 from tests.runs.odd_chats import Broken, Companionable, Talkative
+from tests.support.answers import document_of
 from tests.support.clock import PATIENCE
 from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start, unanswered
 
@@ -61,7 +62,7 @@ async def test_the_answer_for_the_assistant_holds_the_real_messages(memory: Chat
     run = await start(memory)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
-    document = await sync_to_async(lambda: recall_document.document(Run.objects.get(pk=run.pk)))()
+    document = await sync_to_async(lambda: document_of(Run.objects.get(pk=run.pk)))()
     assert document["fallback"] is None
     assert "Lower gpu_memory_utilization" in document["context"]
     assert document["topics"][0]["rank"] == 1

@@ -19,11 +19,10 @@ from ninja.responses import NinjaJSONEncoder
 from ninja.security import HttpBearer
 from pydantic import BaseModel
 
-from memoryapp.doors.api.shapes.curation import MessageInTopic
 from memoryapp.doors.api.shapes.fields import Answer, ErrorAnswer, PendingAnswer, RequestRefused
 from memoryapp.importers.record import clean
 from memoryapp.memory import content
-from memoryapp.models import ApiToken, ChatUser, Message
+from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Allowances, Grant
 from memoryapp.platform.database import in_thread
@@ -149,6 +148,7 @@ def page_of(rows: QuerySet[Row], limit: int) -> tuple[list[Row], Row | None]:
     return page, page[-1] if len(found) > limit else None
 
 
-def message_fields(row: Message) -> dict[str, Any]:
-    """Returns the fields that every answer contains for a message."""
-    return dict(MessageInTopic.model_validate(row))
+def values_of(answer: Answer, request: HttpRequest | None = None) -> dict[str, Any]:
+    """Returns the answer as values of JSON."""
+    values: dict[str, Any] = json.loads(written(answer, request))
+    return values

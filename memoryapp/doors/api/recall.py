@@ -16,7 +16,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
-from django.urls import reverse
 from ninja import Router
 
 from memoryapp.doors.api.access import (
@@ -25,7 +24,6 @@ from memoryapp.doors.api.access import (
     answered,
     described,
     grant_of,
-    message_fields,
     owner_or_404,
     written,
 )
@@ -40,10 +38,11 @@ from memoryapp.memory import past
 from memoryapp.models import Run
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
-from memoryapp.runs import forks, lifecycle, recall_document
+from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.followers import EventText, follow, texts
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import all_declarations, own, strategy_for_new_run, validate
+from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.replays import ForkError
 from memoryapp.runs.runner import runner
 
@@ -287,13 +286,8 @@ router = Router(tags=["recall"])
 async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
     """Ask a memory a question, and wait for what is chosen."""
     run = await in_thread(start_run, grant_of(request), body, caller_span(request.headers))
-    return await _at_end(run, body.include)
-
-
-async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
-    """Waits for the end of the run; returns its answer."""
     await wait_for_end(run)
-    return await answered(RecallAnswer, recall_document.document, run, message_fields if include else None, include)
+    return await answered(RecallAnswer, EndedRun, run, body.include)
 
 
 @router.post(
@@ -352,7 +346,7 @@ async def qa(request: HttpRequest, body: QuestionBody) -> WordsAnswer:
     asked = body.recall(PLAIN.name)
     run = await in_thread(start_run, grant_of(request), asked, caller_span(request.headers))
     await wait_for_end(run)
-    return await answered(WordsAnswer, recall_document.answer_document, run)
+    return await answered(WordsAnswer, EndedRun, run)
 
 
 @answers_router.post(
@@ -395,16 +389,14 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
                 yield ": nothing new yet\n\n"
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
-                yield _event_text(
-                    request, "answer", text.seq, await answered(WordsAnswer, recall_document.answer_document, run)
-                )
+                yield _event_text(request, "answer", text.seq, await answered(WordsAnswer, EndedRun, run))
             elif progress := from_payload(text.kind, json.loads(text.stored)).progress():
                 yield _event_text(request, "progress", text.seq, StreamProgress(**progress))
 
 
 def _begun(run: Run) -> StreamBegun:
-    is_agent, url = run.strategy in PLANNING, reverse("run", args=[run.pk])
-    return StreamBegun(run=run.pk, url=url, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
+    is_agent = run.strategy in PLANNING
+    return StreamBegun(run=run.pk, url=run.pk, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
 
 
 def _event_text(request: HttpRequest, name: str, number: int, answer: Answer) -> str:

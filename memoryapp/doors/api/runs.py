@@ -23,11 +23,11 @@ from memoryapp.doors.api.shapes.runs import (
     EventLine,
     ForkBody,
     ListedRun,
+    RecallAnswer,
     RunAnswer,
     RunsAnswer,
     WhyNotAnswer,
 )
-from memoryapp.engine.outline import Outline
 from memoryapp.importers.record import LONGEST, quote
 from memoryapp.insight import capsules, compare, delivery
 from memoryapp.insight.compare.comparison import MOST_RUNS
@@ -36,7 +36,7 @@ from memoryapp.models import Run
 from memoryapp.models.run import RunQuerySet
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
-from memoryapp.runs import followers, recall_document
+from memoryapp.runs.recall_document import EndedRun
 
 LARGEST_SEQ = 999_999_999
 MOST_LISTED = 200
@@ -198,8 +198,7 @@ def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
         found = delivery.deliver(run, text)
     except delivery.DeliveryError as error:
         raise RequestRefused(422, str(error)) from None
-    ended = Outline.of([item.event for item in followers.stored(run.pk)]).finished
-    recall = delivery.recall_outcome(ended) if ended else "failed"
+    recall = delivery.recall_outcome(EndedRun(run).finished)
     return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
 
 
@@ -212,8 +211,8 @@ def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Ex
 
 def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
     run = _run(grant, pk)
-    chosen = recall_document.document(run) if run.is_finished else {}
-    return {**dict(ListedRun.model_validate(run)), **chosen}
+    chosen = dict(RecallAnswer.model_validate(EndedRun(run))) if run.is_finished else {}
+    return {**chosen, **dict(ListedRun.model_validate(run))}
 
 
 def _listed(grant: Grant, user: str, outcome: str, before: str, limit: int) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.curation import former
+from memoryapp.doors.api.access import values_of
+from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
@@ -36,6 +38,7 @@ from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
 from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from memoryapp.runs import endings, followers, recall_document
+from memoryapp.runs.recall_document import EndedRun
 from rerankui.frame.access import Request, operator_of, requires, run_or_404
 from rerankui.frame.pages import show
 from rerankui.runs import fragments
@@ -82,7 +85,7 @@ def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     """The run as programs get it, with its query and parameters."""
     found = run_or_404(request, pk)
     try:
-        document = recall_document.document(found)
+        document = values_of(RecallAnswer.model_validate(EndedRun(found)))
     except LookupError as error:
         raise Http404(str(error)) from error
     asked = {"user": found.owner.name, "query": found.query, "strategy": found.strategy, "parameters": found.parameters}
