@@ -34,7 +34,7 @@ async def mcp(request: HttpRequest, user: str = "") -> HttpResponse:
         try:
             _check_origin(request)
             check_values(request.body)
-            caller = Caller(await _grant(request), user, request.build_absolute_uri)
+            caller = Caller(await _grant(request), user, request)
             if user:
                 await in_thread(caller.memory, "", may_be_new=True)
         except RequestRefused as refused:
