@@ -13,13 +13,13 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from django.conf import settings
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 from ninja.security import HttpBearer
 from pydantic import BaseModel
 
-from memoryapp.doors.api.shapes.fields import Answer, ErrorAnswer, PendingAnswer, RequestRefused
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, PendingAnswer, RequestRefused
 from memoryapp.importers.record import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser
@@ -28,6 +28,7 @@ from memoryapp.platform.accounts.tokens import Allowances, Grant
 from memoryapp.platform.database import in_thread
 
 Scope = ApiToken.Scope
+Row = TypeVar("Row", bound=Model)
 # For programs that need Authorization for the key of a provider.
 TOKEN_HEADER = "X-Mnemoscope-Token"
 
@@ -92,11 +93,20 @@ def owner_or_404(grant: Grant, name: str) -> ChatUser:
     return owner
 
 
+def row_or_404(grant: Grant, rows: QuerySet[Row], number: Any, noun: str) -> Row:
+    """Returns the row of that number in a memory that the token opens. Raises RequestRefused for any other number."""
+    is_possible = not isinstance(number, int) or 0 <= number <= LARGEST_ID
+    seen = rows.filter(owner__in=grant.visible_owners()).select_related("owner")
+    row = seen.filter(pk=number).first() if is_possible and number is not None else None
+    if row is None:
+        raise RequestRefused(404, f"There is no {noun}.")
+    return row
+
+
 # What all answers share: the description for OpenAPI, from rows and values to shapes, and the paging of lists.
 
 ALWAYS = (401, 403, 429, 503)
 
-Row = TypeVar("Row", bound=Model)
 Shape = TypeVar("Shape", bound=Answer)
 Given = ParamSpec("Given")
 
@@ -126,13 +136,6 @@ async def answered(shape: type[Shape], work: Callable[Given, Any], *args: Given.
     """Returns what the work gives, in the shape of an answer. Both are made in a thread of the database: attributes of
     rows may have to be read."""
     return await in_thread(lambda: shape.model_validate(work(*args, **named)))
-
-
-def document(request: HttpRequest, values: dict[str, Any]) -> JsonResponse:
-    """Returns the values as JSON with unescaped Cyrillic and, if they have a ``url``, its absolute address."""
-    if "url" in values:
-        values = {**values, "url": request.build_absolute_uri(values["url"])}
-    return JsonResponse(values, WholeTimes, json_dumps_params={"ensure_ascii": False})
 
 
 def written(answer: Answer, request: HttpRequest | None = None) -> str:

@@ -70,12 +70,12 @@ def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(NotYet, _not_yet)
-    api.add_exception_handler(ParameterError, _bad_parameter)
-    api.add_exception_handler(BeingErased, _being_erased)
+    api.add_exception_handler(ParameterError, lambda _request, error: refusal(400, str(error)))
+    api.add_exception_handler(BeingErased, lambda _request, error: refusal(409, str(error), code="erased"))
     api.add_exception_handler(ValidationError, _invalid)
     api.add_exception_handler(HttpError, _unreadable)
-    api.add_exception_handler(AuthenticationError, _unknown)
-    api.add_exception_handler(RequestDataTooBig, _too_large)
+    api.add_exception_handler(AuthenticationError, lambda _request, _error: refusal(401))
+    api.add_exception_handler(RequestDataTooBig, lambda _request, _error: refusal(413))
     for away in (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError):
         api.add_exception_handler(away, _away)
 
@@ -91,28 +91,12 @@ def _not_yet(request: HttpRequest, pending: Any) -> HttpResponse:
     return response
 
 
-def _bad_parameter(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(400, str(error))
-
-
-def _being_erased(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(409, str(error), code="erased")
-
-
-def _unknown(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(401)
-
-
 def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
     why = error.__cause__ or error.__context__
     if isinstance(why, RequestRefused):
         return _refused(request, why)
     reason = f": {why}" if isinstance(why, ValueError) else ""
     return refusal(error.status_code, f"The body is not JSON that can be read{reason}.")
-
-
-def _too_large(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(413)
 
 
 def _away(request: HttpRequest, error: Any) -> HttpResponse:
@@ -122,14 +106,10 @@ def _away(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
-    first, *others = [_fault(item) for item in error.errors]
+    """A sentence that begins with the field of the first fault: ``messages.3.text: Field required``."""
+    first, *others = [f"{_field(item['loc'])}: {item['msg']}" for item in error.errors]
     rest = f" ({len(others)} more)" if others else ""
     return refusal(422, f"{first}{rest}")
-
-
-def _fault(item: Mapping[str, Any]) -> str:
-    """Returns one fault as a sentence that begins with its field: ``messages.3.text: Field required``."""
-    return f"{_field(item['loc'])}: {item['msg']}"
 
 
 def _field(place: Sequence[Any]) -> str:

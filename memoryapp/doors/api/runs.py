@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 from ninja import Header, Query, Router
 
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, row_or_404
 from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, wait_for_end
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.runs import (
@@ -244,7 +244,4 @@ def _seen(grant: Grant) -> RunQuerySet:
 
 
 def _run(grant: Grant, pk: UUID) -> Run:
-    run = _seen(grant).filter(pk=pk).first()
-    if run is None:
-        raise RequestRefused(404, "There is no such run.")
-    return run
+    return row_or_404(grant, _seen(grant), pk, "such run")
