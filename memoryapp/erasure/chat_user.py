@@ -205,20 +205,16 @@ def _go_through(erasure: Erasure) -> None:
         if erasure.ended_at is not None:
             return
         try:
-            _delete_rows(erasure)
+            _forget_golden_sets(erasure.owner_number)
+            for model, at_once in (*_ROOTS, *_others()):
+                _in_batches(erasure, model, at_once, _delete)
+            _in_batches(erasure, Media, 100, delete_media)
+            _in_batches(erasure, ImportFile, 100, _delete_import_files)
             _delete_owner(erasure)
         except IntegrityError:
             if last:
                 raise
             logger.info("Rows were written while erasure %s ran; its tables are gone through once more.", erasure.pk)
-
-
-def _delete_rows(erasure: Erasure) -> None:
-    _forget_golden_sets(erasure.owner_number)
-    for model, at_once in (*_ROOTS, *_others()):
-        _in_batches(erasure, model, at_once, _delete)
-    _in_batches(erasure, Media, 100, delete_media)
-    _in_batches(erasure, ImportFile, 100, _delete_import_files)
 
 
 @transaction.atomic

@@ -221,7 +221,9 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
     """Reads the file and stores the result; returns whether it could be read."""
     kind = kind_of(row.mime_type)
     if kind and describer is None:
-        _wait_for_model(row)
+        # This does not count as an attempt.
+        row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
+        _save_state(row, NotedError(Note("no_describer")))
         return False
     item = MediaItem(row.sha256, kind or "file", row.mime_type, row.name, row.size_bytes)
     try:
@@ -297,12 +299,6 @@ def edited_by_hand(row: Artifact) -> set[str]:
     # A row that an undo brought back has all its fields in the change, including those that nobody wrote.
     partial = [change.after[str(row.pk)] for change in changes if change.before.get(str(row.pk)) is not None]
     return {name for values in partial if values for name in values} & set(EDITABLE[KnowledgeEdit.Noun.ARTIFACT])
-
-
-def _wait_for_model(row: Artifact) -> None:
-    """Tries again later, without counting this as an attempt."""
-    row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
-    _save_state(row, NotedError(Note("no_describer")))
 
 
 def _give_up(row: Artifact, error: Exception) -> None:

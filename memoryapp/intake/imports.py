@@ -160,7 +160,10 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
         chat_users.check_kept(owner)
         ids = [wording_id(record) for record in records]
         known = set(Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", flat=True))
-        current = _current(owner, [record.external_id for record in records])
+        # Of messages whose text was replaced before, by the original id.
+        originals = [record.external_id for record in records]
+        rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=originals)
+        current = dict(rows.values_list("metadata__wording_of", "external_id"))
         new = {
             wording_id(record): replace(
                 record,
@@ -175,12 +178,6 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
             if wording_id(record) not in known
         }
         store(owner, new.values(), batch, is_withdrawn=True)
-
-
-def _current(owner: ChatUser, ids: Sequence[str]) -> dict[str, str]:
-    """Returns the ids of the current texts of messages whose text was replaced before, by the original id."""
-    rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=ids)
-    return dict(rows.values_list("metadata__wording_of", "external_id"))
 
 
 @transaction.atomic

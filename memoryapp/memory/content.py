@@ -221,7 +221,7 @@ def permitted(where: Where) -> SqlStatement:
     """The condition that rows ``m`` of messages meet each restriction that is set, with its values."""
     values = {name: value for name in _CONDITIONS if (value := getattr(where, name))}
     conditions = " AND ".join(_CONDITIONS[name] for name in values) or "true"
-    return conditions, {name: _column(value) for name, value in values.items()}
+    return conditions, {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def in_topics(owner_id: int, topics: Iterable[int], where: Where) -> QuerySet[TopicMessage]:
@@ -245,10 +245,6 @@ def in_sessions(owner_id: int, messages: Iterable[int], where: Where) -> list[Me
             cursor.execute(IN_SESSIONS.format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values})
             numbers = [row[0] for row in cursor.fetchall()]
     return list(Message.objects.of(owner_id).filter(pk__in=numbers).in_order()) if numbers else []
-
-
-def _column(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def topics_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> SqlStatement:

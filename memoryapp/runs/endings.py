@@ -113,7 +113,11 @@ def _close(run_id: UUID, lease: timedelta) -> bool:
         if run is None:
             return False
         if _goes_on(run):
-            _hand_over(run)
+            # What its lost process may still write is refused.
+            run.events.all().delete()
+            run.state, run.attempt = Run.State.PENDING, run.attempt + 1
+            run.save(update_fields=["state", "attempt"])
+            logger.warning("run %s lost its process and is begun again", run.pk)
             return True
         events, lost = end(run, stopped_event(run.stopped_by) if run.stopped_by else None)
     if lost:
@@ -130,14 +134,6 @@ def _goes_on(run: Run) -> bool:
     is_whole = [seq for seq, _kind in events] == list(range(1, len(events) + 1))
     was_asked = any(kind in asked for _seq, kind in events) or RunProgress.objects.filter(run=run).exists()
     return is_whole and not was_asked and not run.stopped_by and run.attempt < MOST_ATTEMPTS
-
-
-def _hand_over(run: Run) -> None:
-    """Lets another process claim the locked run. What its lost process may still write is refused."""
-    run.events.all().delete()
-    run.state, run.attempt = Run.State.PENDING, run.attempt + 1
-    run.save(update_fields=["state", "attempt"])
-    logger.warning("run %s lost its process and is begun again", run.pk)
 
 
 def end(run: Run, ending: RunFinished | None) -> tuple[list[Event], int]:

@@ -78,14 +78,10 @@ def room_for(token: ApiToken) -> Iterator[None]:
     """
     with transaction.atomic():
         database.acquire_until_commit("runs of token", token.pk)
-        _check_room(token)
+        in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
+        if in_flight >= settings.API_MAX_RUNS:
+            raise TooManyRuns(in_flight)
         yield
-
-
-def _check_room(token: ApiToken) -> None:
-    in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
-    if in_flight >= settings.API_MAX_RUNS:
-        raise TooManyRuns(in_flight)
 
 
 def start(

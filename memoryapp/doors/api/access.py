@@ -54,14 +54,11 @@ class Token(HttpBearer):
     async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
         grant = await in_thread(_counted, token)
         if grant:
-            self._check_scope(grant)
+            is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
+            if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
+                needed = " or ".join(self.scopes)
+                raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
         return grant
-
-    def _check_scope(self, grant: Grant) -> None:
-        is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
-        if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
-            needed = " or ".join(self.scopes)
-            raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
 
 
 def grant_of(request: HttpRequest) -> Grant:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import IO, Any, cast
@@ -69,7 +69,7 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     parameters = {**usual, **body.parameters}
     validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
-    sent, moment = _sent(body.media), _moment(body.as_of)
+    sent, moment = [_part(index, part) for index, part in enumerate(body.media)], _moment(body.as_of)
     try:
         return lifecycle.begin(
             grant.token,
@@ -128,10 +128,6 @@ def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
             raise RequestRefused(400, f"{name} must be a number, not {quote(given[name])}.")
     return given
-
-
-def _sent(parts: Sequence[Mapping[str, Any]]) -> list[MediaContent]:
-    return [_part(index, part) for index, part in enumerate(parts)]
 
 
 def _part(index: int, part: Mapping[str, Any]) -> MediaContent:
@@ -286,8 +282,13 @@ router = Router(tags=["recall"])
 async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
     """Ask a memory a question, and wait for what is chosen."""
     run = await in_thread(start_run, grant_of(request), body, caller_span(request.headers))
+    return await _at_end(run, body.include)
+
+
+async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
+    """Waits for the end of the run; returns its answer."""
     await wait_for_end(run)
-    return await answered(RecallAnswer, EndedRun, run, body.include)
+    return await answered(RecallAnswer, EndedRun, run, include)
 
 
 @router.post(

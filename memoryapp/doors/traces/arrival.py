@@ -75,7 +75,8 @@ def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = No
     with transaction.atomic():
         database.acquire_until_commit(LOCK, owner.pk)
         content.check_kept(owner)
-        known = _known(owner, of_trace)
+        rows = Trace.objects.filter(owner=owner, number__in=list(of_trace)).select_related("run")
+        known = {row.number: row for row in rows}
         new = [[*sent.values()] for number, sent in of_trace.items() if number not in known]
         made = _make(owner, [sent[:MOST_SPANS] for sent in new if any(map(_is_telling, sent))], token)
         growing = {number: trace for number, trace in known.items() if _takes(trace)}
@@ -89,11 +90,6 @@ def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = No
 def _is_telling(span: SentSpan) -> bool:
     step = step_of(span)
     return step is not None and is_telling(step)
-
-
-def _known(owner: ChatUser, numbers: Iterable[UUID]) -> dict[UUID, Trace]:
-    rows = Trace.objects.filter(owner=owner, number__in=list(numbers)).select_related("run")
-    return {row.number: row for row in rows}
 
 
 def _takes(trace: Trace) -> bool:

@@ -94,6 +94,7 @@ def candidates(documents: Sequence[ForeignDocument]) -> tuple[Candidate, ...]:
 def _candidate(document: ForeignDocument, rank: int) -> Candidate:
     score = document.score or 0.0
     day = _DAY.match(document.date)
+    words = " ".join((document.title or document.text or document.id).split())
     return Candidate(
         id=id_of(document),
         rank=rank,
@@ -105,15 +106,10 @@ def _candidate(document: ForeignDocument, rank: int) -> Candidate:
         date=day[0] if day else "",
         message_count=0,
         size_chars=len(document.text),
-        summary=_title(document),
+        summary=words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…",
         line=document.text[:LONGEST_DOCUMENT],
         shown=True,
     )
-
-
-def _title(document: ForeignDocument) -> str:
-    words = " ".join((document.title or document.text or document.id).split())
-    return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
 
 
 STRATEGY = "foreign"

@@ -368,15 +368,10 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str], watch: _Watc
     if chat.is_distilled:
         _add_brought(found, distilled.rehearse(chat, addressee(row)))
     has_any = bool(found.messages or found.brings or found.brought_before or whole)
-    if not has_any and not found.timeless and not _is_chosen(row):
+    if not has_any and not found.timeless and not (row.chats or row.since or row.until):
         return _fail(row, _nothing_sentence(row, found), findings=found.document(), format=chat.format)
     state = State.ASKING if found.timeless and not has_any else State.READY
     _end(row, state, format=chat.format, findings=found.document())
-
-
-def _is_chosen(row: ImportFile) -> bool:
-    """Whether a person wants only a part of the file, which may be an empty one."""
-    return bool(row.chats or row.since or row.until)
 
 
 def _add_brought(found: Findings, brought: distilled.DistilledCounts) -> None:

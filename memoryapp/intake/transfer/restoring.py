@@ -209,7 +209,8 @@ class _RestoredMemory:
         for start in range(0, len(placed), _AT_ONCE):
             self._write(self._put, placed[start : start + _AT_ONCE])
         for topic in Topic.objects.of(self.owner).order_by("-is_live", "-pk").iterator(_AT_ONCE):
-            self._passages(topic)
+            listed = Message.objects.filter(topicmessage__topic=topic, passagemessage__isnull=True)
+            put_passages(self.owner, [[content(row) for row in listed.in_order()]] if listed.exists() else [])
 
     def _placed(self, line: int, place: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the message's values for ``PLACE``; topics come after the places, and get their numbers in order."""
@@ -238,10 +239,6 @@ class _RestoredMemory:
         kind = "place" if model is Message else label(model)
         number = next((old for old, new in self.numbers.get(model, {}).items() if new == pk), None)
         return next((at for at, value in lines(self.path) if value.get(MARK) == kind and value.get("n") == number), 1)
-
-    def _passages(self, topic: Topic) -> None:
-        listed = Message.objects.filter(topicmessage__topic=topic, passagemessage__isnull=True)
-        put_passages(self.owner, [[content(row) for row in listed.in_order()]] if listed.exists() else [])
 
     def _store(self, waiting: list[Line]) -> None:
         kind = waiting[0][1].get(MARK) if waiting else FORMAT
