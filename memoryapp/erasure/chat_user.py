@@ -185,12 +185,10 @@ def begin_user(owner: ChatUser, actor: str) -> Erasure:
         )[0]
 
 
-def finish_user(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
-    """Continues an erasure to its end. While another process works on it, waits for that one, at most ``wait``.
-
-    The receipt has no ``ended_at`` when ``wait`` was too short.
-    """
-    with database.exclusive(ERASER, erasure.owner_number, wait=wait) as is_alone:
+def finish_user(erasure: Erasure) -> Erasure:
+    """Continues an erasure to its end. While another process works on it, waits for that one, at most an hour; the
+    receipt has no ``ended_at`` when that was too short."""
+    with database.exclusive(ERASER, erasure.owner_number, wait=timedelta(hours=1)) as is_alone:
         if is_alone:
             _go_through(erasure)
     erasure.refresh_from_db()

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from queue import Empty, Queue
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
@@ -201,16 +202,11 @@ def take_wordings(owner: ChatUser, batch: ImportBatch, *, actor: str) -> int:
 def _parts(topics: Sequence[int], chosen: set[int]) -> Iterator[list[MessageContent]]:
     """Yields runs of consecutive chosen messages of each topic."""
     for topic in topics:
-        part: list[MessageContent] = []
         listed = TopicMessage.objects.filter(topic=topic).values("message")
-        for row in Message.objects.filter(pk__in=listed).in_order():
-            if row.pk in chosen:
-                part.append(reading_content(row))
-            elif part:
-                yield part
-                part = []
-        if part:
-            yield part
+        rows = Message.objects.filter(pk__in=listed).in_order()
+        for is_chosen, part in groupby(rows, lambda row: row.pk in chosen):
+            if is_chosen:
+                yield list(map(reading_content, part))
 
 
 IMPORT = WorkKind("import", gettext_lazy("Import"))

@@ -154,10 +154,12 @@ def id_conflict(record: MessageRecord, *, is_own: bool = False) -> Rejected:
     return Rejected(record.line, reason % {"id": record.external_id}, record.user, known_id, text)
 
 
-_COLUMNS = (
-    *("owner_id", "batch_id", "is_withdrawn", "external_id", "role", "author", "sent_at", "text", "session"),
-    *("reply_to", "forwarded_from", "metadata", "content_hash"),
+# What a record and its row have in common.
+SAID = (
+    *("external_id", "role", "author", "sent_at", "text", "session", "reply_to", "forwarded_from"),
+    *("metadata", "content_hash"),
 )
+_COLUMNS = ("owner_id", "batch_id", "is_withdrawn", *SAID)
 # Rows that are sent to the database at once; it stores them while the next ones are made.
 _ROWS_AT_ONCE = 200
 

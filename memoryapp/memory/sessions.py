@@ -366,15 +366,7 @@ def settle(owner: ChatUser, parts: Parts) -> None:
 
 def _gaps(part: Sequence[MessageContent], placed: Collection[int]) -> Iterator[list[MessageContent]]:
     """Runs of consecutive messages that are in no passage."""
-    gap: list[MessageContent] = []
-    for message in part:
-        if message.id not in placed:
-            gap.append(message)
-        elif gap:
-            yield gap
-            gap = []
-    if gap:
-        yield gap
+    return (list(run) for is_placed, run in groupby(part, lambda message: message.id in placed) if not is_placed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,11 +103,6 @@ class ChatUser(models.Model):
         return self.display_name or self.name
 
 
-class OwnedQuerySet(models.QuerySet[models.Model]):
-    def of(self, owner: ChatUser | int) -> Self:
-        return self.filter(owner=owner)
-
-
 class Owned(models.Model):
     """A row of a chat user's memory; it is deleted with the chat user."""
 

@@ -103,8 +103,7 @@ def end_unbegun(run_id: UUID, error: BaseException) -> None:
         run = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, state=Run.State.PENDING).first()
         events = end(run, after_fault(error))[0] if run else []
     if run:
-        metrics.run_finished(events, owner=run.owner_id)
-        ended.run_ended(run_id)
+        _tell(run, events)
 
 
 def _close(run_id: UUID, lease: timedelta) -> bool:
@@ -122,9 +121,14 @@ def _close(run_id: UUID, lease: timedelta) -> bool:
         events, lost = end(run, stopped_event(run.stopped_by) if run.stopped_by else None)
     if lost:
         logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)
-    metrics.run_finished(events, owner=run.owner_id)
-    ended.run_ended(run_id)
+    _tell(run, events)
     return True
+
+
+def _tell(run: Run, events: Sequence[Event]) -> None:
+    """Counts the ended run, and tells telemetry."""
+    metrics.run_finished(events, owner=run.owner_id)
+    ended.run_ended(run.pk)
 
 
 def _goes_on(run: Run) -> bool:
@@ -282,8 +286,7 @@ def stop(run_id: UUID, by: str) -> bool:
         run.save(update_fields=["stopped_by"])
         events, _lost = end(run, stopped_event(by)) if run.state == Run.State.PENDING else ([], 0)
     if events:
-        metrics.run_finished(events, owner=run.owner_id)
-        ended.run_ended(run_id)
+        _tell(run, events)
     stop_here(run_id, by)
     return True
 

@@ -43,6 +43,7 @@ MOST_ROWS = 200
 After = Annotated[str, Query(max_length=LONGEST["external_id"])]
 AfterPerson = Annotated[str, Query(), fields.after("Person", "Person:7")]
 AfterArtifact = Annotated[str, Query(), fields.after("Artifact", "Artifact:7")]
+AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
 AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,18}$", "default": ""})]
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 
@@ -100,7 +101,7 @@ TOPICS = Listing(
     TopicsAnswer,
     "List the live topics of a chat user by id; ``next`` is the ``after`` of the following page.",
     "Topic",
-    Annotated[str, Query(), fields.after("Topic", "Topic:42")],
+    AfterTopic,
 )
 
 

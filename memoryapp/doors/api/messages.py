@@ -26,9 +26,9 @@ from memoryapp.doors.api.access import Scope, Token, answered, described, grant_
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.lists import router as users
 from memoryapp.doors.api.recall import EXPORT, FilePieces
+from memoryapp.doors.api.shapes.curation import CloseBody, ClosedAnswer, ClosedQuery
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.lists import MOST_A_CALL, AddedAnswer, ErasedAnswer, MessagesBody, UnstoredErrorAnswer
-from memoryapp.doors.api.shapes.sessions import CloseBody, ClosedAnswer, ClosedQuery
 from memoryapp.engine.memory import parse_item_id
 from memoryapp.erasure import Target
 from memoryapp.importers import record

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import IO, Any, cast
@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
+from django.urls import reverse
 from ninja import Router
 
 from memoryapp.doors.api.access import (
@@ -396,8 +397,8 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
 
 
 def _begun(run: Run) -> StreamBegun:
-    is_agent = run.strategy in PLANNING
-    return StreamBegun(run=run.pk, url=run.pk, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
+    is_agent, url = run.strategy in PLANNING, reverse("run", args=[run.pk])
+    return StreamBegun(run=run.pk, url=url, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
 
 
 def _event_text(request: HttpRequest, name: str, number: int, answer: Answer) -> str:

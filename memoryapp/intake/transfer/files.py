@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import partial
 from mimetypes import guess_type
 from pathlib import Path
@@ -134,9 +133,9 @@ def batches(row: ImportFile) -> QuerySet[ImportBatch]:
     return ImportBatch.objects.filter(file__in=keys).select_related("owner").order_by("pk")
 
 
-def clear(now: datetime | None = None) -> None:
+def clear() -> None:
     """Removes files that are not worked on and did not change for ``IMPORT_KEEP``, and old files without a row."""
-    before = (now or timezone.now()) - settings.IMPORT_KEEP
+    before = timezone.now() - settings.IMPORT_KEEP
     rows = ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before)
     each_alone(rows, "File %s is not removed.", _discard_if_possible)
     if not settings.IMPORT_DIR.is_dir():

@@ -27,6 +27,7 @@ from memoryapp.importers.formats.registry import members
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile, clean, quote
 from memoryapp.importers.source import SourceFile, sources
 from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import SAID
 from memoryapp.intake.transfer.checking import checked, value_of
 from memoryapp.intake.transfer.exporting import (
     FORMAT,
@@ -272,8 +273,8 @@ class _RestoredMemory:
                 [record] = conversation(value, number, clock)
                 if not isinstance(record, MessageRecord):
                     raise BadRecord(record.reason)
-                row = _message(self.owner, record)
-                row.metadata = {**row.metadata, **beside}
+                row = Message(owner=self.owner, **{name: getattr(record, name) for name in SAID})
+                row.metadata = {**record.metadata, **beside}
                 rows.append((number, row))
         self._insert(Message, rows)
 
@@ -402,22 +403,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error.__cause__, UniqueViolation):
         return _("there is such a row already")
     return _("the database refuses it (%(why)s)") % {"why": getattr(diagnosis, "message_primary", None) or "?"}
-
-
-def _message(owner: ChatUser, record: MessageRecord) -> Message:
-    return Message(
-        owner=owner,
-        external_id=record.external_id,
-        role=record.role,
-        author=record.author,
-        sent_at=record.sent_at,
-        text=record.text,
-        session=record.session,
-        reply_to=record.reply_to,
-        forwarded_from=record.forwarded_from,
-        metadata=dict(record.metadata),
-        content_hash=record.content_hash,
-    )
 
 
 def _free_numbers(model: type[models.Model], count: int) -> list[int]:
