@@ -245,10 +245,7 @@ def _written(grant: Grant, name: str, written: list[items.Written]) -> list[Stor
     is_kept = any(each.value is not None for each in written)
     # A chat user who does not exist has nothing to delete.
     owner = owner_to_fill(grant, name, is_wanted=is_kept) or owner_named(grant, name)
-    try:
-        return items.write(owner, written) if owner else []
-    except items.TooManyItems as error:
-        raise RequestRefused(409, str(error)) from None
+    return items.write(owner, written) if owner else []
 
 
 async def _found(owner: ChatUser, wanted: items.ItemQuery, query: str | None) -> list[tuple[StoredItem, float | None]]:

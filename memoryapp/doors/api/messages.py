@@ -372,11 +372,7 @@ def _erased_person(grant: Grant, name: str, id: str) -> Erasure:
 
 
 def _finished(grant: Grant, target: Target) -> Erasure:
-    try:
-        begun = erasure.begin(target, actor_of(grant))
-    except erasure.NothingToErase as error:
-        raise RequestRefused(404, str(error)) from error
-    return _ended(erasure.finish(begun))
+    return _ended(erasure.finish(erasure.begin(target, actor_of(grant))))
 
 
 def _erased(grant: Grant, name: str) -> Erasure:

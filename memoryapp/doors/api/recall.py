@@ -44,7 +44,6 @@ from memoryapp.runs.followers import EventText, follow, texts
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import all_declarations, own, strategy_for_new_run, validate
 from memoryapp.runs.recall_document import EndedRun
-from memoryapp.runs.replays import ForkError
 from memoryapp.runs.runner import runner
 
 # Makes a run from the body of a question or of a fork; everything is checked before anything is written.
@@ -104,8 +103,6 @@ def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
             return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
     except TooManyRuns as error:
         raise _busy(error) from None
-    except ForkError as error:
-        raise RequestRefused(422, str(error)) from None
 
 
 def _busy(error: TooManyRuns) -> RequestRefused:

@@ -25,9 +25,16 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.doors.api.shapes.fields import CODES, NotYet, RequestRefused
 from memoryapp.engine.json_values import MOST_VALUES, has_more_values
+from memoryapp.erasure import NothingToErase
+from memoryapp.insight.capsules import CapsuleError
+from memoryapp.insight.compare import CompareError
+from memoryapp.insight.delivery import DeliveryError
+from memoryapp.insight.explain import WhyNotError
+from memoryapp.intake.items import TooManyItems
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.database import database_outage, is_outage
 from memoryapp.runs.parameters import ParameterError
+from memoryapp.runs.replays import ForkError
 
 SENTENCES = {
     400: "This request cannot be read.",
@@ -66,11 +73,25 @@ def check_values(body: bytes) -> None:
         raise RequestRefused(413, f"A body has at most {MOST_VALUES:,} values.")
 
 
+# What the domain refuses, in a sentence for people, with the status that it has for programs.
+OF_DOMAIN: Mapping[type[Exception], int] = {
+    ParameterError: 400,
+    NothingToErase: 404,
+    CapsuleError: 409,
+    TooManyItems: 409,
+    CompareError: 422,
+    DeliveryError: 422,
+    ForkError: 422,
+    WhyNotError: 422,
+}
+
+
 def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(NotYet, _not_yet)
-    api.add_exception_handler(ParameterError, lambda _request, error: refusal(400, str(error)))
+    for of_domain in OF_DOMAIN:
+        api.add_exception_handler(of_domain, lambda _request, error: refusal(OF_DOMAIN[type(error)], str(error)))
     api.add_exception_handler(BeingErased, lambda _request, error: refusal(409, str(error), code="erased"))
     api.add_exception_handler(ValidationError, _invalid)
     api.add_exception_handler(HttpError, _unreadable)

@@ -31,7 +31,7 @@ from memoryapp.doors.api.shapes.runs import (
 from memoryapp.importers.record import LONGEST, quote
 from memoryapp.insight import capsules, compare, delivery
 from memoryapp.insight.compare.comparison import MOST_RUNS
-from memoryapp.insight.explain import Explanation, WhyNotError, why_not
+from memoryapp.insight.explain import Explanation, why_not
 from memoryapp.models import Run
 from memoryapp.models.run import RunQuerySet
 from memoryapp.platform.accounts.tokens import Grant
@@ -175,10 +175,7 @@ async def compared(
 
 def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
     run = _run(grant, pk)
-    try:
-        made = capsules.capsule_of(run)
-    except capsules.CapsuleError as error:
-        raise RequestRefused(409, str(error)) from None
+    made = capsules.capsule_of(run)
     return capsules.masked(made, run.owner) if mask else made
 
 
@@ -186,27 +183,18 @@ def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
     if any(pk not in seen for pk in runs):
         raise RequestRefused(404, "There is no such run.")
-    try:
-        return compare.compare([seen[pk] for pk in runs])
-    except compare.CompareError as error:
-        raise RequestRefused(422, str(error)) from None
+    return compare.compare([seen[pk] for pk in runs])
 
 
 def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
     run = _run(grant, pk)
-    try:
-        found = delivery.deliver(run, text)
-    except delivery.DeliveryError as error:
-        raise RequestRefused(422, str(error)) from None
+    found = delivery.deliver(run, text)
     recall = delivery.recall_outcome(EndedRun(run).finished)
     return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
 
 
 def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Explanation:
-    try:
-        return why_not(_run(grant, pk), topic=topic, message=message, text=text)
-    except WhyNotError as error:
-        raise RequestRefused(422, str(error)) from None
+    return why_not(_run(grant, pk), topic=topic, message=message, text=text)
 
 
 def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:

@@ -24,12 +24,12 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from memoryapp.doors.api.refusals import OF_DOMAIN
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server import changing, reading  # noqa: F401 they list their tools
 from memoryapp.doors.mcp_server.tool import TOOLS, Caller, MemoryTool
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.database import in_thread, is_gone
-from memoryapp.runs.parameters import ParameterError
 
 _INSTRUCTIONS = (
     "The long-term memory of a chat user: talks, divided into topics. Search it before you answer what may have been"
@@ -120,7 +120,7 @@ async def _called(caller: Caller, asked: CallToolRequestParams) -> CallToolResul
         found = await _answered(caller, asked)
     except RequestRefused as refusal:
         return _fault(refusal.message or "This is refused.")
-    except (BeingErased, ParameterError) as refusal:
+    except (BeingErased, *OF_DOMAIN) as refusal:
         return _fault(str(refusal))
     except IntegrityError as error:
         if not is_gone(error):
