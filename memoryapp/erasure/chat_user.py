@@ -6,8 +6,6 @@ continues where it stopped. A process that was writing when the chat user was ma
 chat user is deleted last; while any row refers to it the database refuses, and the tables are processed once more.
 """
 
-from __future__ import annotations
-
 import gzip
 import logging
 import os

@@ -5,8 +5,6 @@ was made from them or quotes them is redacted. A process that read the text befo
 erasure ends only when the runs of that time have ended, and it checks once more when no model can still be answering.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

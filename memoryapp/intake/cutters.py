@@ -6,8 +6,6 @@ leaves out most of the session, the segmenter divides it, so no session waits fo
 row the model is not asked for a while.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

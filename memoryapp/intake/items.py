@@ -5,8 +5,6 @@ In: the owner, and what a program writes or asks for. Out: rows of ``StoredItem`
 the search, and chat users; its embedder comes from whoever calls. Recall does not search items.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

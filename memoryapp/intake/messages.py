@@ -4,8 +4,6 @@ Each batch is a short transaction, and a message that the memory already has is 
 repeated, also after it was killed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

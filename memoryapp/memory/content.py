@@ -1,7 +1,5 @@
 """Reads the memory of one owner for the engine: topics with their messages, and the user's background."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

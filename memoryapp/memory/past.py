@@ -6,8 +6,6 @@ through the changes since. What was erased in between is gone from every past, t
 and writes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from typing import Any

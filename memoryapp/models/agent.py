@@ -1,7 +1,5 @@
 """Calls of agents to a chat model outside of runs, stored so that their conversations can be shown."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _

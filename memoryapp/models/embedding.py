@@ -5,8 +5,6 @@ with a filter by owner it returns only a handful of rows. Index entries are limi
 at most 1,024 dimensions are in the covering index.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import or_
 from typing import Any, Self

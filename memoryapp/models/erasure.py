@@ -1,7 +1,5 @@
 """The record of an erasure: numbers, deleted rows of each table, and marks with which residue is found."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 

@@ -1,7 +1,5 @@
 """Measures of the quality of runs: labelled questions through strategies, and what people think of runs."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Value

@@ -1,7 +1,5 @@
 """What was extracted from messages: people, artifacts, facts, their changes, and findings that wait for a decision."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from django.contrib.postgres.indexes import GinIndex

@@ -1,7 +1,5 @@
 """Messages as they were imported, the batches that brought them, and files waiting for import."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 from typing import Self

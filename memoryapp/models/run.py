@@ -3,8 +3,6 @@
 The rows are the truth: page, socket and report read nothing else.
 """
 
-from __future__ import annotations
-
 import uuid
 from typing import Self
 

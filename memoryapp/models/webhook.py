@@ -1,7 +1,5 @@
 """Webhooks: receivers of what happens here, and every message to one of them with its attempts."""
 
-from __future__ import annotations
-
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import Value

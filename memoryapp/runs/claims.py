@@ -5,8 +5,6 @@ to is loaded after the claim: the bytes of its media, the prompts and the events
 refers to is missing, the run ends with a last event, as after any other fault.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Closes runs from outside: writes the last event of a run whose process died, or that ended with a fault."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterator, Sequence

@@ -5,8 +5,6 @@ directly, runs of other processes through the channel layer; without a notice a 
 a notice may be lost or doubled, and a follower that was disconnected continues from its last number.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager

@@ -4,8 +4,6 @@
 and changes. What is replayed is in ``replaying``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ it is called; when several processes call it, one of them executes the run. A ru
 seconds is ``unclaimed``, and the worker executes it. A run whose process died meanwhile is closed (``closing``).
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

@@ -6,8 +6,6 @@ the pool of the embedded channel layer belongs to the first event loop that used
 for every task.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict

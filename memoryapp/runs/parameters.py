@@ -4,8 +4,6 @@ A run accepts the parameters of its own strategy alone: one that the strategy la
 evaluation of several strategies takes those of all of them, and gives each its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ A run stores the parts of its context as they were handed over, except for the p
 assembled again whenever it is requested: the messages of a topic never change, so the text is always the same.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy

@@ -5,8 +5,6 @@ the client disconnects. Without an event loop, or when the process dies before a
 and the worker executes the run within seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict

@@ -4,8 +4,6 @@ Anything that a token may not see is answered as if it did not exist. All proces
 token against ``API_RATE``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime

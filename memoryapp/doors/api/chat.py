@@ -4,8 +4,6 @@ A recall that fails or is late never keeps the answer back; a header says what b
 unchanged unless the program or the settings wish that messages are stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

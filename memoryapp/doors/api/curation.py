@@ -5,8 +5,6 @@ refused, because its topics are retired or no message is left to move. A change 
 automatic changes do not touch its topics.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 is pinned, or never recalled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

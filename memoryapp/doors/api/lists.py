@@ -4,8 +4,6 @@
 previous one, so every page costs the same, and rows that are added or removed in between do not shift the others.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Calls of tools and their results are no talk: they are counted and left out.
 A token that opens every memory creates the chat user that it names; a token for certain chat users does not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 If a client disconnects, the run continues to its end and can be read by its id.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -6,8 +6,6 @@ is no refusal but 202, with the address to ask. Every answer under ``/v1/`` is E
 refusal is JSON whichever part of the framework makes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from inspect import iscoroutinefunction
@@ -90,8 +88,8 @@ def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(NotYet, _not_yet)
-    for of_domain in OF_DOMAIN:
-        api.add_exception_handler(of_domain, lambda _request, error: refusal(OF_DOMAIN[type(error)], str(error)))
+    for of_domain, status in OF_DOMAIN.items():
+        api.add_exception_handler(of_domain, lambda _request, error, status=status: refusal(status, str(error)))
     api.add_exception_handler(BeingErased, lambda _request, error: refusal(409, str(error), code="erased"))
     api.add_exception_handler(ValidationError, _invalid)
     api.add_exception_handler(HttpError, _unreadable)

@@ -1,7 +1,5 @@
 """Stored runs, read and forked: with the scope ``read`` all runs of a memory, with ``recall`` those of the token."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The addresses ``/mcp`` and ``/mcp/<user>``: a token opens them, and the second shows nothing but that memory."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from django.db import InterfaceError, OperationalError

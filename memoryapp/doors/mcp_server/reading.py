@@ -1,7 +1,5 @@
 """The tools that change nothing: a question is a run that people can watch, everything else is read from the rows."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 from uuid import UUID
 

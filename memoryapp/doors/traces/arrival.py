@@ -5,8 +5,6 @@ come later still belong to it while its spans are kept (``LATE``); afterwards th
 everything that a request has for a chat user, so that it can be sent again after any failure.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

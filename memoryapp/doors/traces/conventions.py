@@ -6,8 +6,6 @@ earlier conventions, ``gen_ai.prompt.0.content`` and ``gen_ai.completion.0.conte
 the spans of Vercel's AI SDK (``ai.*``, https://ai-sdk.dev/docs/ai-sdk-core/telemetry), which name no operation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -8,8 +8,6 @@ Events have the times of their spans. They may therefore change while spans are 
 late spans are taken.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A span as any program sends it, within bounds, and how its attributes are read."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ The file is hostile until proven otherwise: ``checking`` reads each line, a row 
 and at the end the restored memory keeps every invariant. Whatever does not is refused with the number of its line.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

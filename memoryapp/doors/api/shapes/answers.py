@@ -1,7 +1,5 @@
 """The bodies and answers of ``POST /v1/qa`` and ``POST /v1/agent/stream``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal

@@ -4,8 +4,6 @@ Messages are named by the ids with which they were sent, topics by their ids in 
 refused, because a request that is only half understood might change a memory in an unintended way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date, datetime
 from functools import cache

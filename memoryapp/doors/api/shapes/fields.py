@@ -3,8 +3,6 @@
 The length of a text is checked before it is cleaned. A pattern means the same in the description and in the check.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 from uuid import UUID

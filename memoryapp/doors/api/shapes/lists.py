@@ -3,8 +3,6 @@
 The first field of a row is its id. A field is the row's attribute of its name, or of its ``validation_alias``.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
