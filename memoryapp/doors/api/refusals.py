@@ -7,6 +7,7 @@ refusal is JSON whichever part of the framework makes it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from inspect import iscoroutinefunction
 from typing import Any
@@ -89,7 +90,7 @@ def add_handlers(api: NinjaAPI) -> None:
     api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(NotYet, _not_yet)
     for of_domain, status in OF_DOMAIN.items():
-        api.add_exception_handler(of_domain, lambda _request, error, status=status: refusal(status, str(error)))
+        api.add_exception_handler(of_domain, partial(_in_a_sentence, status))
     api.add_exception_handler(BeingErased, lambda _request, error: refusal(409, str(error), code="erased"))
     api.add_exception_handler(ValidationError, _invalid)
     api.add_exception_handler(HttpError, _unreadable)
@@ -97,6 +98,10 @@ def add_handlers(api: NinjaAPI) -> None:
     api.add_exception_handler(RequestDataTooBig, lambda _request, _error: refusal(413))
     for away in (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError):
         api.add_exception_handler(away, _away)
+
+
+def _in_a_sentence(status: int, request: HttpRequest, error: Exception) -> HttpResponse:
+    return refusal(status, str(error))
 
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:
