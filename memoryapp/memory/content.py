@@ -29,7 +29,7 @@ from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, pl
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Message, TopicMessage
 from memoryapp.platform import database
-from memoryapp.platform.database import SqlStatement, array, in_thread, round_trip
+from memoryapp.platform.database import SqlStatement, array, round_trip
 
 MOST_TOPICS = 200
 NO_SESSIONS: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -411,14 +411,9 @@ def _is_stored(row: models.Media) -> bool:
         return False
 
 
-async def load(owner_id: int, item: MediaItem) -> MediaContent:
+def read(owner_id: int, item: MediaItem) -> MediaContent:
     """Returns the item with its bytes. Raises MediaError when this owner has none, or when they are not those that were
     sent."""
-    return await in_thread(read, owner_id, item)
-
-
-def read(owner_id: int, item: MediaItem) -> MediaContent:
-    """``load`` for code without an event loop."""
     named = {"hash": item.sha256[:12]}
     row = models.Media.objects.filter(owner=owner_id, sha256=item.sha256).first()
     if row is None:

@@ -131,7 +131,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
         run_id=claimed.run_id,
         version=claimed.version,
         messages=sources.messages,
-        media=tuple([await content.load(claimed.owner_id, item) for item in items]),
+        media=tuple([await in_thread(content.read, claimed.owner_id, item) for item in items]),
         prompts=sources.prompts,
         parent=str(claimed.parent_id or ""),
         replayed=replayed,

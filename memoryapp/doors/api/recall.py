@@ -214,12 +214,8 @@ def unbroken(payload: str) -> str:
     return payload.translate(_LINE_ENDS)
 
 
-def event_lines(run_id: UUID) -> StreamingHttpResponse:
-    """Returns the events recorded so far as JSON Lines."""
-    return unbuffered(_json_lines(run_id), "application/jsonl")
-
-
-async def _json_lines(run_id: UUID) -> AsyncIterator[str]:
+async def event_lines(run_id: UUID) -> AsyncIterator[str]:
+    """Yields the events recorded so far as JSON Lines."""
     pool = (await runner.clients()).pool
     async with aclosing(texts(pool, run_id)) as recorded:
         async for text in recorded:

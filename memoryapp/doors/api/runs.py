@@ -11,7 +11,7 @@ from django.utils.module_loading import import_string
 from ninja import Header, Query, Router
 
 from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, row_or_404
-from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, wait_for_end
+from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, unbuffered, wait_for_end
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.runs import (
     AnswerBody,
@@ -73,7 +73,7 @@ async def run(request: HttpRequest, pk: UUID) -> RunAnswer:
 async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     """Read the events recorded so far, as JSON Lines."""
     await in_thread(_run, grant_of(request), pk)
-    return event_lines(pk)
+    return unbuffered(event_lines(pk), "application/jsonl")
 
 
 @router.get(

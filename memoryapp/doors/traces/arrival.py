@@ -18,8 +18,8 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from memoryapp.doors.traces.course import STRATEGY, TraceCourse, is_telling, speaks, step_of
-from memoryapp.doors.traces.span import SentSpan, of_body, text_of
+from memoryapp.doors.traces.course import STRATEGY, TraceCourse, speaks, step_of
+from memoryapp.doors.traces.span import TELLING, SentSpan, text_of
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import storable, to_text
 from memoryapp.importers.record import clean
@@ -86,8 +86,9 @@ def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = No
 
 
 def _is_telling(span: SentSpan) -> bool:
+    """Whether a trace with this span is a run."""
     step = step_of(span)
-    return step is not None and is_telling(step)
+    return step is not None and isinstance(step.meaning, TELLING)
 
 
 def _takes(trace: Trace) -> bool:
@@ -167,7 +168,7 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
     now = timezone.now()
     spans: dict[UUID, list[SentSpan]] = defaultdict(list)
     for number, body in TraceSpan.objects.filter(trace__in=traces).values_list("trace_id", "body"):
-        spans[number].append(of_body(body))
+        spans[number].append(SentSpan(**body))
     written = []
     for trace in traces:
         course = TraceCourse(spans[trace.pk], now, is_over or trace.has_root or trace.run.is_finished)

@@ -18,7 +18,6 @@ from typing import Any
 
 from memoryapp.doors.traces import conventions
 from memoryapp.doors.traces.span import (
-    TELLING,
     EmbeddingCall,
     EnclosingCall,
     ForeignDocument,
@@ -137,11 +136,6 @@ def step_of(span: SentSpan) -> TraceStep | None:
     """
     meaning = conventions.openinference_meaning(span) or conventions.genai_meaning(span)
     return TraceStep(span, meaning) if meaning else None
-
-
-def is_telling(step: TraceStep) -> bool:
-    """Whether a trace with this step is a run."""
-    return isinstance(step.meaning, TELLING)
 
 
 @dataclass(frozen=True)

@@ -75,11 +75,6 @@ class SentSpan:
         return [entries[place] for place in sorted(entries)][:MOST_LISTED]
 
 
-def of_body(body: Mapping[str, Any]) -> SentSpan:
-    """The span that a row contains as JSON."""
-    return SentSpan(**body)
-
-
 def nested(entry: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """The list that an entry of ``listed`` contains under ``prefix``, with the names of its entries."""
     return SentSpan("", "", "", "", 0, 0, entry).listed(prefix)
