@@ -53,11 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class TooManyRuns(Exception):
-    """The token already has as many runs in flight as it may have."""
-
-    def __init__(self, in_flight: int) -> None:
-        super().__init__(f"The token has {in_flight} runs in flight.")
-        self.in_flight = in_flight
+    """The token already has as many runs in flight as it may have; the text is a sentence for programs."""
 
 
 def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
@@ -78,7 +74,7 @@ def room_for(token: ApiToken) -> Iterator[None]:
         database.acquire_until_commit("runs of token", token.pk)
         in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
         if in_flight >= settings.API_MAX_RUNS:
-            raise TooManyRuns(in_flight)
+            raise TooManyRuns(f"This token has {in_flight} runs in flight; wait for some to end.")
         yield
 
 

@@ -40,7 +40,7 @@ from memoryapp.models import ChatUser, Run
 from memoryapp.platform import environment
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread, is_gone
-from memoryapp.runs.lifecycle import LONGEST_QUERY
+from memoryapp.runs.lifecycle import LONGEST_QUERY, TooManyRuns
 from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.runner import runner
 
@@ -48,7 +48,7 @@ from memoryapp.runs.runner import runner
 _BEYOND = 5.0
 # While an assistant calls tools, the run of its question serves for so long.
 _SERVES = timedelta(minutes=15)
-_PASSING = (202, 429, 503)
+_PASSING = (202, 503)
 RUN_HEADER = "X-Mnemoscope-Run"
 RECALL_HEADER = "X-Mnemoscope-Recall"
 UNSURE_HEADER = "X-Mnemoscope-When-Unsure"
@@ -237,7 +237,7 @@ async def _recalled(call: Call) -> Recalled:
         if refusal.status not in _PASSING:
             raise
         reason = refusal.message
-    except (DatabaseError, LookupError, TimeoutError) as error:
+    except (DatabaseError, LookupError, TimeoutError, TooManyRuns) as error:
         reason = f"{type(error).__name__}: {error}"
     logger.warning("a chat was answered without its recall: %s", reason)
     return Recalled("failed", run)

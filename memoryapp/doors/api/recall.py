@@ -39,14 +39,12 @@ from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.followers import EventText, follow, texts
-from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import all_declarations, own, strategy_for_new_run, validate
 from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.runner import runner
 
 # Makes a run from the body of a question or of a fork; everything is checked before anything is written.
 
-RUNS_WAIT = 2
 # A later version may have more parts, which only it understands.
 _TRACEPARENT = re.compile(r"00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
@@ -61,27 +59,24 @@ def caller_span(headers: Mapping[str, str]) -> str:
 
 
 def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
-    """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
+    """Returns a new run of this token, which waits to be executed. Raises RequestRefused, TooManyRuns, ParameterError."""
     owner = owner_or_404(grant, body.user)
     usual = {"when_unsure": grant.token.when_unsure} if grant.token.when_unsure else {}
     parameters = {**usual, **body.parameters}
     validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
     sent, moment = [_part(index, part) for index, part in enumerate(body.media)], _moment(body.as_of)
-    try:
-        return lifecycle.begin(
-            grant.token,
-            owner,
-            body.query,
-            strategy=body.strategy,
-            parameters=parameters,
-            messages=messages,
-            media=sent,
-            traceparent=traceparent,
-            as_of=moment,
-        )
-    except TooManyRuns as error:
-        raise _busy(error) from None
+    return lifecycle.begin(
+        grant.token,
+        owner,
+        body.query,
+        strategy=body.strategy,
+        parameters=parameters,
+        messages=messages,
+        media=sent,
+        traceparent=traceparent,
+        as_of=moment,
+    )
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -93,19 +88,11 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
-    """Returns a fork of the run that waits to be executed. Raises RequestRefused and ParameterError."""
+    """Returns a fork of the run that waits to be executed. Raises RequestRefused, TooManyRuns and ParameterError."""
     changes = body.changes.model_dump(exclude_none=True)
     _numbers(changes.get("parameters", {}))
-    try:
-        with lifecycle.room_for(grant.token):
-            return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
-    except TooManyRuns as error:
-        raise _busy(error) from None
-
-
-def _busy(error: TooManyRuns) -> RequestRefused:
-    sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
-    return RequestRefused(429, sentence, wait=RUNS_WAIT)
+    with lifecycle.room_for(grant.token):
+        return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
 
 
 async def wait_for_end(run: Run) -> None:

@@ -32,6 +32,7 @@ from memoryapp.insight.explain import WhyNotError
 from memoryapp.intake.items import TooManyItems
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.database import database_outage, is_outage
+from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import ForkError
 
@@ -82,7 +83,9 @@ OF_DOMAIN: Mapping[type[Exception], int] = {
     DeliveryError: 422,
     ForkError: 422,
     WhyNotError: 422,
+    TooManyRuns: 429,
 }
+RUNS_WAIT = 2
 
 
 def add_handlers(api: NinjaAPI) -> None:
@@ -101,7 +104,7 @@ def add_handlers(api: NinjaAPI) -> None:
 
 
 def _in_a_sentence(status: int, request: HttpRequest, error: Exception) -> HttpResponse:
-    return refusal(status, str(error))
+    return refusal(status, str(error), wait=RUNS_WAIT if status == HTTPStatus.TOO_MANY_REQUESTS else 0)
 
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:
