@@ -59,7 +59,7 @@ def caller_span(headers: Mapping[str, str]) -> str:
 
 
 def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
-    """Returns a new run of this token, which waits to be executed. Raises RequestRefused, TooManyRuns, ParameterError."""
+    """Returns a new run of this token that waits to be executed. Raises RequestRefused, TooManyRuns, ParameterError."""
     owner = owner_or_404(grant, body.user)
     usual = {"when_unsure": grant.token.when_unsure} if grant.token.when_unsure else {}
     parameters = {**usual, **body.parameters}
