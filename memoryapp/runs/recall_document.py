@@ -39,12 +39,12 @@ from memoryapp.runs.parameters import where_of
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class TopicHead:
     """What is said of a topic beside its messages; of a document nothing but its summary."""
 
     summary: str
-    first_at: datetime | None = None
-    last_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
     message_count: int | None = None
 
 
@@ -54,14 +54,14 @@ class ChosenTopic:
 
     selected: Selected
     read: bool
-    head: Head | None
+    head: TopicHead | None
     excerpt: str | None
     messages: Sequence[Message] | None
     passages: Sequence[Message] | None
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenItem:
+class NamedChoice:
     """A chosen person or artifact."""
 
     selected: Selected
@@ -134,11 +134,11 @@ class EndedRun:
         ]
 
     @property
-    def people(self) -> list[ChosenItem]:
+    def people(self) -> list[NamedChoice]:
         return _items(self.finished.people, self._found.people if self._found else ())
 
     @property
-    def artifacts(self) -> list[ChosenItem]:
+    def artifacts(self) -> list[NamedChoice]:
         return _items(self.finished.artifacts, self._found.artifacts if self._found else ())
 
     def _passage_messages(self) -> dict[str, list[Message]]:
@@ -147,7 +147,7 @@ class EndedRun:
         parts = passages_by_topic(self._selected(self.finished, self._messages))
         return {id: [_cut(rows[part.id], part.text) for part in told if part.id in rows] for id, told in parts.items()}
 
-    def _heads(self) -> dict[str, Head]:
+    def _heads(self) -> dict[str, TopicHead]:
         """What is said of each topic by its id: of an active session, and of a topic that a filter permits in part,
         what its messages show. An erased topic is missing."""
         is_filtered = bool(where_of(self.run))
@@ -155,8 +155,10 @@ class EndedRun:
         by_messages = {id: part for id, part in self._rows.items() if part and (is_session(id) or is_filtered)}
         numbers = [] if is_filtered else _numbers(self.finished)
         rows = Topic.objects.filter(owner_id=self.run.owner_id, pk__in=numbers)
-        heads = {topic_id(row.pk): Head(row.summary, row.started_at, row.ended_at, row.message_count) for row in rows}
-        documents = {id: Head(each.summary) for id, each in named.items() if parse_document_id(id)}
+        heads = {
+            topic_id(row.pk): TopicHead(row.summary, row.started_at, row.ended_at, row.message_count) for row in rows
+        }
+        documents = {id: TopicHead(each.summary) for id, each in named.items() if parse_document_id(id)}
         return heads | documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
 
     def _excerpt(self, selected: Selected) -> str | None:
@@ -312,10 +314,10 @@ def _contents(rows: Mapping[str, Sequence[Message]]) -> MessagesByTopic:
     return {id: [content(row) for row in listed] for id, listed in rows.items()}
 
 
-def _head_of_part(id: str, candidate: Candidate | None, messages: Sequence[Message]) -> Head:
+def _head_of_part(id: str, candidate: Candidate | None, messages: Sequence[Message]) -> TopicHead:
     summary = candidate.summary if candidate else ""
     summary = f"{CURRENT_TALK}: {summary}" if is_session(id) else summary
-    return Head(summary, messages[0].sent_at, messages[-1].sent_at, len(messages))
+    return TopicHead(summary, messages[0].sent_at, messages[-1].sent_at, len(messages))
 
 
 def _cut(row: Message, text: str) -> Message:
@@ -325,9 +327,9 @@ def _cut(row: Message, text: str) -> Message:
     return cut
 
 
-def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> list[ChosenItem]:
+def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> list[NamedChoice]:
     names = {candidate.id: candidate.name for candidate in candidates}
-    return [ChosenItem(item, names.get(item.id, "")) for item in chosen]
+    return [NamedChoice(item, names.get(item.id, "")) for item in chosen]
 
 
 def text(ended: EndedRun) -> str:

@@ -116,6 +116,9 @@ class ListedFact(Answer):
     ``state`` is ``past`` for a fact that another one replaced; ``superseded_at`` is the time of that one.
     """
 
+    # Read again from what was sent, ``state`` stands beside what it is made of.
+    model_config = ConfigDict(extra="ignore")
+
     id: int
     type: str
     category: str

@@ -124,8 +124,8 @@ class ChosenTopic(Answer):
     read: bool
     pinned: bool = of("selected", "pinned", False)
     summary: str | None = of("head", "summary", None)
-    first_at: datetime | None = of("head", "first_at", None)
-    last_at: datetime | None = of("head", "last_at", None)
+    first_at: datetime | None = of("head", "started_at", None)
+    last_at: datetime | None = of("head", "ended_at", None)
     message_count: int | None = of("head", "message_count", None)
     excerpt: str | None = _WHERE_GIVEN
     messages: list[MessageInTopic] | None = _WHERE_GIVEN
