@@ -23,20 +23,3 @@ from memoryapp.erasure.lifecycle import (
     finish,
     look_again,
 )
-
-__all__ = [
-    "LOOK_AGAIN",
-    "MOST_MESSAGES",
-    "NothingToErase",
-    "Reach",
-    "Target",
-    "begin",
-    "begin_user",
-    "discardable",
-    "due",
-    "dumped",
-    "finish",
-    "holding",
-    "look_again",
-    "reach_of",
-]

@@ -6,8 +6,6 @@ continues where it stopped. A process that was writing when the chat user was ma
 chat user is deleted last; while any row refers to it the database refuses, and the tables are processed once more.
 """
 
-from __future__ import annotations
-
 import gzip
 import logging
 import os
@@ -185,12 +183,10 @@ def begin_user(owner: ChatUser, actor: str) -> Erasure:
         )[0]
 
 
-def finish_user(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
-    """Continues an erasure to its end. While another process works on it, waits for that one, at most ``wait``.
-
-    The receipt has no ``ended_at`` when ``wait`` was too short.
-    """
-    with database.exclusive(ERASER, erasure.owner_number, wait=wait) as is_alone:
+def finish_user(erasure: Erasure) -> Erasure:
+    """Continues an erasure to its end. While another process works on it, waits for that one, at most an hour; the
+    receipt has no ``ended_at`` when that was too short."""
+    with database.exclusive(ERASER, erasure.owner_number, wait=timedelta(hours=1)) as is_alone:
         if is_alone:
             _go_through(erasure)
     erasure.refresh_from_db()
@@ -205,20 +201,16 @@ def _go_through(erasure: Erasure) -> None:
         if erasure.ended_at is not None:
             return
         try:
-            _delete_rows(erasure)
+            _forget_golden_sets(erasure.owner_number)
+            for model, at_once in (*_ROOTS, *_others()):
+                _in_batches(erasure, model, at_once, _delete)
+            _in_batches(erasure, Media, 100, delete_media)
+            _in_batches(erasure, ImportFile, 100, _delete_import_files)
             _delete_owner(erasure)
         except IntegrityError:
             if last:
                 raise
             logger.info("Rows were written while erasure %s ran; its tables are gone through once more.", erasure.pk)
-
-
-def _delete_rows(erasure: Erasure) -> None:
-    _forget_golden_sets(erasure.owner_number)
-    for model, at_once in (*_ROOTS, *_others()):
-        _in_batches(erasure, model, at_once, _delete)
-    _in_batches(erasure, Media, 100, delete_media)
-    _in_batches(erasure, ImportFile, 100, _delete_import_files)
 
 
 @transaction.atomic

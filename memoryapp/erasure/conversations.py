@@ -5,8 +5,6 @@ conversations only numbers, ids and codes are kept. Of others, the lines and val
 removed. The totals of a run remain those of its events.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace

@@ -119,13 +119,16 @@ def reach_of(target: Target) -> Reach:
     listing = TopicMessage.objects.filter(owner=owner, message__in=messages).values_list("topic", flat=True)
     numbers = sorted(set(listing))
     people = Person.objects.filter(owner=owner, pk=target.person) if target.person else Person.objects.none()
+    rows = Artifact.objects.filter(Q(message__in=messages), owner=owner)
+    topics = Topic.objects.of(owner).filter(pk__in=numbers)
+    rest = TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
     return Reach(
         messages=tuple(Message.objects.of(owner).filter(pk__in=messages).order_by("pk").values_list("pk", flat=True)),
         touched=_touched(owner, messages),
         listing=tuple(numbers),
-        empty=_left_empty(owner, numbers, messages),
-        facts=tuple(_facts(owner, numbers)),
-        artifacts=tuple(_artifacts(owner, messages)),
+        empty=tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True)),
+        facts=tuple(sorted(Fact.objects.filter(owner=owner, topic__in=numbers).values_list("pk", flat=True))),
+        artifacts=tuple(sorted(rows.values_list("pk", flat=True))),
         people=tuple(people.values_list("pk", flat=True)),
         findings=tuple(_findings(target, messages, numbers)),
     )
@@ -135,21 +138,6 @@ def _touched(owner: int, messages: Sequence[int]) -> tuple[int, ...]:
     with connection.cursor() as cursor:
         cursor.execute(TOUCHED, {"owner": owner, "messages": list(messages)})
         return tuple(number for (number,) in cursor.fetchall())
-
-
-def _left_empty(owner: int, listing: Sequence[int], messages: Sequence[int]) -> tuple[int, ...]:
-    topics = Topic.objects.of(owner).filter(pk__in=listing)
-    rest = TopicMessage.objects.filter(topic__in=listing).exclude(message__in=messages).values("topic")
-    return tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True))
-
-
-def _facts(owner: int, listing: Sequence[int]) -> list[int]:
-    return sorted(Fact.objects.filter(owner=owner, topic__in=listing).values_list("pk", flat=True))
-
-
-def _artifacts(owner: int, messages: Sequence[int]) -> list[int]:
-    rows = Artifact.objects.filter(Q(message__in=messages), owner=owner)
-    return sorted(rows.values_list("pk", flat=True))
 
 
 def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:

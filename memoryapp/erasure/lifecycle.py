@@ -5,8 +5,6 @@ was made from them or quotes them is redacted. A process that read the text befo
 erasure ends only when the runs of that time have ended, and it checks once more when no model can still be answering.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import logging
@@ -128,7 +126,8 @@ def _erase_part(erasure: Erasure) -> None:
     if erasure.cut_at is None:
         _cut(erasure, owner)
     _redact(erasure)
-    if not _still_running(erasure):
+    runs = Run.objects.of(erasure.owner_number).exclude(state=Run.State.FINISHED)
+    if not runs.filter(created_at__lte=erasure.cut_at).exists():
         with transaction.atomic():
             erasure.ended_at = timezone.now()
             erasure.save(update_fields=["ended_at"])
@@ -219,11 +218,6 @@ def _redact(erasure: Erasure) -> None:
 
 def _topics_of(erasure: Erasure) -> list[int]:
     return [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
-
-
-def _still_running(erasure: Erasure) -> bool:
-    runs = Run.objects.of(erasure.owner_number).exclude(state=Run.State.FINISHED)
-    return runs.filter(created_at__lte=erasure.cut_at).exists()
 
 
 def vacuum(erasure: Erasure) -> None:

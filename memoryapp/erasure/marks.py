@@ -61,14 +61,11 @@ class Marks:
         """Whether the text, or the text after reading its JSON escapes, contains a run of erased words."""
         if not self.hashes:
             return False
-        if self._quoted(text):
+        found = words(text)
+        if any(_hash(self.key, run) in self.hashes for length in self.lengths for run in _runs(found, length)):
             return True
         plain = unescaped(text)
         return plain != text and self.quoted(plain)
-
-    def _quoted(self, text: str) -> bool:
-        found = words(text)
-        return any(_hash(self.key, run) in self.hashes for length in self.lengths for run in _runs(found, length))
 
 
 def words(text: str) -> list[str]:

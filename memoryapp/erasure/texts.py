@@ -4,8 +4,6 @@ Texts are looked for by runs of words. Names, usernames and other short texts ha
 have as well: of these, what remains anywhere in the database or belongs to the program itself is left out.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

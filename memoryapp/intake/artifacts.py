@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.knowledge.writing import EDITABLE, lock
 from memoryapp.engine.agents.ask import CutAnswer, UnreadableAnswer
-from memoryapp.engine.agents.describer import AGENT, Description, describe, described_so_far
+from memoryapp.engine.agents.describer import AGENT, describe, described_so_far
 from memoryapp.engine.chat.media import MediaContent, MediaError, names_media
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem, MediaType
@@ -50,7 +50,7 @@ _KINDS = {"image": "image", "audio": "audio", "video": "video", "text": "text"}
 
 def put(owner: ChatUser, name: str, mime_type: str, content: bytes) -> tuple[Artifact, bool]:
     """Stores the bytes. Returns their artifact, and whether it is new."""
-    kind = _MEDIA.get(mime_type.partition("/")[0], "file")
+    kind = kind_of(mime_type) or "file"
     item = MediaItem(hashlib.sha256(content).hexdigest(), kind, mime_type[:100], name[:300], len(content))
     media.store(owner, MediaContent(item, content))
     return _put(owner, item.sha256, name, mime_type, len(content))
@@ -125,21 +125,12 @@ class Describer:
     open_chat: OpenChat
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """The description of a file, and the model that made it."""
-
-    description: Description
-    model: str
-
-
 def kind_of(mime_type: str) -> MediaType | None:
     """The kind of media of a file that a model can describe; None for any other file."""
-    kinds: dict[str, MediaType] = {"image": "image", "audio": "audio"}
-    return kinds.get(mime_type.partition("/")[0])
+    return _MEDIA.get(mime_type.partition("/")[0])
 
 
-def described(row: Artifact, media: MediaContent, describer: Describer) -> Described:
+def _described(row: Artifact, media: MediaContent, describer: Describer) -> _Contents:
     """Returns the description of the file.
 
     Raises Unreadable when the file is too large or the model accepts no such files, and LLMError, UnreadableAnswer.
@@ -154,7 +145,10 @@ def described(row: Artifact, media: MediaContent, describer: Describer) -> Descr
     if failure and failure.is_final and names_media(failure.words):
         raise Unreadable(Note(f"takes_no_{media.item.type}", {"model": asked.ask.model}))
     so_far = described_so_far(failure.words) if failure and failure.cause == "cut" else None
-    return Described(so_far or asked.ask.result(), asked.call.model)
+    found = so_far or asked.ask.result()
+    lists = {"keywords": found.keywords, "entities": found.entities, "rag_hints": found.answers}
+    values = {"summary": found.summary, **{name: list(entries) for name, entries in lists.items()}}
+    return _Contents(found.text, found.is_cut, asked.call.model, values)
 
 
 # Reads files one after another: each is claimed, read and written. After a failure it is read again after 1, 5 and 30
@@ -221,7 +215,9 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
     """Reads the file and stores the result; returns whether it could be read."""
     kind = kind_of(row.mime_type)
     if kind and describer is None:
-        _wait_for_model(row)
+        # This does not count as an attempt.
+        row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
+        _save_state(row, NotedError(Note("no_describer")))
         return False
     item = MediaItem(row.sha256, kind or "file", row.mime_type, row.name, row.size_bytes)
     try:
@@ -265,15 +261,6 @@ def _read(row: Artifact, found: MediaContent) -> _Contents:
     return _Contents(text, document.is_cut, EXTRACTIVE, asdict(digest(text)))
 
 
-def _described(row: Artifact, found: MediaContent, describer: Describer) -> _Contents:
-    """Raises Unreadable, LLMError, UnreadableAnswer."""
-    answer = described(row, found, describer)
-    found_in = answer.description
-    lists = {"keywords": found_in.keywords, "entities": found_in.entities, "rag_hints": found_in.answers}
-    values = {"summary": found_in.summary, **{name: list(entries) for name, entries in lists.items()}}
-    return _Contents(found_in.text, found_in.is_cut, answer.model, values)
-
-
 @transaction.atomic
 def _write(row: Artifact, found: _Contents) -> None:
     """Stores what was read, without overwriting what a person wrote."""
@@ -297,12 +284,6 @@ def edited_by_hand(row: Artifact) -> set[str]:
     # A row that an undo brought back has all its fields in the change, including those that nobody wrote.
     partial = [change.after[str(row.pk)] for change in changes if change.before.get(str(row.pk)) is not None]
     return {name for values in partial if values for name in values} & set(EDITABLE[KnowledgeEdit.Noun.ARTIFACT])
-
-
-def _wait_for_model(row: Artifact) -> None:
-    """Tries again later, without counting this as an attempt."""
-    row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
-    _save_state(row, NotedError(Note("no_describer")))
 
 
 def _give_up(row: Artifact, error: Exception) -> None:

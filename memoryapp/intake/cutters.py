@@ -6,8 +6,6 @@ leaves out most of the session, the segmenter divides it, so no session waits fo
 row the model is not asked for a while.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -145,14 +143,10 @@ class _Splitting:
     reasons: dict[str, None] = field(default_factory=dict)
 
     def cut(self, messages: Sequence[MessageContent], embedder: Embedder) -> Cut:
-        fitting = list(self._fitting(messages, self._drafts(messages)))
+        fitting = list(self._fitting(messages, self._asked(messages) or self.segmenter(messages, self.limits).drafts))
         bounds = {"least": self.limits.wished, "most_chars": self.limits.topic_chars}
         drafts = async_to_sync(joined)(fitting, messages, embedder, self.summarise, **bounds)
         return Cut(drafts, tuple(self.calls), self.left_out, " ".join(self.reasons))
-
-    def _drafts(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
-        """Returns the model's drafts, or the segmenter's if the model fails."""
-        return self._asked(messages) or self.segmenter(messages, self.limits).drafts
 
     def _asked(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
         """Returns the model's drafts; none if it fails or leaves out most of the messages."""

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from queue import Empty, Queue
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
@@ -160,7 +161,10 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
         chat_users.check_kept(owner)
         ids = [wording_id(record) for record in records]
         known = set(Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", flat=True))
-        current = _current(owner, [record.external_id for record in records])
+        # Of messages whose text was replaced before, by the original id.
+        originals = [record.external_id for record in records]
+        rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=originals)
+        current = dict(rows.values_list("metadata__wording_of", "external_id"))
         new = {
             wording_id(record): replace(
                 record,
@@ -175,12 +179,6 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
             if wording_id(record) not in known
         }
         store(owner, new.values(), batch, is_withdrawn=True)
-
-
-def _current(owner: ChatUser, ids: Sequence[str]) -> dict[str, str]:
-    """Returns the ids of the current texts of messages whose text was replaced before, by the original id."""
-    rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=ids)
-    return dict(rows.values_list("metadata__wording_of", "external_id"))
 
 
 @transaction.atomic
@@ -204,16 +202,11 @@ def take_wordings(owner: ChatUser, batch: ImportBatch, *, actor: str) -> int:
 def _parts(topics: Sequence[int], chosen: set[int]) -> Iterator[list[MessageContent]]:
     """Yields runs of consecutive chosen messages of each topic."""
     for topic in topics:
-        part: list[MessageContent] = []
         listed = TopicMessage.objects.filter(topic=topic).values("message")
-        for row in Message.objects.filter(pk__in=listed).in_order():
-            if row.pk in chosen:
-                part.append(reading_content(row))
-            elif part:
-                yield part
-                part = []
-        if part:
-            yield part
+        rows = Message.objects.filter(pk__in=listed).in_order()
+        for is_chosen, part in groupby(rows, lambda row: row.pk in chosen):
+            if is_chosen:
+                yield list(map(reading_content, part))
 
 
 IMPORT = WorkKind("import", gettext_lazy("Import"))

@@ -5,8 +5,6 @@ a new relation is checked without a change here. Only the events of runs are rea
 ``recording.finished_columns`` knows what a run's row must contain.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ In: the owner, and what a program writes or asks for. Out: rows of ``StoredItem`
 the search, and chat users; its embedder comes from whoever calls. Recall does not search items.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -79,7 +77,9 @@ def write(owner: ChatUser, written: Sequence[Written]) -> list[StoredItem]:
         content.check_kept(owner)
         named(owner, gone).delete()
         before = {(tuple(row.namespace), row.key): row for row in named(owner, [each.name for each in kept])}
-        _check_room(owner, len(kept) - len(before))
+        new = len(kept) - len(before)
+        if new > 0 and StoredItem.objects.filter(owner=owner).count() + new > MOST_ITEMS:
+            raise TooManyItems(_("A chat user has at most %(most)s items.") % {"most": f"{MOST_ITEMS:,}"})
         rows = _put(owner, kept)
         changed = [row for row in rows if not _is_unchanged(row, before)]
         ItemVector.objects.filter(item__in=changed).delete()
@@ -90,11 +90,6 @@ def write(owner: ChatUser, written: Sequence[Written]) -> list[StoredItem]:
 def _is_unchanged(row: StoredItem, before: Mapping[Name, StoredItem]) -> bool:
     earlier = before.get((tuple(row.namespace), row.key))
     return earlier is not None and earlier.text == row.text
-
-
-def _check_room(owner: ChatUser, new: int) -> None:
-    if new > 0 and StoredItem.objects.filter(owner=owner).count() + new > MOST_ITEMS:
-        raise TooManyItems(_("A chat user has at most %(most)s items.") % {"most": f"{MOST_ITEMS:,}"})
 
 
 def _put(owner: ChatUser, kept: Sequence[Written]) -> list[StoredItem]:
@@ -205,11 +200,10 @@ def search(
         distance=CosineDistance("found__vector", vector),
     )
     nearest = compared.order_by(F("distance").asc(nulls_last=True), "-updated_at", "-pk")
-    return [(row, _cosine(row)) for row in nearest[wanted.offset : wanted.offset + wanted.limit]]
-
-
-def _cosine(row: Any) -> float | None:
-    return None if row.distance is None else round(1.0 - float(row.distance), 4)
+    return [
+        (row, None if row.distance is None else round(1.0 - float(row.distance), 4))
+        for row in nearest[wanted.offset : wanted.offset + wanted.limit]
+    ]
 
 
 def under(owner: ChatUser, prefix: tuple[str, ...]) -> QuerySet[StoredItem]:

@@ -4,8 +4,6 @@ Each batch is a short transaction, and a message that the memory already has is 
 repeated, also after it was killed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -154,10 +152,12 @@ def id_conflict(record: MessageRecord, *, is_own: bool = False) -> Rejected:
     return Rejected(record.line, reason % {"id": record.external_id}, record.user, known_id, text)
 
 
-_COLUMNS = (
-    *("owner_id", "batch_id", "is_withdrawn", "external_id", "role", "author", "sent_at", "text", "session"),
-    *("reply_to", "forwarded_from", "metadata", "content_hash"),
+# What a record and its row have in common.
+SAID = (
+    *("external_id", "role", "author", "sent_at", "text", "session", "reply_to", "forwarded_from"),
+    *("metadata", "content_hash"),
 )
+_COLUMNS = ("owner_id", "batch_id", "is_withdrawn", *SAID)
 # Rows that are sent to the database at once; it stores them while the next ones are made.
 _ROWS_AT_ONCE = 200
 

@@ -3,8 +3,6 @@
 The findings are a JSON document, because they are stored in the row of the file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Reads the memory of one owner for the engine: topics with their messages, and the user's background."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict
@@ -31,7 +29,7 @@ from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, pl
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Message, TopicMessage
 from memoryapp.platform import database
-from memoryapp.platform.database import SqlStatement, array, in_thread, round_trip
+from memoryapp.platform.database import SqlStatement, array, round_trip
 
 MOST_TOPICS = 200
 NO_SESSIONS: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -221,7 +219,7 @@ def permitted(where: Where) -> SqlStatement:
     """The condition that rows ``m`` of messages meet each restriction that is set, with its values."""
     values = {name: value for name in _CONDITIONS if (value := getattr(where, name))}
     conditions = " AND ".join(_CONDITIONS[name] for name in values) or "true"
-    return conditions, {name: _column(value) for name, value in values.items()}
+    return conditions, {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def in_topics(owner_id: int, topics: Iterable[int], where: Where) -> QuerySet[TopicMessage]:
@@ -245,10 +243,6 @@ def in_sessions(owner_id: int, messages: Iterable[int], where: Where) -> list[Me
             cursor.execute(IN_SESSIONS.format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values})
             numbers = [row[0] for row in cursor.fetchall()]
     return list(Message.objects.of(owner_id).filter(pk__in=numbers).in_order()) if numbers else []
-
-
-def _column(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def topics_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> SqlStatement:
@@ -417,14 +411,9 @@ def _is_stored(row: models.Media) -> bool:
         return False
 
 
-async def load(owner_id: int, item: MediaItem) -> MediaContent:
+def read(owner_id: int, item: MediaItem) -> MediaContent:
     """Returns the item with its bytes. Raises MediaError when this owner has none, or when they are not those that were
     sent."""
-    return await in_thread(read, owner_id, item)
-
-
-def read(owner_id: int, item: MediaItem) -> MediaContent:
-    """``load`` for code without an event loop."""
     named = {"hash": item.sha256[:12]}
     row = models.Media.objects.filter(owner=owner_id, sha256=item.sha256).first()
     if row is None:

@@ -4,8 +4,6 @@ Run as ``python -m memoryapp.memory.document_child KIND``; KIND is text, pdf or 
 ``pages`` (0 if the format has none) and ``is_cut``, or ``fault``: encrypted, malformed, bomb or limits.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import logging

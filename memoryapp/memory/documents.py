@@ -5,8 +5,6 @@ file may be malicious, so the libraries that open it run in a child process with
 which ``reading`` starts. It imports nothing from the rest of the memory.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

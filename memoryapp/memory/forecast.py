@@ -61,12 +61,9 @@ class ArchiveForecast:
         roles.add(record.role)
         interval = self.limits.between_people if is_between_people(roles) else self.limits.interval
         if pause is None or pause >= interval or count >= self.limits.most:
-            self._close(count)
+            self._topics += max(1, round(count / self.messages_a_topic)) if count else 0
             self.sessions, count = self.sessions + 1, 0
         self._open[record.session] = (record.sent_at, count + 1)
-
-    def _close(self, count: int) -> None:
-        self._topics += max(1, round(count / self.messages_a_topic)) if count else 0
 
     @property
     def topics(self) -> int:

@@ -6,8 +6,6 @@ through the changes since. What was erased in between is gone from every past, t
 and writes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -180,7 +178,11 @@ def messages_at(owner_id: int, moment: datetime) -> QuerySet[Message]:
     came = Q(batch__started_at__lte=moment) | Q(batch__isnull=True, sent_at__lte=moment)
     was_there = Q(is_withdrawn=False) | Exists(_places(owner_id, moment))
     found = Message.objects.of(owner_id).filter(came & was_there)
-    gone = _withdrawn_by(owner_id, moment)
+    # The imports that were withdrawn at the moment and are not today.
+    edits = TopicEdit.objects.filter(owner=owner_id, kind=TopicEdit.Kind.WITHDRAW, at__lte=moment, batch__isnull=False)
+    undone = TopicEdit.objects.filter(undoes=OuterRef("pk"))
+    taken_back = edits.filter(Exists(undone.filter(at__gt=moment)), ~Exists(undone.filter(at__lte=moment)))
+    gone = list(taken_back.values_list("batch", flat=True).distinct())
     return found.exclude(batch__in=gone) if gone else found
 
 
@@ -192,14 +194,6 @@ def in_no_topic_at(owner_id: int, moment: datetime) -> QuerySet[Message]:
 def _places(owner_id: int, moment: datetime) -> QuerySet[TopicMessage]:
     """Where a message of an outer query was at the moment."""
     return TopicMessage.objects.filter(message=OuterRef("pk"), topic__in=topics_at(moment).filter(owner=owner_id))
-
-
-def _withdrawn_by(owner_id: int, moment: datetime) -> list[int]:
-    """The imports that were withdrawn at the moment and are not today."""
-    edits = TopicEdit.objects.filter(owner=owner_id, kind=TopicEdit.Kind.WITHDRAW, at__lte=moment, batch__isnull=False)
-    undone = TopicEdit.objects.filter(undoes=OuterRef("pk"))
-    taken_back = edits.filter(Exists(undone.filter(at__gt=moment)), ~Exists(undone.filter(at__lte=moment)))
-    return list(taken_back.values_list("batch", flat=True).distinct())
 
 
 # What a run takes from the memory of a moment beside its search: facts, people of the inner circle, recent topics.

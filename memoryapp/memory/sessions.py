@@ -335,7 +335,9 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
     if len(messages) < len(ids):
         return True
     known = {(each.text, each.messages): each.id for each in _known(owner, sorted(ids))}
-    drafts = [draft for draft in cut_passages(messages) if known.pop(_key(draft), None) is None]
+    drafts = [
+        draft for draft in cut_passages(messages) if known.pop((draft.text, frozenset(draft.messages)), None) is None
+    ]
     _forget(known.values())
     _put(owner, drafts)
     note_change(owner)
@@ -345,10 +347,6 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
 def note_change(owner: ChatUser) -> None:
     """Tells searches that the owner's active sessions are not what they were."""
     ChatUser.objects.filter(pk=owner.pk).update(talk=F("talk") + 1)
-
-
-def _key(draft: PassageDraft) -> tuple[str, frozenset[int]]:
-    return draft.text, frozenset(draft.messages)
 
 
 def settle(owner: ChatUser, parts: Parts) -> None:
@@ -368,15 +366,7 @@ def settle(owner: ChatUser, parts: Parts) -> None:
 
 def _gaps(part: Sequence[MessageContent], placed: Collection[int]) -> Iterator[list[MessageContent]]:
     """Runs of consecutive messages that are in no passage."""
-    gap: list[MessageContent] = []
-    for message in part:
-        if message.id not in placed:
-            gap.append(message)
-        elif gap:
-            yield gap
-            gap = []
-    if gap:
-        yield gap
+    return (list(run) for is_placed, run in groupby(part, lambda message: message.id in placed) if not is_placed)
 
 
 @dataclass(frozen=True, slots=True)

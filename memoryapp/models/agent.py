@@ -1,14 +1,12 @@
 """Calls of agents to a chat model outside of runs, stored so that their conversations can be shown."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.agents import AGENTS
 from memoryapp.engine.prompt_registry import prompts
-from memoryapp.models.user import Owned
+from memoryapp.models.user import Owned, Row
 
 
 def named_agents() -> list[tuple[str, str]]:
@@ -37,6 +35,7 @@ class AgentCall(Owned):
     cost_usd = models.FloatField(_("cost, $"), default=0)
     seconds = models.FloatField(_("seconds"), default=0)
     events = models.JSONField(_("events"), default=list, blank=True)
+    shown = "{0.agent} {0.pk}"
 
     class Meta:
         indexes = (
@@ -45,9 +44,6 @@ class AgentCall(Owned):
         )
         verbose_name = _("agent's question")
         verbose_name_plural = _("agents' questions")
-
-    def __str__(self) -> str:
-        return f"{self.agent} {self.pk}"
 
 
 # Prompt texts as people edited them. A text never changes: an edit is a new version.
@@ -60,7 +56,7 @@ def named_prompts() -> list[tuple[str, str]]:
     return [(prompt.name, gettext(prompt.title)) for prompt in prompts().values()]
 
 
-class Prompt(models.Model):
+class Prompt(Row):
     """One version of one text. ``system`` and ``user`` contain ``$variables`` for ``string.Template``.
 
     ``forced_at`` and ``forced_by`` record when and by whom it was last put in force, ``replaced_at`` and
@@ -81,6 +77,7 @@ class Prompt(models.Model):
     forced_by = models.CharField(_("put in force by"), max_length=200, blank=True, db_default="")
     replaced_at = models.DateTimeField(_("in force until"), null=True, blank=True)
     replaced_by = models.CharField(_("replaced by"), max_length=200, blank=True, db_default="")
+    shown = "{0.name}-{0.language}-{0.version}"
 
     class Meta:
         constraints = (
@@ -93,6 +90,3 @@ class Prompt(models.Model):
         ordering = ("name", "language", "-version")
         verbose_name = _("prompt")
         verbose_name_plural = _("prompts")
-
-    def __str__(self) -> str:
-        return f"{self.name}-{self.language}-{self.version}"

@@ -5,8 +5,6 @@ with a filter by owner it returns only a handful of rows. Index entries are limi
 at most 1,024 dimensions are in the covering index.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import or_
 from typing import Any, Self
@@ -24,7 +22,7 @@ from memoryapp.engine.embeddings import IDENTITY, Profile, profile_name
 from memoryapp.models.knowledge import Artifact, Person
 from memoryapp.models.message import Passage, is_wide_field
 from memoryapp.models.topic import Topic
-from memoryapp.models.user import Owned
+from memoryapp.models.user import Owned, Row
 
 COVERED_DIMENSIONS = 1024
 
@@ -40,7 +38,7 @@ class EmbeddingProfileQuerySet(models.QuerySet["EmbeddingProfile"]):
         return self.filter(**profile.identity, asked_at__isnull=False)
 
 
-class EmbeddingProfile(models.Model):
+class EmbeddingProfile(Row):
     """Only vectors of one profile are compared. One profile serves searches; vectors of another can be made meanwhile.
 
     ``asked_at`` and ``asked_by`` record the agreement to make the vectors of a profile that does not serve yet. After
@@ -108,6 +106,7 @@ class PassageVector(Owned):
     dimensions = models.PositiveIntegerField(_("dimensions"))
     vector = HalfVectorField(_("vector"))
     made_at = models.DateTimeField(_("made"), null=True, db_default=Now())
+    shown = "{0.passage_id} in {0.profile_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("passage", "profile"), name="passagevector_once"),)
@@ -124,9 +123,6 @@ class PassageVector(Owned):
         verbose_name = _("passage vector")
         verbose_name_plural = _("passage vectors")
 
-    def __str__(self) -> str:
-        return f"{self.passage_id} in {self.profile_id}"
-
 
 class TopicVector(Owned):
     """A unit vector of summary and messages together: for neighbours, maps and suggestions, not for search."""
@@ -134,15 +130,13 @@ class TopicVector(Owned):
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
     vector = HalfVectorField(_("vector"))
+    shown = "{0.topic_id} in {0.profile_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("topic", "profile"), name="topicvector_once"),)
         indexes = (models.Index(fields=("owner", "profile"), name="topicvector_owner"),)
         verbose_name = _("topic vector")
         verbose_name_plural = _("topic vectors")
-
-    def __str__(self) -> str:
-        return f"{self.topic_id} in {self.profile_id}"
 
 
 def _exactly_one(*names: str) -> models.Q:
@@ -165,6 +159,7 @@ class RefusedText(Owned):
     reason = models.CharField(_("reason"), max_length=500)
     tries = models.PositiveIntegerField(_("tries"), default=1)
     retry_at = models.DateTimeField(_("asked for again from"))
+    shown = "{0.reason:.80}"
 
     class Meta:
         constraints = (
@@ -178,11 +173,8 @@ class RefusedText(Owned):
         verbose_name = _("refused text")
         verbose_name_plural = _("refused texts")
 
-    def __str__(self) -> str:
-        return self.reason[:80]
 
-
-class FilterPreset(models.Model):
+class FilterPreset(Row):
     """Named cuts of the strategy ``filter``. Cosines of another model have another scale, so a preset belongs to one
     profile; see ``filtering.Cuts``."""
 
@@ -195,14 +187,12 @@ class FilterPreset(models.Model):
     final_top_k = models.PositiveSmallIntegerField(_("topics at most"))
     made_by = models.CharField(_("by"), max_length=200)
     made_at = models.DateTimeField(_("at"), auto_now=True)
+    shown = "{0.name}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("profile", "name"), name="filterpreset_once"),)
         verbose_name = _("filter preset")
         verbose_name_plural = _("filter presets")
-
-    def __str__(self) -> str:
-        return self.name
 
 
 # Cards: the texts with which search finds people and artifacts; and items, which programs keep and search themselves.
@@ -221,6 +211,7 @@ class Card(Owned):
     term_count = models.PositiveIntegerField(_("words"))
     is_wide = is_wide_field()
     made_from = models.DateTimeField(_("made from"))
+    shown = "{0.text:.80}"
 
     class Meta:
         constraints = (
@@ -232,9 +223,6 @@ class Card(Owned):
         verbose_name = _("card")
         verbose_name_plural = _("cards")
 
-    def __str__(self) -> str:
-        return self.text[:80]
-
 
 class CardVector(Owned):
     """A unit vector. A card without one is found by its words."""
@@ -243,6 +231,7 @@ class CardVector(Owned):
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
     dimensions = models.PositiveIntegerField(_("dimensions"))
     vector = HalfVectorField(_("vector"))
+    shown = "{0.card_id} in {0.profile_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("card", "profile"), name="cardvector_once"),)
@@ -256,9 +245,6 @@ class CardVector(Owned):
         )
         verbose_name = _("card vector")
         verbose_name_plural = _("card vectors")
-
-    def __str__(self) -> str:
-        return f"{self.card_id} in {self.profile_id}"
 
 
 class StoredItem(Owned):
@@ -288,12 +274,10 @@ class ItemVector(Owned):
     item = models.ForeignKey(StoredItem, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
     vector = HalfVectorField(_("vector"))
+    shown = "{0.item_id} in {0.profile_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("item", "profile"), name="itemvector_once"),)
         indexes = (models.Index(fields=("owner", "profile"), name="itemvector_owner"),)
         verbose_name = _("item vector")
         verbose_name_plural = _("item vectors")
-
-    def __str__(self) -> str:
-        return f"{self.item_id} in {self.profile_id}"

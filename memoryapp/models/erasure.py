@@ -1,12 +1,12 @@
 """The record of an erasure: numbers, deleted rows of each table, and marks with which residue is found."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.models.user import Row
 
-class Erasure(models.Model):
+
+class Erasure(Row):
     """A receipt. ``owner_number`` was the id of the chat user; neither name nor text is stored.
 
     ``messages`` and ``person`` are the numbers of what is erased from a memory that remains; both are empty when the
@@ -56,9 +56,6 @@ class Erasure(models.Model):
         ordering = ("-began_at", "-id")
         verbose_name = _("erasure")
         verbose_name_plural = _("erasures")
-
-    def __str__(self) -> str:
-        return f"{self.pk}"
 
     @property
     def rows(self) -> int:

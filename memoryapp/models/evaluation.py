@@ -1,17 +1,15 @@
 """Measures of the quality of runs: labelled questions through strategies, and what people think of runs."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Value
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models.user import Owned
+from memoryapp.models.user import Owned, Row
 
 
-class Evaluation(models.Model):
+class Evaluation(Row):
     """One strategy's pass over a file of questions; ``report`` is the document that the command prints;
     after a fault it is the sentence ``fault``.
 
@@ -40,6 +38,7 @@ class Evaluation(models.Model):
     reference = models.ForeignKey(
         "self", models.CASCADE, null=True, blank=True, related_name="beside", verbose_name=_("compared with")
     )
+    shown = "{0.source} ({0.strategy})"
 
     class Meta:
         ordering = ("-started_at", "-id")
@@ -48,9 +47,6 @@ class Evaluation(models.Model):
         )
         verbose_name = _("evaluation")
         verbose_name_plural = _("evaluations")
-
-    def __str__(self) -> str:
-        return f"{self.source} ({self.strategy})"
 
 
 class Judgement(Owned):
@@ -86,6 +82,7 @@ class Grade(Owned):
     )
     value = models.PositiveSmallIntegerField(_("grade"))
     at = models.DateTimeField(_("at"), auto_now_add=True)
+    shown = "{0.run_id} {0.message_id} {0.value}"
 
     class Meta:
         constraints = (
@@ -95,9 +92,6 @@ class Grade(Owned):
         indexes = (models.Index(fields=("owner", "-at"), name="grade_owner"),)
         verbose_name = _("grade")
         verbose_name_plural = _("grades")
-
-    def __str__(self) -> str:
-        return f"{self.run_id} {self.message_id} {self.value}"
 
 
 class GoldenQuestion(Owned):
@@ -109,6 +103,7 @@ class GoldenQuestion(Owned):
     evidence = models.JSONField(_("evidence"), default=list, blank=True)
     made_by = models.CharField(_("by"), max_length=150)
     at = models.DateTimeField(_("at"), auto_now=True)
+    shown = "{0.collection}: {0.question:.60}"
 
     class Meta:
         ordering = ("collection", "pk")
@@ -116,11 +111,8 @@ class GoldenQuestion(Owned):
         verbose_name = _("golden question")
         verbose_name_plural = _("golden questions")
 
-    def __str__(self) -> str:
-        return f"{self.collection}: {self.question[:60]}"
 
-
-class NightlyRun(models.Model):
+class NightlyRun(Row):
     """A golden set that is asked each night at ``hour`` of ``zone`` by one strategy, ``most`` of its questions at most.
 
     A night is compared with the ``baseline``, or without one with the last night that did not drop. When it drops,
@@ -140,6 +132,7 @@ class NightlyRun(models.Model):
     recipients = models.TextField(_("mail to"), blank=True, db_default="")
     made_by = models.CharField(_("by"), max_length=150)
     made_at = models.DateTimeField(_("made"), auto_now_add=True)
+    shown = "{0.collection} ({0.strategy})"
 
     class Meta:
         ordering = ("collection", "pk")
@@ -147,11 +140,8 @@ class NightlyRun(models.Model):
         verbose_name = _("nightly run")
         verbose_name_plural = _("nightly runs")
 
-    def __str__(self) -> str:
-        return f"{self.collection} ({self.strategy})"
 
-
-class GoldenNight(models.Model):
+class GoldenNight(Row):
     """One night of a golden set: its evaluation, what it was compared ``against``, and what came of it.
 
     ``regressions`` are the figures that got worse (``figure, mean, low, high, n``). A night that could not be asked has
@@ -188,6 +178,7 @@ class GoldenNight(models.Model):
     mail = models.CharField(_("mail"), max_length=8, choices=Mail, default=Mail.NONE)
     mail_at = models.DateTimeField(_("mail is due"), null=True, blank=True)
     mail_tries = models.PositiveSmallIntegerField(_("attempts"), default=0)
+    shown = "{0.at:%Y-%m-%d} {0.state}"
 
     class Meta:
         ordering = ("-at", "-id")
@@ -200,20 +191,15 @@ class GoldenNight(models.Model):
         verbose_name = _("night")
         verbose_name_plural = _("nights")
 
-    def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d} {self.state}"
-
 
 class GoldenAlarm(Owned):
     """A night that dropped, in the inbox of a memory whose questions it asked, until a person has seen it."""
 
     night = models.ForeignKey(GoldenNight, models.CASCADE, related_name="alarms", verbose_name=_("night"))
     at = models.DateTimeField(_("at"), auto_now_add=True)
+    shown = "{0.night_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "night"), name="goldenalarm_once"),)
         verbose_name = _("alarm of a golden set")
         verbose_name_plural = _("alarms of golden sets")
-
-    def __str__(self) -> str:
-        return f"{self.night_id}"

@@ -1,7 +1,5 @@
 """What was extracted from messages: people, artifacts, facts, their changes, and findings that wait for a decision."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from django.contrib.postgres.indexes import GinIndex
@@ -42,15 +40,13 @@ class Person(Owned):
         pgettext_lazy("noun", "recall"), max_length=6, choices=RecallMode, blank=True, default="", db_default=""
     )
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
+    shown = "{0.display_name}"
 
     class Meta:
         indexes = (models.Index(fields=("owner", "display_name"), name="person_name"),)
         ordering = ("display_name", "id")
         verbose_name = _("person")
         verbose_name_plural = _("people")
-
-    def __str__(self) -> str:
-        return self.display_name
 
 
 class Artifact(Owned):
@@ -89,15 +85,13 @@ class Artifact(Owned):
     read_at = models.DateTimeField(_("was read"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"))
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
+    shown = "{0.name}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "sha256"), name="artifact_once"),)
         ordering = ("-created_at", "-id")
         verbose_name = _("artifact")
         verbose_name_plural = _("artifacts")
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class FactQuerySet(models.QuerySet["Fact"]):
@@ -130,6 +124,7 @@ class Fact(Owned):
     )
 
     objects = FactQuerySet.as_manager()
+    shown = "{0.content:.80}"
 
     class Meta:
         # By which an erasure asks whether others say the same words.
@@ -148,9 +143,6 @@ class Fact(Owned):
         ordering = ("-importance", "id")
         verbose_name = _("fact")
         verbose_name_plural = _("facts")
-
-    def __str__(self) -> str:
-        return self.content[:80]
 
 
 class KnowledgeEdit(Owned):
@@ -242,14 +234,12 @@ class FindingMessage(Owned):
 
     finding = models.ForeignKey(Finding, models.CASCADE, db_index=False)
     message = models.ForeignKey(Message, models.CASCADE)
+    shown = "{0.finding_id} ∋ {0.message_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("finding", "message"), name="findingmessage_once"),)
         verbose_name = _("message of a finding")
         verbose_name_plural = _("messages of findings")
-
-    def __str__(self) -> str:
-        return f"{self.finding_id} ∋ {self.message_id}"
 
 
 class UnreadTopic(Owned):
@@ -269,11 +259,9 @@ class UnreadTopic(Owned):
     due_at = models.DateTimeField(_("again at"))
     fault = models.TextField(_("fault"), blank=True)
     at = models.DateTimeField(_("at"), auto_now=True)
+    shown = "{0.topic_id} {0.state}"
 
     class Meta:
         indexes = (models.Index(fields=("owner", "state"), name="unreadtopic_owner"),)
         verbose_name = _("unread topic")
         verbose_name_plural = _("unread topics")
-
-    def __str__(self) -> str:
-        return f"{self.topic_id} {self.state}"

@@ -1,7 +1,5 @@
 """Messages as they were imported, the batches that brought them, and files waiting for import."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 from typing import Self
@@ -108,6 +106,7 @@ class ImportBatch(Owned):
     rejected = models.JSONField(_("rejected"), default=list, blank=True)
     left_out = models.JSONField(pgettext_lazy("messages", "left out"), default=list, db_default=[], blank=True)
     file = models.UUIDField(_("file"), null=True, blank=True, editable=False)
+    shown = "{0.source} ({0.added})"
 
     class Meta:
         ordering = ("-started_at", "-id")
@@ -115,9 +114,6 @@ class ImportBatch(Owned):
         indexes = (models.Index(fields=("owner", "-started_at"), name="importbatch_owner"),)
         verbose_name = _("import")
         verbose_name_plural = _("imports")
-
-    def __str__(self) -> str:
-        return f"{self.source} ({self.added})"
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -160,6 +156,7 @@ class Message(Owned):
     is_withdrawn = models.BooleanField(_("withdrawn"), default=False)
 
     objects = MessageQuerySet.as_manager()
+    shown = "{0.author}: {0.text:.60}"
 
     class Meta:
         constraints = (
@@ -190,9 +187,6 @@ class Message(Owned):
         )
         verbose_name = _("message")
         verbose_name_plural = _("messages")
-
-    def __str__(self) -> str:
-        return f"{self.author}: {self.text[:60]}"
 
     @property
     def time_source(self) -> str:
@@ -234,6 +228,7 @@ class Passage(Owned):
     term_count = models.PositiveIntegerField(_("words"))
     is_wide = is_wide_field()
     messages = models.ManyToManyField(Message, through="PassageMessage", verbose_name=_("messages"))
+    shown = "{0.text:.80}"
 
     class Meta:
         constraints = (
@@ -243,22 +238,17 @@ class Passage(Owned):
         verbose_name = _("passage")
         verbose_name_plural = _("passages")
 
-    def __str__(self) -> str:
-        return self.text[:80]
-
 
 class PassageMessage(Owned):
     passage = models.ForeignKey(Passage, models.CASCADE, db_index=False)
     message = models.ForeignKey(Message, models.CASCADE)
+    shown = "{0.passage_id} ∋ {0.message_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("passage", "message"), name="passagemessage_once"),)
         indexes = (models.Index(fields=("owner",), include=("message", "passage"), name="passagemessage_owner"),)
         verbose_name = _("message of a passage")
         verbose_name_plural = _("messages of passages")
-
-    def __str__(self) -> str:
-        return f"{self.passage_id} ∋ {self.message_id}"
 
 
 # Images, sounds and files that came with a query: the bytes are stored under their hash, one row for each owner.

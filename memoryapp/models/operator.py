@@ -10,7 +10,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models.user import ChatUser, Owned
+from memoryapp.models.user import ChatUser, Owned, Row
 
 
 class Role(models.TextChoices):
@@ -26,7 +26,7 @@ class Role(models.TextChoices):
         return order.index(self) >= order.index(other)
 
 
-class Operator(models.Model):
+class Operator(Row):
     """``only_reads`` is set for one request, while its pages show the memory of an earlier moment."""
 
     only_reads = False
@@ -52,15 +52,13 @@ class Access(Owned):
     """This operator may see this chat user's memory."""
 
     operator = models.ForeignKey(Operator, models.CASCADE, verbose_name=_("operator"))
+    shown = "{0.operator} → {0.owner}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("operator", "owner"), name="access_once"),)
         indexes = (models.Index(fields=("owner",), name="access_owner"),)
         verbose_name = _("access")
         verbose_name_plural = _("access")
-
-    def __str__(self) -> str:
-        return f"{self.operator} → {self.owner}"
 
 
 class SavedView(Owned):
@@ -84,14 +82,12 @@ class SavedView(Owned):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=pgettext_lazy("view", "saved by"))
     is_shared = models.BooleanField(_("shared"), default=False)
     at = models.DateTimeField(_("at"), auto_now_add=True)
+    shown = "{0.name}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "list", "user", "name"), name="savedview_once"),)
         verbose_name = _("saved view")
         verbose_name_plural = _("saved views")
-
-    def __str__(self) -> str:
-        return self.name
 
 
 # Login sessions: Django's, with device and time, so that people can tell their own sessions from others.
@@ -117,7 +113,7 @@ class LoginSession(AbstractBaseSession):
 # API tokens: what a program may do, and with whose memory. Only the digest of a token is stored.
 
 
-class ApiToken(models.Model):
+class ApiToken(Row):
     """``scopes`` lists words of ``Scope``. The token opens the memories of ``owners``, or all of them with
     ``everyone``.
 
@@ -147,11 +143,9 @@ class ApiToken(models.Model):
     counted = models.BigIntegerField(_("requests counted"), default=0, db_default=0, editable=False)
     counted_from = models.BigIntegerField(_("counted from"), default=0, db_default=0, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+    shown = "{0.name} ({0.prefix}…)"
 
     class Meta:
         ordering = ("-created_at", "-id")
         verbose_name = _("API token")
         verbose_name_plural = _("API tokens")
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"

@@ -3,8 +3,6 @@
 The rows are the truth: page, socket and report read nothing else.
 """
 
-from __future__ import annotations
-
 import uuid
 from typing import Self
 
@@ -128,6 +126,7 @@ class Run(Owned):
     seconds = models.FloatField(_("seconds"), default=0)
 
     objects = RunQuerySet.as_manager()
+    shown = "{0.short_id} {0.query:.60}"
 
     class Meta:
         ordering = ("-created_at", "-id")
@@ -141,9 +140,6 @@ class Run(Owned):
         )
         verbose_name = _("run")
         verbose_name_plural = _("runs")
-
-    def __str__(self) -> str:
-        return f"{self.short_id} {self.query[:60]}"
 
     @property
     def short_id(self) -> str:
@@ -194,15 +190,13 @@ class RunEvent(Owned):
     kind = models.CharField(_("kind"), max_length=32)
     at = models.DateTimeField(_("at"))
     payload = models.JSONField(_("payload"))
+    shown = "{0.seq} {0.kind}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("run", "seq"), name="runevent_once"),)
         ordering = ("run", "seq")
         verbose_name = _("event")
         verbose_name_plural = _("events")
-
-    def __str__(self) -> str:
-        return f"{self.seq} {self.kind}"
 
 
 class RawReply(Owned):
@@ -215,13 +209,11 @@ class RawReply(Owned):
         RunEvent, models.CASCADE, primary_key=True, related_name="raw_reply", verbose_name=_("event")
     )
     message = models.TextField(_("message"))
+    shown = "{0.event_id}"
 
     class Meta:
         verbose_name = _("raw reply")
         verbose_name_plural = _("raw replies")
-
-    def __str__(self) -> str:
-        return f"{self.event_id}"
 
 
 class RunProgress(Owned):
@@ -232,13 +224,11 @@ class RunProgress(Owned):
     text = models.TextField(_("text"), blank=True)
     reasoning = models.TextField(_("reasoning"), blank=True)
     at = models.DateTimeField(_("at"))
+    shown = "{0.run_id} turn {0.turn}"
 
     class Meta:
         verbose_name = _("progress of a run")
         verbose_name_plural = _("progress of runs")
-
-    def __str__(self) -> str:
-        return f"{self.run_id} turn {self.turn}"
 
 
 class QueryVector(Owned):
@@ -251,13 +241,11 @@ class QueryVector(Owned):
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
     vector = HalfVectorField(_("vector"))
     typed_vector = HalfVectorField(_("vector of the query as typed"), null=True)
+    shown = "{0.run_id} in {0.profile_id}"
 
     class Meta:
         verbose_name = _("query vector")
         verbose_name_plural = _("query vectors")
-
-    def __str__(self) -> str:
-        return f"{self.run_id} in {self.profile_id}"
 
 
 class Trace(Owned):
@@ -288,11 +276,9 @@ class TraceSpan(Owned):
     trace = models.ForeignKey(Trace, models.CASCADE, db_index=False, related_name="spans", verbose_name=_("trace"))
     span = models.CharField(_("span"), max_length=16)
     body = models.JSONField(_("body"))
+    shown = "{0.span}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("trace", "span"), name="tracespan_once"),)
         verbose_name = _("span of a trace")
         verbose_name_plural = _("spans of traces")
-
-    def __str__(self) -> str:
-        return self.span

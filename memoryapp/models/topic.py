@@ -65,6 +65,7 @@ class Topic(Owned):
     terms = SummaryTerms(_("terms"), editable=False)
 
     objects = TopicQuerySet.as_manager()
+    shown = "Topic:{0.pk} {0.summary:.80}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "id"), name="topic_owner"),)
@@ -80,23 +81,18 @@ class Topic(Owned):
         verbose_name = _("topic")
         verbose_name_plural = _("topics")
 
-    def __str__(self) -> str:
-        return f"Topic:{self.pk} {self.summary[:80]}"
-
 
 class TopicMessage(Owned):
     """Which messages a topic was made from, live or retired."""
 
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     message = models.ForeignKey(Message, models.CASCADE)
+    shown = "{0.topic_id} ∋ {0.message_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("topic", "message"), name="topicmessage_once"),)
         verbose_name = _("message of a topic")
         verbose_name_plural = _("messages of topics")
-
-    def __str__(self) -> str:
-        return f"{self.topic_id} ∋ {self.message_id}"
 
 
 class EditKind(str):
@@ -173,14 +169,12 @@ class EditedTopic(Owned):
     edit = models.ForeignKey(TopicEdit, models.CASCADE, db_index=False)
     topic = models.ForeignKey(Topic, models.CASCADE)
     side = models.CharField(_("side"), max_length=3, choices=Side)
+    shown = "{0.edit_id} {0.side} {0.topic_id}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("edit", "topic"), name="editedtopic_once"),)
         verbose_name = _("topic of an edit")
         verbose_name_plural = _("topics of edits")
-
-    def __str__(self) -> str:
-        return f"{self.edit_id} {self.side} {self.topic_id}"
 
 
 # What is proposed and a person decides about: merges and splits by the program, messages to be erased by agents.
@@ -221,15 +215,13 @@ class Suggestion(Owned):
     edit = models.ForeignKey(TopicEdit, models.SET_NULL, null=True, blank=True, verbose_name=_("edit"))
     call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
     tries = models.PositiveSmallIntegerField(_("questions without an answer"), default=0, db_default=0)
+    shown = "{0.kind} {0.topics}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "key"), name="suggestion_once"),)
         indexes = (models.Index(fields=("owner", "state", "-score", "-id"), name="suggestion_queue"),)
         verbose_name = _("suggestion")
         verbose_name_plural = _("suggestions")
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.topics}"
 
 
 class ForgetRequest(Owned):
@@ -241,11 +233,9 @@ class ForgetRequest(Owned):
     message = models.OneToOneField("memoryapp.Message", models.CASCADE, verbose_name=_("message"))
     asked_by = models.CharField(_("asked by"), max_length=200)
     at = models.DateTimeField(_("at"), auto_now_add=True)
+    shown = "{0.message_id}"
 
     class Meta:
         indexes = (models.Index(fields=("owner", "id"), name="forgetrequest_owner"),)
         verbose_name = _("request to forget")
         verbose_name_plural = _("requests to forget")
-
-    def __str__(self) -> str:
-        return f"{self.message_id}"

@@ -25,6 +25,18 @@ def _between(least: int, most: int) -> tuple[MinValueValidator, MaxValueValidato
     return MinValueValidator(least), MaxValueValidator(most)
 
 
+class Row(models.Model):
+    """``shown`` is what a row is called, with attributes of its own."""
+
+    shown = "{0.pk}"
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.shown.format(self)
+
+
 class RecallMode(models.TextChoices):
     """How a topic, a person or a fact is recalled, as somebody decided; empty is the usual way."""
 
@@ -50,7 +62,7 @@ class ChatUserManager(_WithErased["ChatUser"]):
         return ChatUserQuerySet(self.model, using=self._db).filter(erasing_since__isnull=True)
 
 
-class ChatUser(models.Model):
+class ChatUser(Row):
     """``objects`` are the chat users, ``with_erased`` also those that are being erased.
 
     A session ends after ``silence_seconds`` or at ``session_messages``; a topic has at least ``topic_messages``. Where
@@ -108,12 +120,7 @@ class ChatUser(models.Model):
         return self.display_name or self.name
 
 
-class OwnedQuerySet(models.QuerySet[models.Model]):
-    def of(self, owner: ChatUser | int) -> Self:
-        return self.filter(owner=owner)
-
-
-class Owned(models.Model):
+class Owned(Row):
     """A row of a chat user's memory; it is deleted with the chat user."""
 
     owner = models.ForeignKey(ChatUser, models.CASCADE, db_index=False, verbose_name=_("chat user"))

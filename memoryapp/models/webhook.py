@@ -1,7 +1,5 @@
 """Webhooks: receivers of what happens here, and every message to one of them with its attempts."""
 
-from __future__ import annotations
-
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import Value
@@ -9,10 +7,10 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models.user import ChatUser
+from memoryapp.models.user import ChatUser, Row
 
 
-class Webhook(models.Model):
+class Webhook(Row):
     """A receiver at ``address`` of messages of these ``kinds``. A paused one collects them; one that is off gets none.
 
     The secret is derived from the installation's key and ``nonce`` and stored nowhere; ``check`` is a digest of it, by
@@ -40,17 +38,15 @@ class Webhook(models.Model):
     rests_until = models.DateTimeField(_("rests until"), null=True, blank=True)
     made_by = models.CharField(_("by"), max_length=150)
     made_at = models.DateTimeField(_("made"), auto_now_add=True)
+    shown = "{0.name}"
 
     class Meta:
         ordering = ("name", "pk")
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
 
-    def __str__(self) -> str:
-        return self.name
 
-
-class WebhookDelivery(models.Model):
+class WebhookDelivery(Row):
     """One message to one webhook; ``kind`` and ``subject`` say what happened, ``body`` is what is sent.
 
     The body is made at the first attempt and stays the same, as does ``message``, its id at the receiver. It waits
@@ -82,6 +78,7 @@ class WebhookDelivery(models.Model):
     seconds = models.FloatField(_("seconds"), null=True, blank=True)
     response = models.TextField(_("response"), blank=True, db_default="")
     last_at = models.DateTimeField(_("last attempt"), null=True, blank=True)
+    shown = "{0.kind} {0.subject}"
 
     class Meta:
         constraints = (
@@ -103,9 +100,6 @@ class WebhookDelivery(models.Model):
         ordering = ("-at", "-id")
         verbose_name = _("message of a webhook")
         verbose_name_plural = _("messages of webhooks")
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.subject}"
 
     @property
     def message_id(self) -> str:

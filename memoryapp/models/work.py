@@ -7,7 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from memoryapp.models.user import Owned
+from memoryapp.models.user import Owned, Row
 
 # Every kind that a room of the memory declares, by its name.
 KINDS: dict[str, WorkKind] = {}
@@ -75,7 +75,7 @@ class Work(Owned):
         return f"{self.get_kind_display()}: {self.get_state_display()}"
 
 
-class _Pausing(models.Model):
+class _Pausing(Row):
     """Who keeps the worker from a kind of work, and since when."""
 
     kind = models.CharField(_("kind"), max_length=16, choices=work_kinds)
@@ -164,28 +164,24 @@ class BulkTopic(Owned):
         "memoryapp.TopicEdit", models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("edit")
     )
     fault = models.TextField(_("fault"), blank=True)
+    shown = "{0.topic_id} {0.state}"
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("work", "topic"), name="bulktopic_once"),)
         verbose_name = _("topic of work on many")
         verbose_name_plural = _("topics of work on many")
 
-    def __str__(self) -> str:
-        return f"{self.topic_id} {self.state}"
-
 
 # Heartbeats: when worker and beat were last alive.
 
 
-class Heartbeat(models.Model):
+class Heartbeat(Row):
     """One row for each kind of process, however many there are; ``at`` is read from the database's clock."""
 
     process = models.CharField(_("process"), max_length=16, primary_key=True)
     at = models.DateTimeField(_("last sign of life"))
+    shown = "{0.process} {0.at:%Y-%m-%d %H:%M:%S}"
 
     class Meta:
         verbose_name = _("sign of life")
         verbose_name_plural = _("signs of life")
-
-    def __str__(self) -> str:
-        return f"{self.process} {self.at:%Y-%m-%d %H:%M:%S}"

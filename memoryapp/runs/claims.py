@@ -5,8 +5,6 @@ to is loaded after the claim: the bytes of its media, the prompts and the events
 refers to is missing, the run ends with a last event, as after any other fault.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -133,7 +131,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
         run_id=claimed.run_id,
         version=claimed.version,
         messages=sources.messages,
-        media=tuple([await content.load(claimed.owner_id, item) for item in items]),
+        media=tuple([await in_thread(content.read, claimed.owner_id, item) for item in items]),
         prompts=sources.prompts,
         parent=str(claimed.parent_id or ""),
         replayed=replayed,

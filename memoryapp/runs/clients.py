@@ -92,7 +92,9 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
         yield Clients(
             chat=clients.chat(http, settings.RERANKER_MODEL),
             enricher=clients.chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,
-            verifier=clients.chat(http, settings.VERIFIER_MODEL) if _has_verifier() else None,
+            verifier=clients.chat(http, settings.VERIFIER_MODEL)
+            if settings.LLM_BASE_URL and settings.VERIFIER_MODEL
+            else None,
             embedder=embedder,
             profile_id=profile_id,
             pool=pool,
@@ -103,10 +105,6 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
             cross_encoder=clients.cross_encoder(http),
             serving=serving,
         )
-
-
-def _has_verifier() -> bool:
-    return bool(settings.LLM_BASE_URL and settings.VERIFIER_MODEL)
 
 
 def exempt_loaded() -> None:

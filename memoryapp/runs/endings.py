@@ -1,7 +1,5 @@
 """Closes runs from outside: writes the last event of a run whose process died, or that ended with a fault."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterator, Sequence
@@ -103,8 +101,7 @@ def end_unbegun(run_id: UUID, error: BaseException) -> None:
         run = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, state=Run.State.PENDING).first()
         events = end(run, after_fault(error))[0] if run else []
     if run:
-        metrics.run_finished(events, owner=run.owner_id)
-        ended.run_ended(run_id)
+        _tell(run, events)
 
 
 def _close(run_id: UUID, lease: timedelta) -> bool:
@@ -113,14 +110,23 @@ def _close(run_id: UUID, lease: timedelta) -> bool:
         if run is None:
             return False
         if _goes_on(run):
-            _hand_over(run)
+            # What its lost process may still write is refused.
+            run.events.all().delete()
+            run.state, run.attempt = Run.State.PENDING, run.attempt + 1
+            run.save(update_fields=["state", "attempt"])
+            logger.warning("run %s lost its process and is begun again", run.pk)
             return True
         events, lost = end(run, stopped_event(run.stopped_by) if run.stopped_by else None)
     if lost:
         logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)
-    metrics.run_finished(events, owner=run.owner_id)
-    ended.run_ended(run_id)
+    _tell(run, events)
     return True
+
+
+def _tell(run: Run, events: Sequence[Event]) -> None:
+    """Counts the ended run, and tells telemetry."""
+    metrics.run_finished(events, owner=run.owner_id)
+    ended.run_ended(run.pk)
 
 
 def _goes_on(run: Run) -> bool:
@@ -130,14 +136,6 @@ def _goes_on(run: Run) -> bool:
     is_whole = [seq for seq, _kind in events] == list(range(1, len(events) + 1))
     was_asked = any(kind in asked for _seq, kind in events) or RunProgress.objects.filter(run=run).exists()
     return is_whole and not was_asked and not run.stopped_by and run.attempt < MOST_ATTEMPTS
-
-
-def _hand_over(run: Run) -> None:
-    """Lets another process claim the locked run. What its lost process may still write is refused."""
-    run.events.all().delete()
-    run.state, run.attempt = Run.State.PENDING, run.attempt + 1
-    run.save(update_fields=["state", "attempt"])
-    logger.warning("run %s lost its process and is begun again", run.pk)
 
 
 def end(run: Run, ending: RunFinished | None) -> tuple[list[Event], int]:
@@ -286,8 +284,7 @@ def stop(run_id: UUID, by: str) -> bool:
         run.save(update_fields=["stopped_by"])
         events, _lost = end(run, stopped_event(by)) if run.state == Run.State.PENDING else ([], 0)
     if events:
-        metrics.run_finished(events, owner=run.owner_id)
-        ended.run_ended(run_id)
+        _tell(run, events)
     stop_here(run_id, by)
     return True
 

@@ -5,8 +5,6 @@ directly, runs of other processes through the channel layer; without a notice a 
 a notice may be lost or doubled, and a follower that was disconnected continues from its last number.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -20,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 from memoryapp.engine.events import Event, RunFinished, from_payload
 from memoryapp.engine.outline import to_wire
 from memoryapp.models import RunEvent
+from memoryapp.runs.notices import is_set_within
 from memoryapp.runs.runner import Runner
 
 LOOK_AGAIN = 1.0
@@ -120,7 +119,7 @@ async def looks(runner: Runner, run_id: UUID) -> AsyncGenerator[bool, None]:
         while True:
             more.clear()
             yield is_noticed
-            is_noticed = await _is_set_soon(more)
+            is_noticed = await is_set_within(more, LOOK_AGAIN)
 
 
 @asynccontextmanager
@@ -132,14 +131,6 @@ async def _notices(runner: Runner, run_id: UUID) -> AsyncIterator[asyncio.Event]
             return
         async with runner.elsewhere.following(run_id, more):
             yield more
-
-
-async def _is_set_soon(more: asyncio.Event) -> bool:
-    try:
-        async with asyncio.timeout(LOOK_AGAIN):
-            return await more.wait()
-    except TimeoutError:
-        return False
 
 
 async def _is_over(pool: AsyncConnectionPool, run_id: UUID, token: int | None, after: int) -> bool:

@@ -4,8 +4,6 @@
 and changes. What is replayed is in ``replaying``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +66,9 @@ def fork(run: Run, *, turn: int | None = None, changes: Mapping[str, Any], **ask
     at = turn_of_fork(run, events, turn, read)
     # A run of an earlier version may have stored some of other strategies.
     known = own(run.parameters, strategy_named(run.strategy))
-    prompt = _stored_prompt(read.get("prompt", ""))
+    name, _dash, rest = read.get("prompt", "").partition("-")
+    language, _dash, version = rest.partition("-")
+    prompt = Prompt.objects.filter(name=name, language=language, version=int(version or 0)).first()
     return lifecycle.start(
         run.owner,
         read.get("query", run.query),
@@ -83,12 +83,6 @@ def fork(run: Run, *, turn: int | None = None, changes: Mapping[str, Any], **ask
         evidence=run.evidence,
         **asked,
     )
-
-
-def _stored_prompt(label: str) -> Prompt | None:
-    name, _dash, rest = label.partition("-")
-    language, _dash, version = rest.partition("-")
-    return Prompt.objects.filter(name=name, language=language, version=int(version or 0)).first()
 
 
 def turn_of_fork(run: Run, events: Sequence[Event], turn: int | None, changes: Mapping[str, Any]) -> int:
@@ -120,7 +114,9 @@ def _check_turns(run: Run, events: Sequence[Event], at: int, named: Mapping[str,
             turns,
         )
         raise ForkError(sentence % {**named, "turns": turns})
-    used = [event for event in events if isinstance(event, _USED) or _is_reply_before(event, at)]
+    used = [
+        event for event in events if isinstance(event, _USED) or (isinstance(event, ModelReplied) and event.turn < at)
+    ]
     if _ERASED in run.query or any(_ERASED in to_json(event) for event in used):
         raise ForkError(_("Words of run %(run)s have been erased since, so it cannot be replayed. Ask again.") % named)
     shown = outline.found.shown if outline.found and at > 1 else ()
@@ -135,10 +131,6 @@ def _check_turns(run: Run, events: Sequence[Event], at: int, named: Mapping[str,
                 " stored as it came. Fork it at turn %(before)s or earlier."
             )
             raise ForkError(sentence % {**named, "before": event.turn})
-
-
-def _is_reply_before(event: Event, turn: int) -> bool:
-    return isinstance(event, ModelReplied) and event.turn < turn
 
 
 def first_asked(fork: Run) -> int:

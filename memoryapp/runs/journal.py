@@ -5,8 +5,6 @@ of its last event, and inserts the events that follow it. So an entry may be sen
 nobody knows whether it was stored. When earlier events are missing, because the database lost them, it inserts nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence

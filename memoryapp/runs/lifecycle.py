@@ -5,8 +5,6 @@ it is called; when several processes call it, one of them executes the run. A ru
 seconds is ``unclaimed``, and the worker executes it. A run whose process died meanwhile is closed (``closing``).
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque
@@ -55,11 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class TooManyRuns(Exception):
-    """The token already has as many runs in flight as it may have."""
-
-    def __init__(self, in_flight: int) -> None:
-        super().__init__(f"The token has {in_flight} runs in flight.")
-        self.in_flight = in_flight
+    """The token already has as many runs in flight as it may have; the text is a sentence for programs."""
 
 
 def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
@@ -78,14 +72,10 @@ def room_for(token: ApiToken) -> Iterator[None]:
     """
     with transaction.atomic():
         database.acquire_until_commit("runs of token", token.pk)
-        _check_room(token)
+        in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
+        if in_flight >= settings.API_MAX_RUNS:
+            raise TooManyRuns(f"This token has {in_flight} runs in flight; wait for some to end.")
         yield
-
-
-def _check_room(token: ApiToken) -> None:
-    in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
-    if in_flight >= settings.API_MAX_RUNS:
-        raise TooManyRuns(in_flight)
 
 
 def start(

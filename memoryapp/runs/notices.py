@@ -6,8 +6,6 @@ the pool of the embedded channel layer belongs to the first event loop that used
 for every task.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict
@@ -45,6 +43,15 @@ async def announce(run_id: UUID) -> None:
             await get_channel_layer().group_send(group_of(run_id), notice)
     except FAULTS as error:
         logger.warning("no notice for run %s: %s", run_id, error)
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Waits until the event is set, at most so long; returns whether it is."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 async def ignore(run_id: UUID) -> None:
@@ -164,19 +171,12 @@ class Showing:
             await self._task
 
     async def _show(self) -> None:
-        while self._latest and not await self._is_over_within(BETWEEN):
+        while self._latest and not await is_set_within(self._over, BETWEEN):
             progress = self._latest
             if progress and not self._pool.get_stats().get("requests_waiting"):
                 self._latest = None
                 await self._write(progress)
         self._task = None
-
-    async def _is_over_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._over.wait()
-        except TimeoutError:
-            return False
 
     async def _write(self, progress: ModelProgress) -> None:
         words = {"text": storable(progress.text[-MOST_CHARS:]), "reasoning": storable(progress.reasoning[-MOST_CHARS:])}

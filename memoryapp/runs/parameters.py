@@ -4,8 +4,6 @@ A run accepts the parameters of its own strategy alone: one that the strategy la
 evaluation of several strategies takes those of all of them, and gives each its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -138,7 +136,9 @@ def _value(declaration: Declaration, raw: Any) -> Any:
     if declaration.allows(value):
         return value
     if declaration.options:
-        raise ParameterError(_one_of(declaration, raw))
+        known = get_text_list(list(declaration.options))
+        given = {"name": declaration.name, "known": known, "value": f"{raw}"[:_SHOWN]}
+        raise ParameterError(_("%(name)s must be %(known)s, not “%(value)s”.") % given)
     raise ParameterError(
         _("%(name)s must be between %(least)s and %(most)s, not %(value)s.")
         % {"name": declaration.name, "least": declaration.least, "most": declaration.most, "value": raw}
@@ -169,9 +169,3 @@ def _text(declaration: Declaration, raw: Any) -> str:
     if declaration.is_day:
         raise ParameterError(_("%(name)s must be a day such as 2025-05-01, not “%(value)s”.") % given)
     raise ParameterError(_("%(name)s must be a text of at most %(most)s characters, not “%(value)s”.") % given)
-
-
-def _one_of(declaration: Declaration, raw: Any) -> str:
-    known = get_text_list(list(declaration.options))
-    given = {"name": declaration.name, "known": known, "value": f"{raw}"[:_SHOWN]}
-    return _("%(name)s must be %(known)s, not “%(value)s”.") % given

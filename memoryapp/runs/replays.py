@@ -8,8 +8,6 @@ messages never change.
 A change is a value in ``CHANGES``.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence

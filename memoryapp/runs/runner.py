@@ -5,8 +5,6 @@ the client disconnects. Without an event loop, or when the process dies before a
 and the worker executes the run within seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict
@@ -34,7 +32,8 @@ class Runner:
     """One for each process. Call ``bind`` inside the event loop that is to execute the runs."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+        # The loop that executes runs; None before ``bind``.
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[Clients] | None = None
         self._stack = AsyncExitStack()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -44,8 +43,8 @@ class Runner:
 
     def bind(self) -> None:
         """Uses the running loop, and loads the models before anybody waits for them. Later calls cost nothing."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
             self._schedule(self._warm())
 
     async def _warm(self) -> None:
@@ -97,11 +96,6 @@ class Runner:
         return await asyncio.shield(self._opening)
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that executes runs; None before ``bind``."""
-        return self._loop
-
-    @property
     def unanswered(self) -> int:
         """How many requests to providers in a row ended without a response."""
         is_open = self._opening and self._opening.done() and not self._opening.exception()
@@ -114,7 +108,7 @@ class Runner:
         await self._stack.aclose()
 
     def _submit(self, run_id: UUID) -> Future[None] | None:
-        if self._loop is None or not self._loop.is_running():
+        if self.loop is None or not self.loop.is_running():
             return None
         self._executing.add(run_id)
         running = self._schedule(self._execute(run_id))
@@ -122,8 +116,8 @@ class Runner:
         return running
 
     def _schedule(self, work: Coroutine[Any, Any, None]) -> Future[None]:
-        assert self._loop
-        begun = asyncio.run_coroutine_threadsafe(work, self._loop)
+        assert self.loop
+        begun = asyncio.run_coroutine_threadsafe(work, self.loop)
         begun.add_done_callback(_log_fault)
         return begun
 

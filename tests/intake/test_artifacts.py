@@ -13,6 +13,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -521,4 +522,4 @@ async def test_a_run_gets_its_media_in_its_own_loop() -> None:
         owner=owner, sha256=picture().item.sha256, type="file", mime_type="image/png", name="a.png", size_bytes=12
     )
     default_storage.save(MediaRow(sha256=picture().item.sha256).path, ContentFile(picture().content))
-    assert await media.load(owner.pk, picture().item) == picture()
+    assert await sync_to_async(media.read)(owner.pk, picture().item) == picture()

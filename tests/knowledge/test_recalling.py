@@ -19,10 +19,11 @@ from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.insight.explain import why_not
 from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Person, Role, Run, Topic, TopicEdit
-from memoryapp.runs import forks, lifecycle, recall_document
+from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.replays import ForkError
 from tests.conftest import operator, signed_in, talk
+from tests.support.answers import document_of
 from tests.support.api_client import Program, error_of, token_for
 from tests.support.executing import QUERY, background_of, events_of, memory_of_three, start
 
@@ -43,7 +44,7 @@ async def recalled(owner: ChatUser, clients: Clients, query: str = QUERY, **give
     run = await start(owner, query, **given)
     await lifecycle.execute(run.pk, clients)
     await sync_to_async(run.refresh_from_db)()
-    return run, await events_of(run), await sync_to_async(recall_document.document)(run)
+    return run, await events_of(run), await sync_to_async(document_of)(run)
 
 
 async def decide(row: Any, recall: str) -> KnowledgeEdit:

@@ -20,10 +20,11 @@ from memoryapp.intake.invariants import violations
 from memoryapp.intake.messages import add_messages
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageVector, Run
-from memoryapp.runs import lifecycle, recall_document
+from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.upkeep import tasks
 from tests.intake.test_archiving import in_pairs
+from tests.support.answers import document_of
 from tests.support.executing import events_of, memory_of_three, start
 
 __all__ = ["clients"]
@@ -94,7 +95,7 @@ async def test_a_fact_from_one_session_is_found_from_another(clients: Clients, s
     assert (candidate.message_count, candidate.summary) == (2, FACT)
     assert "Current talk, not yet in a topic" in candidate.line
     assert list(found(events).sessions[session]) == [first.pk, first.pk + 1]
-    document = await sync_to_async(recall_document.document)(run)
+    document = await sync_to_async(document_of)(run)
     assert document["topics"][0]["id"] == session, document["topics"]
     assert document["topics"][0]["message_count"] == 2
     assert FACT in document["context"]
@@ -117,7 +118,7 @@ async def test_once_archived_it_is_found_as_topics_and_the_old_run_stays(clients
     await sync_to_async(tasks.index_talk)()
     before = await sync_to_async(lambda: set(Passage.objects.filter(messages=first).values_list("pk", flat=True)))()
     run, _events = await asked(anna, clients)
-    then = await sync_to_async(recall_document.document)(run)
+    then = await sync_to_async(document_of)(run)
     archived = await sync_to_async(archive)(anna, in_pairs, limits(anna), now=True)
     assert (archived.sessions, archived.topics) == (1, 2)
     assert (
@@ -128,7 +129,7 @@ async def test_once_archived_it_is_found_as_topics_and_the_old_run_stays(clients
     first = await sync_to_async(Message.objects.get)(pk=first.pk)
     assert ids(events)[0] == f"Topic:{first.topic_id}"
     assert not [id for id in ids(events) if id.startswith("Session:")]
-    assert await sync_to_async(recall_document.document)(run) == then
+    assert await sync_to_async(document_of)(run) == then
     assert await sync_to_async(lambda: list(violations(anna)))() == []
 
 
@@ -140,13 +141,13 @@ async def test_what_the_caller_has_in_its_window_is_not_handed_back(clients: Cli
     window = [{"id": "", "role": "user", "text": FACT}, {"id": earlier[1].external_id, "text": "…"}]
     run, events = await asked(anna, clients, messages=window)
     assert not [id for id in ids(events) if id.startswith("Session:")]
-    assert FACT not in (await sync_to_async(recall_document.document)(run))["context"]
+    assert FACT not in (await sync_to_async(document_of)(run))["context"]
     run, events = await asked(anna, clients, messages=[])
     assert [id for id in ids(events) if id.startswith("Session:")] == [f"Session:{earlier[0].pk}"]
     await sync_to_async(tasks.index_talk)()
     one = [{"id": earlier[1].external_id, "role": "assistant", "text": "Noted."}]
     run, events = await asked(anna, clients, messages=one, strategy="vector")
-    document = await sync_to_async(recall_document.document)(run, lambda row: {"text": row.text})
+    document = await sync_to_async(document_of)(run, ["messages"])
     assert FACT in document["context"]
     assert "Noted." not in document["context"]
     assert [each["text"] for each in document["topics"][0]["messages"]] == [FACT]
@@ -177,7 +178,7 @@ async def test_a_long_session_is_cut_around_what_matched(clients: Clients) -> No
     talked = await speak_now(anna, *filler[:30], FACT, "Noted.", *filler[30:])
     run, events = await asked(anna, clients, strategy="flash")
     assert ids(events)[0] == f"Session:{talked[0].pk}"
-    context = (await sync_to_async(recall_document.document)(run))["context"]
+    context = (await sync_to_async(document_of)(run))["context"]
     assert FACT in context
     assert f"of {len(talked)} messages" in context
     assert len(context) < 25_000
@@ -203,7 +204,7 @@ async def test_an_erased_message_leaves_the_run_that_found_it(clients: Clients) 
         erasure.finish(erasure.begin(target, "ada"), wait=timedelta(seconds=10))
 
     await sync_to_async(erased)()
-    document = await sync_to_async(recall_document.document)(run)
+    document = await sync_to_async(document_of)(run)
     assert "the one with" not in str(document)
     assert "the one with" not in str(await events_of(run))
     _run, events = await asked(anna, clients)

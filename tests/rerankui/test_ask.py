@@ -22,13 +22,14 @@ from memoryapp.engine.notes import Note
 from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.insight.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
-from memoryapp.runs import lifecycle, recall_document
+from memoryapp.runs import lifecycle
 from memoryapp.runs.parameters import ParameterError, defaults, of_run, to_store
 from rerankui.runs import fragments
 from rerankui.runs.consumers import AnswerConsumer
 from rerankui.runs.fragments import Seen, SocketFrame
 from tests.conftest import signed_in, talk
 from tests.support.answering import QUERY, answer_of, answered_run, record
+from tests.support.answers import in_words
 from tests.support.browsing import cost, get
 from tests.support.clock import PATIENCE
 
@@ -218,7 +219,7 @@ def test_a_statement_stands_beside_its_messages_with_the_words_that_differ(
     assert "The source says otherwise: 2400 The model says that the source says it." in words
     assert "by the model that wrote them" in words
     assert "%" not in words.partition("statements judged")[2].partition("Sources")[0]
-    document = recall_document.answer_document(run)
+    document = in_words(run)
     found = [(each["support"], each["verified"]) for each in document["statements"]]
     assert found == [("differs", None), ("contradicted", False)]
 

@@ -22,6 +22,7 @@ from memoryapp.runs.clients import open_clients
 from rerankui.runs.page.outcomes import ADVICE, SENTENCES
 from tests.conftest import signed_in
 from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fails, limited, says, slow
+from tests.support.answers import document_of
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 from tests.support.executing import Faulty, Silent, events_of, memory_of_three, start
@@ -148,7 +149,7 @@ async def test_a_choice_that_was_cut_says_so_on_the_page_and_in_the_document(adm
     cut = limited(f'{{"topics": [{{"id": "Topic:{first.pk}", "reason": "cake"}}, {{"id": "Top')
     finished = await check_whole(run, await executed(run, chat=ScriptedChat(asks(first.pk), cut)), "")
     assert [selected.id for selected in finished.selected] == [f"Topic:{first.pk}"]
-    document = await sync_to_async(recall_document.document)(run)
+    document = await sync_to_async(document_of)(run)
     assert (document["cut"], document["fallback"]) == (True, None)
     assert "The model reached its limit of tokens; its reply may be cut off." in await page_of(run, admin)
 
@@ -158,7 +159,7 @@ async def test_a_topic_chosen_without_being_read_is_marked_on_the_page_and_in_th
     a, b, _ = [topic.pk async for topic in memory.topic_set.order_by("pk")]
     run = await start(memory, EVERYTHING)
     await check_whole(run, await executed(run, chat=ScriptedChat(asks(a), chooses(a, b))), "")
-    document = await sync_to_async(recall_document.document)(await Run.objects.aget(pk=run.pk))
+    document = await sync_to_async(document_of)(await Run.objects.aget(pk=run.pk))
     assert [(topic["id"], topic["read"]) for topic in document["topics"]] == [
         (f"Topic:{a}", True),
         (f"Topic:{b}", False),
@@ -191,7 +192,7 @@ async def test_the_embedded_scorer_says_that_it_is_unsure_and_shows_what_is_near
     answer = await sync_to_async(lambda: flat(signed_in(admin).get(f"/runs/{run.pk}/answer/").content.decode()))()
     assert "Not sure; nearest:" in answer
     assert "They are handed over as possibly related." in page
-    document = await sync_to_async(recall_document.document)(await Run.objects.aget(pk=run.pk))
+    document = await sync_to_async(document_of)(await Run.objects.aget(pk=run.pk))
     assert (document["unsure"], document["topics"]) == (True, [])
     related = document["context"].partition("<possibly_related>\n")[2]
     assert [related.count(f"[{each.id}]") for each in found.candidates if each.shown] == [1, 1]
@@ -207,7 +208,7 @@ async def test_who_wants_nothing_when_unsure_gets_nothing_and_the_page_still_sho
         await memory_of_three(), "Who stood beside me at the altar?", parameters={"when_unsure": "nothing"}
     )
     await executed(run)
-    document = await sync_to_async(recall_document.document)(await Run.objects.aget(pk=run.pk))
+    document = await sync_to_async(document_of)(await Run.objects.aget(pk=run.pk))
     assert (document["unsure"], "possibly_related" in document["context"]) == (False, False)
     page = await page_of(run, admin)
     assert "Not sure; nearest:" in page

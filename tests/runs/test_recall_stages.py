@@ -43,6 +43,7 @@ from memoryapp.runs.recall.stages import recall
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.engine.scripted import ScriptedChat, Step, after, asks, fails, says
+from tests.support.answers import document_of
 from tests.support.executing import background_of, events_of, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
@@ -197,7 +198,7 @@ async def test_the_answer_is_what_was_measured_when_the_run_ended(anna: ChatUser
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, chat=chat))
     run = await Run.objects.aget(pk=run.pk)
-    document = await sync_to_async(recall_document.document)(run)
+    document = await sync_to_async(document_of)(run)
     assert document["people"][0]["name"] == "Petrov"
     stored = await sync_to_async(followers.stored)(run.pk)
     end = stored[-1].event

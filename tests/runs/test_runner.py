@@ -17,11 +17,12 @@ from memoryapp.engine.chat.attempt import send
 from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.models import ChatUser, Run, RunEvent
-from memoryapp.runs import endings, lifecycle, recall_document
+from memoryapp.runs import endings, lifecycle
 from memoryapp.runs import runner as readiness
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.recall.run_memory import RunMemory
 from memoryapp.runs.runner import Runner
+from tests.support.answers import document_of
 from tests.support.clock import PATIENCE
 from tests.support.executing import QUERY, Silent, events_of, memory_of_three, start
 
@@ -155,7 +156,7 @@ async def test_after_the_model_was_asked_the_nearest_topics_stand_in(memory: Cha
     assert (last.fallback, last.notes[0].values) == ("abandoned", {"instead": "nearest"})
     assert [each.vector_rank for each in last.selected] == [1, 2]
     assert {each.id for each in last.selected} <= {each.id for each in found.candidates}
-    document = await sync_to_async(lambda: recall_document.document(Run.objects.get(pk=run.pk)))()
+    document = await sync_to_async(lambda: document_of(Run.objects.get(pk=run.pk)))()
     assert "vLLM" in document["context"]
 
 

@@ -39,7 +39,7 @@ from memoryapp.intake.messages import add_messages
 from memoryapp.memory import content as media
 from memoryapp.models import ChatUser, PassageVector, Prompt, RawReply, Run, RunEvent
 from memoryapp.platform.database import conninfo, pool, rests
-from memoryapp.runs import claims, endings, lifecycle, recall_document
+from memoryapp.runs import claims, endings, lifecycle
 from memoryapp.runs.claims import claim, request_of
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.journal import Recorder, RunClosed
@@ -49,6 +49,7 @@ from memoryapp.upkeep.pipeline import recalls
 from tests.conftest import record
 from tests.engine.endpoint import END, USAGE, delta, streams
 from tests.engine.scripted import ScriptedChat, asks, chooses, collect
+from tests.support.answers import document_of
 from tests.support.clock import PATIENCE
 from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start, unanswered
 
@@ -79,7 +80,7 @@ async def test_the_answer_for_the_assistant_holds_the_real_messages(memory: Chat
     run = await start(memory)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
-    document = await sync_to_async(lambda: recall_document.document(Run.objects.get(pk=run.pk)))()
+    document = await sync_to_async(lambda: document_of(Run.objects.get(pk=run.pk)))()
     assert document["fallback"] is None
     assert "Lower gpu_memory_utilization" in document["context"]
     assert document["topics"][0]["rank"] == 1

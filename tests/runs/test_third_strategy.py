@@ -28,13 +28,14 @@ from memoryapp.engine.text.lexical import Floats
 from memoryapp.insight.compare.comparison import states_of_runs
 from memoryapp.models import Operator, Run, RunEvent
 from memoryapp.platform.telemetry.spans import RunSpans
-from memoryapp.runs import followers, lifecycle, recall_document
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
 from rerankui.frame.forms import RecallForm
 from rerankui.runs import fragments
 from rerankui.runs.fragments import Seen
 from tests.conftest import signed_in
+from tests.support.answers import document_of
 from tests.support.browsing import flat
 from tests.support.executing import QUERY, events_of, memory_of_three, start
 
@@ -122,7 +123,7 @@ async def test_it_starts_runs_and_is_stored_like_all_others() -> None:
     assert [c.rank for c in found.candidates] == [c.vector_rank for c in found.candidates]
     assert (run.state, run.fallback, run.selected_count) == (Run.State.FINISHED, "", 1)
     assert "vLLM" in found.named(finished.selected)[finished.selected[0].id].summary
-    document = await sync_to_async(recall_document.document)(run)
+    document = await sync_to_async(document_of)(run)
     assert "gpu_memory_utilization" in document["context"]
 
 

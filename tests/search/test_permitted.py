@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
-from memoryapp.doors.api.access import message_fields
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.kinds.react import Answered
@@ -22,12 +21,13 @@ from memoryapp.intake.archiving import put_topics
 from memoryapp.intake.messages import add_messages
 from memoryapp.models import ChatUser, Message, Run
 from memoryapp.platform.llm.clients import offline_embedder
-from memoryapp.runs import followers, lifecycle, recall_document
+from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs.page import answer_view
 from tests.engine.scripted import asks, chooses, says
 from tests.search.test_where import dated_record
+from tests.support.answers import document_of
 from tests.support.executing import events_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,7 +81,7 @@ def memory(owner: ChatUser) -> None:
 
 def handed_over(run: Run) -> Any:
     """What programs and the page of answers get of the run."""
-    document = recall_document.document(run, message_fields, ["messages"])
+    document = document_of(run, ["messages"])
     assert [topic["message_count"] for topic in document["topics"]] == [len(document["topics"][0]["messages"])]
     answered = next((event.event for event in followers.stored(run.pk) if isinstance(event.event, Answered)), None)
     return document, answered and [each.messages for each in answer_view.passages(run, answered.citations)]

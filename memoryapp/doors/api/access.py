@@ -4,8 +4,6 @@ Anything that a token may not see is answered as if it did not exist. All proces
 token against ``API_RATE``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -13,22 +11,22 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from django.conf import settings
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 from ninja.security import HttpBearer
 from pydantic import BaseModel
 
-from memoryapp.doors.api.shapes.curation import MessageInTopic
-from memoryapp.doors.api.shapes.fields import Answer, ErrorAnswer, PendingAnswer, RequestRefused
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, PendingAnswer, RequestRefused
 from memoryapp.importers.record import clean
 from memoryapp.memory import content
-from memoryapp.models import ApiToken, ChatUser, Message
+from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Allowances, Grant
 from memoryapp.platform.database import in_thread
 
 Scope = ApiToken.Scope
+Row = TypeVar("Row", bound=Model)
 # For programs that need Authorization for the key of a provider.
 TOKEN_HEADER = "X-Mnemoscope-Token"
 
@@ -54,14 +52,11 @@ class Token(HttpBearer):
     async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
         grant = await in_thread(_counted, token)
         if grant:
-            self._check_scope(grant)
+            is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
+            if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
+                needed = " or ".join(self.scopes)
+                raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
         return grant
-
-    def _check_scope(self, grant: Grant) -> None:
-        is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
-        if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
-            needed = " or ".join(self.scopes)
-            raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
 
 
 def grant_of(request: HttpRequest) -> Grant:
@@ -93,11 +88,20 @@ def owner_or_404(grant: Grant, name: str) -> ChatUser:
     return owner
 
 
+def row_or_404(grant: Grant, rows: QuerySet[Row], number: Any, noun: str) -> Row:
+    """Returns the row of that number in a memory that the token opens. Raises RequestRefused for any other number."""
+    is_possible = not isinstance(number, int) or 0 <= number <= LARGEST_ID
+    seen = rows.filter(owner__in=grant.visible_owners()).select_related("owner")
+    row = seen.filter(pk=number).first() if is_possible and number is not None else None
+    if row is None:
+        raise RequestRefused(404, f"There is no {noun}.")
+    return row
+
+
 # What all answers share: the description for OpenAPI, from rows and values to shapes, and the paging of lists.
 
 ALWAYS = (401, 403, 429, 503)
 
-Row = TypeVar("Row", bound=Model)
 Shape = TypeVar("Shape", bound=Answer)
 Given = ParamSpec("Given")
 
@@ -129,13 +133,6 @@ async def answered(shape: type[Shape], work: Callable[Given, Any], *args: Given.
     return await in_thread(lambda: shape.model_validate(work(*args, **named)))
 
 
-def document(request: HttpRequest, values: dict[str, Any]) -> JsonResponse:
-    """Returns the values as JSON with unescaped Cyrillic and, if they have a ``url``, its absolute address."""
-    if "url" in values:
-        values = {**values, "url": request.build_absolute_uri(values["url"])}
-    return JsonResponse(values, WholeTimes, json_dumps_params={"ensure_ascii": False})
-
-
 def written(answer: Answer, request: HttpRequest | None = None) -> str:
     """Returns the answer as JSON, as an endpoint sends it."""
     values = answer.model_dump(by_alias=True, exclude_unset=True, context={"request": request})
@@ -149,6 +146,7 @@ def page_of(rows: QuerySet[Row], limit: int) -> tuple[list[Row], Row | None]:
     return page, page[-1] if len(found) > limit else None
 
 
-def message_fields(row: Message) -> dict[str, Any]:
-    """Returns the fields that every answer contains for a message."""
-    return dict(MessageInTopic.model_validate(row))
+def values_of(answer: Answer, request: HttpRequest | None = None) -> dict[str, Any]:
+    """Returns the answer as values of JSON."""
+    values: dict[str, Any] = json.loads(written(answer, request))
+    return values

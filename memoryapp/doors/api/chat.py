@@ -4,8 +4,6 @@ A recall that fails or is late never keeps the answer back; a header says what b
 unchanged unless the program or the settings wish that messages are stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -34,7 +32,6 @@ from memoryapp.doors.api.shapes.runs import RecallBody
 from memoryapp.doors.assistant import Asked, Payer, ProviderFailed, asked, with_context
 from memoryapp.engine.chat.refusals import document_in
 from memoryapp.engine.json_values import storable
-from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.importers.record import clean
 from memoryapp.insight import delivery
@@ -43,15 +40,15 @@ from memoryapp.models import ChatUser, Run
 from memoryapp.platform import environment
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread, is_gone
-from memoryapp.runs import followers, recall_document
-from memoryapp.runs.lifecycle import LONGEST_QUERY
+from memoryapp.runs.lifecycle import LONGEST_QUERY, TooManyRuns
+from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.runner import runner
 
 # Seconds beyond those of the run, for its search and its last writes.
 _BEYOND = 5.0
 # While an assistant calls tools, the run of its question serves for so long.
 _SERVES = timedelta(minutes=15)
-_PASSING = (202, 429, 503)
+_PASSING = (202, 503)
 RUN_HEADER = "X-Mnemoscope-Run"
 RECALL_HEADER = "X-Mnemoscope-Recall"
 WRONG_HEADER = "X-Mnemoscope-Wrong"
@@ -242,7 +239,7 @@ async def _recalled(call: Call) -> Recalled:
         if refusal.status not in _PASSING:
             raise
         reason = refusal.message
-    except (DatabaseError, LookupError, TimeoutError) as error:
+    except (DatabaseError, LookupError, TimeoutError, TooManyRuns) as error:
         reason = f"{type(error).__name__}: {error}"
     logger.warning("a chat was answered without its recall: %s", reason)
     return Recalled("failed", run)
@@ -272,10 +269,9 @@ def _known_run(call: Call, owner: ChatUser, query: str) -> Run | None:
 
 
 def _context_of(run: Run) -> Recalled:
-    finished = Outline.of([item.event for item in followers.stored(run.pk)]).finished
-    context = recall_document.document(run)["context"]
-    outcome = delivery.recall_outcome(finished) if finished else "failed"
-    return Recalled("stand_ins" if outcome == "failed" and finished and finished.selected else outcome, run, context)
+    ended = EndedRun(run)
+    outcome = delivery.recall_outcome(ended.finished)
+    return Recalled("stand_ins" if outcome == "failed" and ended.finished.selected else outcome, run, ended.context)
 
 
 def _messages(body: ChatBody, recalled: Recalled) -> list[Any]:

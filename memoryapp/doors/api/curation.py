@@ -5,9 +5,6 @@ refused, because its topics are retired or no message is left to move. A change 
 automatic changes do not touch its topics.
 """
 
-from __future__ import annotations
-
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +23,17 @@ from memoryapp.curation.change import MOST_TOPICS
 from memoryapp.curation.effect import Effect, effect_of
 from memoryapp.curation.operations.operation import TOPIC, Endpoint
 from memoryapp.doors.api import lists
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, written
+from memoryapp.doors.api.access import (
+    Scope,
+    Token,
+    answered,
+    described,
+    grant_of,
+    owner_or_404,
+    page_of,
+    row_or_404,
+    values_of,
+)
 from memoryapp.doors.api.lists import MOST_SUCCESSORS, topic_or_404
 from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.curation import (
@@ -121,7 +128,7 @@ def change_or_plan(
     grant: Grant, operation: Operation, endpoint: Endpoint, body: Any, id: str = "", *, is_dry: bool
 ) -> dict[str, Any]:
     """Makes the change that is asked for, or only tells its effect. Raises RequestRefused."""
-    with _refusals_of(endpoint.body_takes[0].name):
+    with refusals_of_curation(field=endpoint.body_takes[0].name):
         wanted = wanted_by(grant, operation, endpoint, body, id)
         if is_dry:
             owner, change = wanted.owner, curation.plan(wanted)
@@ -131,22 +138,22 @@ def change_or_plan(
 
 
 @contextmanager
-def _refusals_of(field: str) -> Iterator[None]:
-    """Turns an error of the plan into a refusal that names the field at fault."""
+def refusals_of_curation(status: int = 422, code: str = "", field: str = "") -> Iterator[None]:
+    """Turns what curation refuses into a refusal: with ``status`` and ``code``, in a sentence that names the field at
+    fault, unless the memory has changed meanwhile or later changes depend on it."""
     try:
         yield
     except Stale as stale:
-        raise refused_as_stale(stale) from None
+        now = {
+            topic_id(number): [topic_id(holder) for holder in holders[:MOST_SUCCESSORS]]
+            for number, holders in stale.successors.items()
+        }
+        raise RequestRefused(409, str(stale), code="stale", successors=now) from None
+    except Depends as depends:
+        names = [values_of(EditName.model_validate(edit)) for edit in depends.edits if isinstance(edit, TopicEdit)]
+        raise RequestRefused(409, str(depends), code="depends", edits=names) from None
     except CurationError as error:
-        raise RequestRefused(422, f"{field}: {error}") from None
-
-
-def refused_as_stale(stale: Stale) -> RequestRefused:
-    now = {
-        topic_id(number): [topic_id(holder) for holder in holders[:MOST_SUCCESSORS]]
-        for number, holders in stale.successors.items()
-    }
-    return RequestRefused(409, str(stale), code="stale", successors=now)
+        raise RequestRefused(status, f"{field}: {error}" if field else str(error), code=code) from None
 
 
 def actor_of(grant: Grant) -> str:
@@ -272,45 +279,23 @@ def _after(after: str) -> int:
 
 
 def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> dict[str, Any]:
-    edit = _edit(grant, number)
-    try:
+    edit = row_or_404(grant, TopicEdit.objects.all(), number, "such edit")
+    with refusals_of_curation(409):
         if is_dry:
             change = curation.plan_undo(edit.owner, edit)
             return changed_answer(None, curation.taken_out(edit), change.out, effect_of(edit.owner, change))
         made = history.undo(edit, actor=actor_of(grant), reason=reason)
-    except Stale as stale:
-        raise refused_as_stale(stale) from None
-    except Depends as depends:
-        raise RequestRefused(409, str(depends), code="depends", edits=_names(depends)) from None
-    except CurationError as error:
-        raise RequestRefused(409, str(error)) from None
     retired = [topic.pk for topic in curation.taken_out(made)]
     return changed_answer(made.pk, curation.put_in(made), retired)
 
 
 def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, Any]:
     owner = owner_or_404(grant, body.user)
-    try:
+    with refusals_of_curation(409):
         night = history.night_of(owner, body.night)
         made = [] if is_dry else history.undo_night(owner, night, actor=actor_of(grant), reason=body.reason)
-    except Depends as depends:
-        raise RequestRefused(409, str(depends), code="depends", edits=_names(depends)) from None
-    except CurationError as error:
-        raise RequestRefused(409, str(error)) from None
     times = {"night": night.day, "first": night.first, "last": night.last}
     return {**times, "merges": night.count, "edits": [edit.pk for edit in made]}
-
-
-def _names(depends: Depends) -> list[dict[str, Any]]:
-    return [json.loads(written(EditName.model_validate(edit))) for edit in depends.edits]
-
-
-def _edit(grant: Grant, number: int | None) -> TopicEdit:
-    seen = TopicEdit.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
-    edit = seen.filter(pk=number).first() if number is not None else None
-    if edit is None:
-        raise RequestRefused(404, "There is no such edit.")
-    return edit
 
 
 def page_of_edits(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:

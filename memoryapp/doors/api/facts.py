@@ -2,18 +2,24 @@
 is pinned, or never recalled.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from django.http import HttpRequest
 from ninja import Router
 
-from memoryapp.curation import CurationError, Depends, Stale, knowledge
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_named, owner_or_404
-from memoryapp.doors.api.curation import actor_of
-from memoryapp.doors.api.lists import fact_fields
+from memoryapp.curation import knowledge
+from memoryapp.doors.api.access import (
+    Scope,
+    Token,
+    answered,
+    described,
+    grant_of,
+    owner_named,
+    owner_or_404,
+    row_or_404,
+)
+from memoryapp.doors.api.curation import actor_of, refusals_of_curation
 from memoryapp.doors.api.messages import owner_to_fill
 from memoryapp.doors.api.shapes.curation import (
     DecisionAnswer,
@@ -79,68 +85,38 @@ async def delete(request: HttpRequest, id: int) -> FactAnswer:
 def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
     owner = owner_or_404(grant, body.user)
     values = body.model_dump(exclude={"user", "reason"}, mode="json")
-    try:
-        made = knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason)
-    except CurationError as error:
-        raise RequestRefused(422, str(error)) from None
-    return _answer(made)
+    with refusals_of_curation():
+        return _answer(knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason))
 
 
 def _changed(grant: Grant, number: int, body: FactPatch) -> dict[str, Any]:
-    row = _fact_or_404(grant, number)
+    row = row_or_404(grant, Fact.objects.all(), number, "such fact")
     values = body.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
-    try:
-        made = knowledge.edit(row.owner, row, values, actor=actor_of(grant), reason=body.reason)
-    except Stale as stale:
-        raise RequestRefused(409, str(stale), code="stale") from None
-    except CurationError as error:
-        raise RequestRefused(422, str(error)) from None
-    return _answer(made)
+    with refusals_of_curation():
+        return _answer(knowledge.edit(row.owner, row, values, actor=actor_of(grant), reason=body.reason))
 
 
 def _deleted(grant: Grant, number: int) -> dict[str, Any]:
-    row = _fact_or_404(grant, number)
-    try:
+    row = row_or_404(grant, Fact.objects.all(), number, "such fact")
+    with refusals_of_curation(409, "stale"):
         return _answer(knowledge.delete(row.owner, row, actor=actor_of(grant)))
-    except CurationError as error:
-        raise RequestRefused(409, str(error), code="stale") from None
 
 
 def _undone(grant: Grant, number: int, reason: str) -> dict[str, Any]:
-    made = change_named(grant, number)
-    if made is None or made.noun != Noun.FACT:
-        raise RequestRefused(404, "There is no such change of a fact.")
-    return _answer(undone(grant, made, reason))
-
-
-def change_named(grant: Grant, number: int) -> KnowledgeEdit | None:
-    """The change of that number, if the token may see its memory."""
-    seen = KnowledgeEdit.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
-    return seen.filter(pk=number).first() if 0 <= number <= LARGEST_ID else None
+    changes = KnowledgeEdit.objects.filter(noun=Noun.FACT)
+    return _answer(undone(grant, row_or_404(grant, changes, number, "such change of a fact"), reason))
 
 
 def undone(grant: Grant, made: KnowledgeEdit, reason: str) -> KnowledgeEdit:
     """Undoes the change. Raises RequestRefused."""
-    try:
+    with refusals_of_curation(409):
         return knowledge.undo(made.owner, made, actor=actor_of(grant), reason=reason)
-    except Depends as depends:
-        raise RequestRefused(409, str(depends), code="depends") from None
-    except CurationError as error:
-        raise RequestRefused(409, str(error)) from None
-
-
-def _fact_or_404(grant: Grant, number: int) -> Fact:
-    seen = Fact.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
-    row = seen.filter(pk=number).first() if 0 <= number <= LARGEST_ID else None
-    if row is None:
-        raise RequestRefused(404, "There is no such fact.")
-    return row
 
 
 def _answer(made: KnowledgeEdit) -> dict[str, Any]:
     """The change, and its fact as it is now."""
     row = Fact.objects.filter(owner=made.owner_id, pk__in=[*made.after, *made.before]).first()
-    return {"change": made.pk, "fact": fact_fields(row) if row else None}
+    return {"change": made.pk, "fact": row}
 
 
 @router.post("/decisions", operation_id="decideRecall", tags=["decisions"], response=DECIDED)
@@ -174,24 +150,15 @@ def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:
     if row is None:
         raise RequestRefused(404, f"There is no {body.id} in this memory.")
     recall = "" if body.recall == USUAL else body.recall
-    try:
-        made = knowledge.decide_recall(owner, row, recall, actor=actor_of(grant), reason=body.reason)
-    except Stale as stale:
-        raise RequestRefused(409, str(stale), code="stale") from None
-    except CurationError as error:
-        raise RequestRefused(422, str(error)) from None
-    return _decision(made)
+    with refusals_of_curation():
+        return _decision(knowledge.decide_recall(owner, row, recall, actor=actor_of(grant), reason=body.reason))
 
 
 def _undone_decision(grant: Grant, number: int, reason: str) -> dict[str, Any]:
-    made = change_named(grant, number)
-    if made is None or not _is_decision(made):
+    made = row_or_404(grant, KnowledgeEdit.objects.all(), number, "such decision")
+    if not all(values is not None and [*values] == ["recall"] for values in made.after.values()):
         raise RequestRefused(404, "There is no such decision.")
     return _decision(undone(grant, made, reason))
-
-
-def _is_decision(made: KnowledgeEdit) -> bool:
-    return all(values is not None and [*values] == ["recall"] for values in made.after.values())
 
 
 def _decision(made: KnowledgeEdit) -> dict[str, Any]:
@@ -202,14 +169,12 @@ def _decision(made: KnowledgeEdit) -> dict[str, Any]:
 
 def _listed(grant: Grant, name: str) -> dict[str, Any]:
     owner = owner_or_404(grant, name)
-    found = [{"id": item_id(kind, number), "recall": recall} for kind, number, recall in _of(owner)]
+    found = [
+        {"id": item_id(noun.capitalize(), each.pk), "recall": each.recall}
+        for noun in knowledge.MOST_PINNED
+        for each in knowledge.decided(owner, noun)
+    ]
     return {"decisions": found}
-
-
-def _of(owner: ChatUser) -> Iterator[tuple[str, int, str]]:
-    for noun in knowledge.MOST_PINNED:
-        for each in knowledge.decided(owner, noun):
-            yield noun.capitalize(), each.pk, each.recall
 
 
 # Items that programs keep for a chat user, such as the long-term memory of agents: written, read, searched, listed.
@@ -278,10 +243,7 @@ def _written(grant: Grant, name: str, written: list[items.Written]) -> list[Stor
     is_kept = any(each.value is not None for each in written)
     # A chat user who does not exist has nothing to delete.
     owner = owner_to_fill(grant, name, is_wanted=is_kept) or owner_named(grant, name)
-    try:
-        return items.write(owner, written) if owner else []
-    except items.TooManyItems as error:
-        raise RequestRefused(409, str(error)) from None
+    return items.write(owner, written) if owner else []
 
 
 async def _found(owner: ChatUser, wanted: items.ItemQuery, query: str | None) -> list[tuple[StoredItem, float | None]]:

@@ -4,28 +4,25 @@
 previous one, so every page costs the same, and rows that are added or removed in between do not shift the others.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, JsonResponse
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from ninja import Query, Router
-from pydantic import BaseModel, WithJsonSchema
+from pydantic import WithJsonSchema
 
 from memoryapp import curation
-from memoryapp.doors.api.access import Scope, Token, answered, described, document, grant_of, owner_or_404, page_of
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, row_or_404
 from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.curation import BlameAnswer, EditName, TopicAnswer, TopicsAnswer, TopicSummary
-from memoryapp.doors.api.shapes.fields import LARGEST_ID, RequestRefused
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, RequestRefused
 from memoryapp.doors.api.shapes.lists import (
     ArtifactsAnswer,
     FactsAnswer,
     ImportsAnswer,
-    ListedFact,
     MessagesAnswer,
     PeopleAnswer,
     UsersAnswer,
@@ -44,6 +41,7 @@ MOST_ROWS = 200
 After = Annotated[str, Query(max_length=LONGEST["external_id"])]
 AfterPerson = Annotated[str, Query(), fields.after("Person", "Person:7")]
 AfterArtifact = Annotated[str, Query(), fields.after("Artifact", "Artifact:7")]
+AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
 AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,18}$", "default": ""})]
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 
@@ -58,8 +56,8 @@ class Listing:
     parameter with an id; the ids of some lists are written without their kind."""
 
     name: str
-    rows: type[Model]
-    answer: type[BaseModel]
+    rows: Callable[[], QuerySet[Any]]
+    answer: type[Answer]
     words: str
     kind: str
     after: Any = AfterNumber
@@ -67,9 +65,8 @@ class Listing:
     def serve(self, router: Router) -> None:
         """Adds its endpoint."""
 
-        async def listed(request: HttpRequest, name: str, after: str = "", limit: Limit = 50) -> JsonResponse:
-            number = self._number(after)
-            return document(request, await in_thread(self._page, grant_of(request), name, number, limit))
+        async def listed(request: HttpRequest, name: str, after: str = "", limit: Limit = 50) -> Answer:
+            return await in_thread(self._page, grant_of(request), name, self._number(after), limit)
 
         listed.__name__, listed.__doc__, listed.__annotations__["after"] = self.name, self.words, self.after
         path, operation = f"/users/{{path:name}}/{self.name}", f"list{self.name.capitalize()}"
@@ -83,52 +80,62 @@ class Listing:
             raise RequestRefused(400, f"after must be the id of the last one there was, such as {example}.")
         return named[1]
 
-    def _page(self, grant: Grant, owner: str, after: int, limit: int) -> dict[str, Any]:
-        rows = self.rows._default_manager.filter(owner=owner_or_404(grant, owner), pk__gt=after).order_by("pk")
+    def _page(self, grant: Grant, owner: str, after: int, limit: int) -> Answer:
+        rows = self.rows().filter(owner=owner_or_404(grant, owner), pk__gt=after).order_by("pk")
         return _page(self.name, self.answer, rows, limit)
 
 
 LISTINGS = (
-    Listing("people", Person, PeopleAnswer, "List the people in a memory.", "Person", AfterPerson),
-    Listing("artifacts", Artifact, ArtifactsAnswer, "List the files in a memory.", "Artifact", AfterArtifact),
-    Listing("facts", Fact, FactsAnswer, "List the facts in a memory about its chat user.", "Fact"),
-    Listing("imports", ImportBatch, ImportsAnswer, "List the imported files, earliest first.", "Import"),
+    Listing("people", Person.objects.all, PeopleAnswer, "List the people in a memory.", "Person", AfterPerson),
+    Listing(
+        "artifacts", Artifact.objects.all, ArtifactsAnswer, "List the files in a memory.", "Artifact", AfterArtifact
+    ),
+    Listing("facts", Fact.objects.all, FactsAnswer, "List the facts in a memory about its chat user.", "Fact"),
+    Listing("imports", ImportBatch.objects.all, ImportsAnswer, "List the imported files, earliest first.", "Import"),
+)
+TOPICS = Listing(
+    "topics",
+    Topic.objects.live,
+    TopicsAnswer,
+    "List the live topics of a chat user by id; ``next`` is the ``after`` of the following page.",
+    "Topic",
+    AfterTopic,
 )
 
 
 @router.get("/users", operation_id="listUsers", response=described(UsersAnswer, 422))
-async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> JsonResponse:
+async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> Answer:
     """List the chat users whose memories the token opens, by name."""
-    return document(request, await in_thread(_users, grant_of(request), after, limit))
+    return await in_thread(_users, grant_of(request), after, limit)
 
 
 @router.get(
     "/users/{path:name}/messages", operation_id="listMessages", response=described(MessagesAnswer, 400, 404, 409, 422)
 )
-async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
+async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> Answer:
     """List the messages by time, each with the topic that contains it. ``after`` is the id of a message."""
-    return document(request, await in_thread(_messages, grant_of(request), name, after, limit))
+    return await in_thread(_messages, grant_of(request), name, after, limit)
 
 
 for _listing in LISTINGS:
     _listing.serve(router)
 
 
-def _page(name: str, answer: type[BaseModel], rows: QuerySet[Any], limit: int) -> dict[str, Any]:
+def _page(name: str, answer: type[Answer], rows: QuerySet[Any], limit: int) -> Answer:
     """Returns a page of ``rows``; the first field of its last row is the ``after`` of the next page."""
     page, last = page_of(rows, limit)
-    values = answer.model_validate({name: page, "next": None}).model_dump()
-    return {**values, "next": str(next(iter(values[name][-1].values())))} if last else values
+    shown = answer.model_validate({name: page, "next": None})
+    return shown.model_copy(update={"next": str(next(iter(getattr(shown, name)[-1]))[1])}) if last else shown
 
 
-def _users(grant: Grant, after: str, limit: int) -> dict[str, Any]:
+def _users(grant: Grant, after: str, limit: int) -> Answer:
     rows = (
         grant.visible_owners().filter(name__gt=clean(after)).order_by("name").only("name", "display_name", "created_at")
     )
     return _page("users", UsersAnswer, rows, limit)
 
 
-def _messages(grant: Grant, name: str, after: str, limit: int) -> dict[str, Any]:
+def _messages(grant: Grant, name: str, after: str, limit: int) -> Answer:
     rows = Message.objects.of(owner_or_404(grant, name)).filter(is_withdrawn=False)
     return _page("messages", MessagesAnswer, rows.filter(_later(rows, after)).in_order(), limit)
 
@@ -142,10 +149,6 @@ def _later(rows: QuerySet[Message], after: str) -> Q:
     return Q(sent_at__gte=last[0]) & (Q(sent_at__gt=last[0]) | Q(pk__gt=last[1]))
 
 
-def fact_fields(row: Fact) -> dict[str, Any]:
-    return ListedFact.model_validate(row).model_dump()
-
-
 # Reads topics: a memory's live topics page by page, and one topic with its messages.
 #
 # For a retired topic the answer contains the live topics that hold its messages now, so an id stays usable.
@@ -153,19 +156,10 @@ def fact_fields(row: Fact) -> dict[str, Any]:
 MOST_SUCCESSORS = 50
 MOST_BLAMED = 10_000
 
-AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
-
 topics_router = Router(tags=["topics"], auth=Token(Scope.READ))
 
 
-@topics_router.get(
-    "/users/{path:name}/topics", operation_id="listTopics", response=described(TopicsAnswer, 400, 404, 409, 422)
-)
-async def topics(
-    request: HttpRequest, name: str, after: AfterTopic = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> TopicsAnswer:
-    """List the live topics of a chat user by id; ``next`` is the ``after`` of the following page."""
-    return await answered(TopicsAnswer, _listed_topic, grant_of(request), name, _after_topic(after), limit)
+TOPICS.serve(topics_router)
 
 
 @topics_router.get("/topics/{id}", operation_id="getTopic", response=described(TopicAnswer, 404))
@@ -184,19 +178,6 @@ async def topic_blame(request: HttpRequest, id: str) -> BlameAnswer:
     return await answered(BlameAnswer, _blamed, grant_of(request), parse_topic_id(id))
 
 
-def _after_topic(after: str) -> int:
-    number = parse_topic_id(after) if after else 0
-    if number is None or number > LARGEST_ID:
-        raise RequestRefused(400, "after must be the id of a topic, such as Topic:42.")
-    return number
-
-
-def _listed_topic(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
-    live = Topic.objects.of(owner_or_404(grant, name)).live()
-    page, last = page_of(live.filter(pk__gt=after).order_by("pk"), limit)
-    return {"topics": page, "next": last.pk if last else None}
-
-
 def shown(grant: Grant, number: int | None) -> dict[str, Any]:
     if number is not None and number < 0:
         return _session_shown(grant, -number)
@@ -206,10 +187,7 @@ def shown(grant: Grant, number: int | None) -> dict[str, Any]:
 
 def _session_shown(grant: Grant, number: int) -> dict[str, Any]:
     """The active session that begins with the message of this number, or the topics that it was archived as."""
-    seen = Message.objects.present().filter(owner__in=grant.visible_owners()).select_related("owner")
-    first = seen.filter(pk=number).first() if number <= LARGEST_ID else None
-    if first is None:
-        raise RequestRefused(404, "There is no such session.")
+    first = row_or_404(grant, Message.objects.present(), number, "such session")
     id = topic_id(-number)
     if first.topic_id is None:
         return {"id": id, "retired": False, "topics": [_session(id, first)]}
@@ -273,11 +251,7 @@ def _blamed_edit(step: curation.TopicStep) -> dict[str, Any] | None:
 
 
 def topic_or_404(grant: Grant, number: int | None) -> Topic:
-    seen = Topic.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
-    row = seen.filter(pk=number).first() if number is not None and number <= LARGEST_ID else None
-    if row is None:
-        raise RequestRefused(404, "There is no such topic.")
-    return row
+    return row_or_404(grant, Topic.objects.all(), number, "such topic")
 
 
 def messages_of(owner_id: int, numbers: Iterable[int], where: Where = ANYWHERE) -> Mapping[int, Sequence[Message]]:

@@ -6,8 +6,6 @@ Calls of tools and their results are no talk: they are counted and left out.
 A token that opens every memory creates the chat user that it names; a token for certain chat users does not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -26,9 +24,9 @@ from memoryapp.doors.api.access import Scope, Token, answered, described, grant_
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.lists import router as users
 from memoryapp.doors.api.recall import EXPORT, FilePieces
+from memoryapp.doors.api.shapes.curation import CloseBody, ClosedAnswer, ClosedQuery
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.lists import MOST_A_CALL, AddedAnswer, ErasedAnswer, MessagesBody, UnstoredErrorAnswer
-from memoryapp.doors.api.shapes.sessions import CloseBody, ClosedAnswer, ClosedQuery
 from memoryapp.engine.memory import parse_item_id
 from memoryapp.erasure import Target
 from memoryapp.importers import record
@@ -372,11 +370,7 @@ def _erased_person(grant: Grant, name: str, id: str) -> Erasure:
 
 
 def _finished(grant: Grant, target: Target) -> Erasure:
-    try:
-        begun = erasure.begin(target, actor_of(grant))
-    except erasure.NothingToErase as error:
-        raise RequestRefused(404, str(error)) from error
-    return _ended(erasure.finish(begun))
+    return _ended(erasure.finish(erasure.begin(target, actor_of(grant))))
 
 
 def _erased(grant: Grant, name: str) -> Erasure:

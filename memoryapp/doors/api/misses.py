@@ -14,19 +14,19 @@ from ninja import Query, Router
 from memoryapp.curation import CurationError
 from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of
 from memoryapp.doors.api.curation import actor_of
-from memoryapp.doors.api.recall import busy, wait_for_end
+from memoryapp.doors.api.recall import wait_for_end
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.misses import DecideMissBody, MissAnswer, MissBody, MissDaysAnswer, MissesAnswer
 from memoryapp.engine.memory import topic_id
 from memoryapp.importers.record import LONGEST
 from memoryapp.insight.misses import keeping, misses, remedies
 from memoryapp.insight.misses.days import days_of
-from memoryapp.insight.misses.misses import MissError, MissHolders
+from memoryapp.insight.misses.misses import MissHolders
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Message, Miss, Run
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
-from memoryapp.runs.lifecycle import TooManyRuns, room_for
+from memoryapp.runs.lifecycle import room_for
 
 MOST_LISTED = 200
 
@@ -94,19 +94,14 @@ async def ended(run: Run | None) -> None:
 
 
 def reported(grant: Grant, body: MissBody) -> Miss:
-    """Raises RequestRefused and BeingErased."""
+    """Raises RequestRefused, BeingErased, MissError and TooManyRuns."""
     owner = owner_or_404(grant, body.user)
     run = Run.objects.of(owner).filter(pk=body.run).first() if body.run else None
     if body.run and run is None:
         raise RequestRefused(404, "There is no such run.")
     told: dict[str, Any] = {"expected": body.expected, "answer": body.answer, "moment": _moment(body.at)}
-    try:
-        with room_for(grant.token):
-            return misses.report(owner, body.question, **told, run=run, by=actor_of(grant), token=grant.token)
-    except TooManyRuns as error:
-        raise busy(error) from None
-    except MissError as error:
-        raise RequestRefused(422, str(error)) from None
+    with room_for(grant.token):
+        return misses.report(owner, body.question, **told, run=run, by=actor_of(grant), token=grant.token)
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -126,10 +121,8 @@ def _decided(grant: Grant, number: int, body: DecideMissBody) -> Miss:
                 keeping.keep(row, actor)
         else:
             misses.decide(row, body.do, body.text, actor=actor, keep=keeping.keep, **asked)
-    except TooManyRuns as error:
-        raise busy(error) from None
-    except (MissError, CurationError) as error:
-        raise RequestRefused(409 if isinstance(error, CurationError) else 422, str(error)) from None
+    except CurationError as error:
+        raise RequestRefused(409, str(error)) from None
     return row
 
 

@@ -3,8 +3,6 @@
 If a client disconnects, the run continues to its end and can be read by its id.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -25,7 +23,6 @@ from memoryapp.doors.api.access import (
     answered,
     described,
     grant_of,
-    message_fields,
     owner_or_404,
     written,
 )
@@ -40,16 +37,14 @@ from memoryapp.memory import past
 from memoryapp.models import Run
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
-from memoryapp.runs import forks, lifecycle, recall_document
+from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.followers import EventText, follow, texts
-from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import all_declarations, own, strategy_for_new_run, validate
-from memoryapp.runs.replays import ForkError
+from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.runner import runner
 
 # Makes a run from the body of a question or of a fork; everything is checked before anything is written.
 
-RUNS_WAIT = 2
 # A later version may have more parts, which only it understands.
 _TRACEPARENT = re.compile(r"00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
@@ -64,27 +59,24 @@ def caller_span(headers: Mapping[str, str]) -> str:
 
 
 def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
-    """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
+    """Returns a new run of this token that waits to be executed. Raises RequestRefused, TooManyRuns, ParameterError."""
     owner = owner_or_404(grant, body.user)
     usual = {"when_unsure": grant.token.when_unsure} if grant.token.when_unsure else {}
     parameters = {**usual, **body.parameters}
     validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
-    sent, moment = _sent(body.media), _moment(body.as_of)
-    try:
-        return lifecycle.begin(
-            grant.token,
-            owner,
-            body.query,
-            strategy=body.strategy,
-            parameters=parameters,
-            messages=messages,
-            media=sent,
-            traceparent=traceparent,
-            as_of=moment,
-        )
-    except TooManyRuns as error:
-        raise busy(error) from None
+    sent, moment = [_part(index, part) for index, part in enumerate(body.media)], _moment(body.as_of)
+    return lifecycle.begin(
+        grant.token,
+        owner,
+        body.query,
+        strategy=body.strategy,
+        parameters=parameters,
+        messages=messages,
+        media=sent,
+        traceparent=traceparent,
+        as_of=moment,
+    )
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -96,21 +88,11 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
-    """Returns a fork of the run that waits to be executed. Raises RequestRefused and ParameterError."""
+    """Returns a fork of the run that waits to be executed. Raises RequestRefused, TooManyRuns and ParameterError."""
     changes = body.changes.model_dump(exclude_none=True)
     _numbers(changes.get("parameters", {}))
-    try:
-        with lifecycle.room_for(grant.token):
-            return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
-    except TooManyRuns as error:
-        raise busy(error) from None
-    except ForkError as error:
-        raise RequestRefused(422, str(error)) from None
-
-
-def busy(error: TooManyRuns) -> RequestRefused:
-    sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
-    return RequestRefused(429, sentence, wait=RUNS_WAIT)
+    with lifecycle.room_for(grant.token):
+        return forks.fork(run, turn=body.turn, changes=changes, token=grant.token)
 
 
 async def wait_for_end(run: Run) -> None:
@@ -129,10 +111,6 @@ def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
             raise RequestRefused(400, f"{name} must be a number, not {quote(given[name])}.")
     return given
-
-
-def _sent(parts: Sequence[Mapping[str, Any]]) -> list[MediaContent]:
-    return [_part(index, part) for index, part in enumerate(parts)]
 
 
 def _part(index: int, part: Mapping[str, Any]) -> MediaContent:
@@ -223,12 +201,8 @@ def unbroken(payload: str) -> str:
     return payload.translate(_LINE_ENDS)
 
 
-def event_lines(run_id: UUID) -> StreamingHttpResponse:
-    """Returns the events recorded so far as JSON Lines."""
-    return unbuffered(_json_lines(run_id), "application/jsonl")
-
-
-async def _json_lines(run_id: UUID) -> AsyncIterator[str]:
+async def event_lines(run_id: UUID) -> AsyncIterator[str]:
+    """Yields the events recorded so far as JSON Lines."""
     pool = (await runner.clients()).pool
     async with aclosing(texts(pool, run_id)) as recorded:
         async for text in recorded:
@@ -293,7 +267,7 @@ async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
 async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
     """Waits for the end of the run; returns its answer."""
     await wait_for_end(run)
-    return await answered(RecallAnswer, recall_document.document, run, message_fields if include else None, include)
+    return await answered(RecallAnswer, EndedRun, run, include)
 
 
 @router.post(
@@ -352,7 +326,7 @@ async def qa(request: HttpRequest, body: QuestionBody) -> WordsAnswer:
     asked = body.recall(PLAIN.name)
     run = await in_thread(start_run, grant_of(request), asked, caller_span(request.headers))
     await wait_for_end(run)
-    return await answered(WordsAnswer, recall_document.answer_document, run)
+    return await answered(WordsAnswer, EndedRun, run)
 
 
 @answers_router.post(
@@ -395,9 +369,7 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
                 yield ": nothing new yet\n\n"
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
-                yield _event_text(
-                    request, "answer", text.seq, await answered(WordsAnswer, recall_document.answer_document, run)
-                )
+                yield _event_text(request, "answer", text.seq, await answered(WordsAnswer, EndedRun, run))
             elif progress := from_payload(text.kind, json.loads(text.stored)).progress():
                 yield _event_text(request, "progress", text.seq, StreamProgress(**progress))
 

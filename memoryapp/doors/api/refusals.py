@@ -6,9 +6,8 @@ is no refusal but 202, with the address to ask. Every answer under ``/v1/`` is E
 refusal is JSON whichever part of the framework makes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from inspect import iscoroutinefunction
 from typing import Any
@@ -25,9 +24,18 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.doors.api.shapes.fields import CODES, NotYet, RequestRefused
 from memoryapp.engine.json_values import MOST_VALUES, has_more_values
+from memoryapp.erasure import NothingToErase
+from memoryapp.insight.capsules import CapsuleError
+from memoryapp.insight.compare import CompareError
+from memoryapp.insight.delivery import DeliveryError
+from memoryapp.insight.explain import WhyNotError
+from memoryapp.insight.misses.misses import MissError
+from memoryapp.intake.items import TooManyItems
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.database import database_outage, is_outage
+from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import ParameterError
+from memoryapp.runs.replays import ForkError
 
 SENTENCES = {
     400: "This request cannot be read.",
@@ -66,18 +74,39 @@ def check_values(body: bytes) -> None:
         raise RequestRefused(413, f"A body has at most {MOST_VALUES:,} values.")
 
 
+# What the domain refuses, in a sentence for people, with the status that it has for programs.
+OF_DOMAIN: Mapping[type[Exception], int] = {
+    ParameterError: 400,
+    NothingToErase: 404,
+    CapsuleError: 409,
+    TooManyItems: 409,
+    CompareError: 422,
+    DeliveryError: 422,
+    ForkError: 422,
+    MissError: 422,
+    WhyNotError: 422,
+    TooManyRuns: 429,
+}
+RUNS_WAIT = 2
+
+
 def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(NotYet, _not_yet)
-    api.add_exception_handler(ParameterError, _bad_parameter)
-    api.add_exception_handler(BeingErased, _being_erased)
+    for of_domain, status in OF_DOMAIN.items():
+        api.add_exception_handler(of_domain, partial(_in_a_sentence, status))
+    api.add_exception_handler(BeingErased, lambda _request, error: refusal(409, str(error), code="erased"))
     api.add_exception_handler(ValidationError, _invalid)
     api.add_exception_handler(HttpError, _unreadable)
-    api.add_exception_handler(AuthenticationError, _unknown)
-    api.add_exception_handler(RequestDataTooBig, _too_large)
+    api.add_exception_handler(AuthenticationError, lambda _request, _error: refusal(401))
+    api.add_exception_handler(RequestDataTooBig, lambda _request, _error: refusal(413))
     for away in (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError):
         api.add_exception_handler(away, _away)
+
+
+def _in_a_sentence(status: int, request: HttpRequest, error: Exception) -> HttpResponse:
+    return refusal(status, str(error), wait=RUNS_WAIT if status == HTTPStatus.TOO_MANY_REQUESTS else 0)
 
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:
@@ -91,28 +120,12 @@ def _not_yet(request: HttpRequest, pending: Any) -> HttpResponse:
     return response
 
 
-def _bad_parameter(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(400, str(error))
-
-
-def _being_erased(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(409, str(error), code="erased")
-
-
-def _unknown(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(401)
-
-
 def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
     why = error.__cause__ or error.__context__
     if isinstance(why, RequestRefused):
         return _refused(request, why)
     reason = f": {why}" if isinstance(why, ValueError) else ""
     return refusal(error.status_code, f"The body is not JSON that can be read{reason}.")
-
-
-def _too_large(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(413)
 
 
 def _away(request: HttpRequest, error: Any) -> HttpResponse:
@@ -122,14 +135,10 @@ def _away(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
-    first, *others = [_fault(item) for item in error.errors]
+    """A sentence that begins with the field of the first fault: ``messages.3.text: Field required``."""
+    first, *others = [f"{_field(item['loc'])}: {item['msg']}" for item in error.errors]
     rest = f" ({len(others)} more)" if others else ""
     return refusal(422, f"{first}{rest}")
-
-
-def _fault(item: Mapping[str, Any]) -> str:
-    """Returns one fault as a sentence that begins with its field: ``messages.3.text: Field required``."""
-    return f"{_field(item['loc'])}: {item['msg']}"
 
 
 def _field(place: Sequence[Any]) -> str:

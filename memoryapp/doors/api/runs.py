@@ -1,7 +1,5 @@
 """Stored runs, read and forked: with the scope ``read`` all runs of a memory, with ``recall`` those of the token."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -12,8 +10,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 from ninja import Header, Query, Router
 
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of
-from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, wait_for_end
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, row_or_404
+from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, unbuffered, wait_for_end
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.runs import (
     AnswerBody,
@@ -23,20 +21,20 @@ from memoryapp.doors.api.shapes.runs import (
     EventLine,
     ForkBody,
     ListedRun,
+    RecallAnswer,
     RunAnswer,
     RunsAnswer,
     WhyNotAnswer,
 )
-from memoryapp.engine.outline import Outline
 from memoryapp.importers.record import LONGEST, quote
 from memoryapp.insight import capsules, compare, delivery
 from memoryapp.insight.compare.comparison import MOST_RUNS
-from memoryapp.insight.explain import Explanation, WhyNotError, why_not
+from memoryapp.insight.explain import Explanation, why_not
 from memoryapp.models import Run
 from memoryapp.models.run import RunQuerySet
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
-from memoryapp.runs import followers, recall_document
+from memoryapp.runs.recall_document import EndedRun
 
 LARGEST_SEQ = 999_999_999
 MOST_LISTED = 200
@@ -75,7 +73,7 @@ async def run(request: HttpRequest, pk: UUID) -> RunAnswer:
 async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     """Read the events recorded so far, as JSON Lines."""
     await in_thread(_run, grant_of(request), pk)
-    return event_lines(pk)
+    return unbuffered(event_lines(pk), "application/jsonl")
 
 
 @router.get(
@@ -175,10 +173,7 @@ async def compared(
 
 def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
     run = _run(grant, pk)
-    try:
-        made = capsules.capsule_of(run)
-    except capsules.CapsuleError as error:
-        raise RequestRefused(409, str(error)) from None
+    made = capsules.capsule_of(run)
     return capsules.masked(made, run.owner) if mask else made
 
 
@@ -186,34 +181,24 @@ def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
     if any(pk not in seen for pk in runs):
         raise RequestRefused(404, "There is no such run.")
-    try:
-        return compare.compare([seen[pk] for pk in runs])
-    except compare.CompareError as error:
-        raise RequestRefused(422, str(error)) from None
+    return compare.compare([seen[pk] for pk in runs])
 
 
 def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
     run = _run(grant, pk)
-    try:
-        found = delivery.deliver(run, text)
-    except delivery.DeliveryError as error:
-        raise RequestRefused(422, str(error)) from None
-    ended = Outline.of([item.event for item in followers.stored(run.pk)]).finished
-    recall = delivery.recall_outcome(ended) if ended else "failed"
+    found = delivery.deliver(run, text)
+    recall = delivery.recall_outcome(EndedRun(run).finished)
     return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
 
 
 def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Explanation:
-    try:
-        return why_not(_run(grant, pk), topic=topic, message=message, text=text)
-    except WhyNotError as error:
-        raise RequestRefused(422, str(error)) from None
+    return why_not(_run(grant, pk), topic=topic, message=message, text=text)
 
 
 def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
     run = _run(grant, pk)
-    chosen = recall_document.document(run) if run.is_finished else {}
-    return {**dict(ListedRun.model_validate(run)), **chosen}
+    chosen = dict(RecallAnswer.model_validate(EndedRun(run))) if run.is_finished else {}
+    return {**chosen, **dict(ListedRun.model_validate(run))}
 
 
 def _listed(grant: Grant, user: str, outcome: str, before: str, limit: int) -> dict[str, Any]:
@@ -245,7 +230,4 @@ def _seen(grant: Grant) -> RunQuerySet:
 
 
 def _run(grant: Grant, pk: UUID) -> Run:
-    run = _seen(grant).filter(pk=pk).first()
-    if run is None:
-        raise RequestRefused(404, "There is no such run.")
-    return run
+    return row_or_404(grant, _seen(grant), pk, "such run")

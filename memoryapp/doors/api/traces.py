@@ -4,8 +4,6 @@ https://opentelemetry.io/docs/specs/otlp/#otlphttp-response: the answer has the 
 taken is counted in ``partialSuccess``; 400, 413 and 415 are not sent again, 429 and 503 are.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Login sessions are ignored here, so neither the login page nor the CSRF check comes before an endpoint.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

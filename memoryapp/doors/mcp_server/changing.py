@@ -24,7 +24,7 @@ from memoryapp.doors.api.shapes.curation import ChangedAnswer, body_of
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.lists import MessagesBody
 from memoryapp.doors.api.shapes.misses import MissAnswer, MissBody
-from memoryapp.doors.mcp_server.tool import Arguments, Memory, MemoryTool, ToolAnswer, refused, values_of
+from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.importers.record import clean
 from memoryapp.models import Topic
@@ -88,31 +88,42 @@ class ForgetArguments(Arguments):
     ]
 
 
-async def propose(memory: Memory, asked: ProposalArguments) -> ToolAnswer:
+@tool("Propose a change of topics", Scope.CURATE)
+async def propose_edit(memory: Memory, asked: ProposalArguments) -> ToolAnswer:
+    """Plans to merge, split or rewrite topics, or to move messages between them. Changes nothing: it returns the
+    difference, the effect on past runs, and a token for apply_edit."""
     wanted = asked.model_dump(exclude_defaults=True)
     token = signing.dumps([memory.grant.token.pk, memory.name, wanted], salt=_SALT, compress=True)
     return await in_thread(_looked_at, memory, asked, token)
 
 
-async def preview(memory: Memory, asked: TokenArguments) -> ToolAnswer:
+@tool("Look at a proposed change again", Scope.CURATE)
+async def preview_edit(memory: Memory, asked: TokenArguments) -> ToolAnswer:
+    """Returns what a proposed change would do to the memory as it is now."""
     return await in_thread(_looked_at, memory, _proposal(memory, asked.token), asked.token)
 
 
-async def apply(memory: Memory, asked: TokenArguments) -> ToolAnswer:
+@tool("Make a proposed change", Scope.CURATE, changes=True)
+async def apply_edit(memory: Memory, asked: TokenArguments) -> ToolAnswer:
+    """Makes the change of a proposal. It is refused if the topics have changed since. It can be undone."""
     made = await in_thread(_changed, memory, _proposal(memory, asked.token), is_dry=False)
     put = ", ".join(topic["id"] for topic in made["topics"])
     text = f"Edit {made['edit']} is made: {', '.join(made['retired'])} became {put}. undo_edit takes it back."
     return ToolAnswer(text, made)
 
 
-async def undo(memory: Memory, asked: UndoArguments) -> ToolAnswer:
+@tool("Undo a change of topics", Scope.CURATE, changes=True)
+async def undo_edit(memory: Memory, asked: UndoArguments) -> ToolAnswer:
+    """Undoes an edit of any age; an undo can be undone as well."""
     undone = await answered(ChangedAnswer, curation.undone, memory.grant, asked.edit, asked.reason, is_dry=False)
-    made = values_of(undone)
+    made = memory.values(undone)
     put = ", ".join(topic["id"] for topic in made["topics"])
     return ToolAnswer(f"Edit {asked.edit} is undone by edit {made['edit']}; these topics are back: {put}.", made)
 
 
+@tool("Remember something", Scope.INGEST, changes=True, may_be_new=True)
 async def remember(memory: Memory, asked: RememberArguments) -> ToolAnswer:
+    """Stores what was said or learnt, so that later searches find it."""
     author = "" if asked.by == "user" else memory.grant.token.name
     spoken = {"role": asked.by, "author": author[:200], "text": asked.text}
     body = MessagesBody(user=memory.name, messages=[spoken])
@@ -120,7 +131,9 @@ async def remember(memory: Memory, asked: RememberArguments) -> ToolAnswer:
     return ToolAnswer("It is stored, and the next search finds it.", stored)
 
 
+@tool("Ask people to erase messages", Scope.INGEST, Scope.CURATE, Scope.FORGET, changes=True)
 async def request_forgetting(memory: Memory, asked: ForgetArguments) -> ToolAnswer:
+    """Asks people to erase messages. Nothing is erased before a person has decided, in the inbox."""
     unknown = await in_thread(_asked_to_forget, memory, asked.messages)
     waiting = [name for name in asked.messages if name not in unknown]
     text = f"A person will decide whether to erase: {', '.join(waiting)}." if waiting else "Nothing was requested."
@@ -156,7 +169,7 @@ def _changed(memory: Memory, wanted: ProposalArguments, *, is_dry: bool) -> dict
     except ValidationError as error:
         raise refused(error) from None
     made = change_or_plan(memory.grant, operation, endpoint, body, wanted.topic, is_dry=is_dry)
-    return values_of(ChangedAnswer.model_validate(made))
+    return memory.values(ChangedAnswer.model_validate(made))
 
 
 def _looked_at(memory: Memory, wanted: ProposalArguments, token: str) -> ToolAnswer:
@@ -195,79 +208,14 @@ class MissArguments(Arguments):
     run: Annotated[UUID | None, Field(description="the run that went wrong, if it is known")] = None
 
 
+@tool("Report that something was forgotten", Scope.RECALL, Scope.CURATE, changes=True)
 async def report_miss(memory: Memory, asked: MissArguments) -> ToolAnswer:
+    """Reports that an answer was wrong because the memory did not give what it should have: says why, and what would
+    put it right. A person decides."""
     body = MissBody(user=memory.name, **asked.model_dump())
     made = await in_thread(misses.reported, memory.grant, body)
     await misses.ended(made.run)
-    found = values_of(await answered(MissAnswer, misses.whole, memory.grant, made.pk))
+    found = memory.values(await answered(MissAnswer, misses.whole, memory.grant, made.pk))
     tried = [f"- {each['does']} {each['result']}" for each in found["remedies"]]
-    where = f"People put it right here: {memory.absolute(found['url'])}"
+    where = f"People put it right here: {found['url']}"
     return ToolAnswer("\n".join([found["sentence"] or "It is not known yet why.", *tried, where]), found)
-
-
-CHANGING = (
-    MemoryTool(
-        name="report_miss",
-        title="Report that something was forgotten",
-        description="Reports that an answer was wrong because the memory did not give what it should have: says why,"
-        " and what would put it right. A person decides.",
-        takes=MissArguments,
-        scopes=(Scope.RECALL, Scope.CURATE),
-        answer=report_miss,
-        changes=True,
-    ),
-    MemoryTool(
-        name="propose_edit",
-        title="Propose a change of topics",
-        description="Plans to merge, split or rewrite topics, or to move messages between them. Changes nothing: it"
-        " returns the difference, the effect on past runs, and a token for apply_edit.",
-        takes=ProposalArguments,
-        scopes=(Scope.CURATE,),
-        answer=propose,
-    ),
-    MemoryTool(
-        name="preview_edit",
-        title="Look at a proposed change again",
-        description="Returns what a proposed change would do to the memory as it is now.",
-        takes=TokenArguments,
-        scopes=(Scope.CURATE,),
-        answer=preview,
-    ),
-    MemoryTool(
-        name="apply_edit",
-        title="Make a proposed change",
-        description="Makes the change of a proposal. It is refused if the topics have changed since. It can be undone.",
-        takes=TokenArguments,
-        scopes=(Scope.CURATE,),
-        answer=apply,
-        changes=True,
-    ),
-    MemoryTool(
-        name="undo_edit",
-        title="Undo a change of topics",
-        description="Undoes an edit of any age; an undo can be undone as well.",
-        takes=UndoArguments,
-        scopes=(Scope.CURATE,),
-        answer=undo,
-        changes=True,
-    ),
-    MemoryTool(
-        name="remember",
-        title="Remember something",
-        description="Stores what was said or learnt, so that later searches find it.",
-        takes=RememberArguments,
-        scopes=(Scope.INGEST,),
-        answer=remember,
-        changes=True,
-        may_be_new=True,
-    ),
-    MemoryTool(
-        name="request_forgetting",
-        title="Ask people to erase messages",
-        description="Asks people to erase messages. Nothing is erased before a person has decided, in the inbox.",
-        takes=ForgetArguments,
-        scopes=(Scope.INGEST, Scope.CURATE, Scope.FORGET),
-        answer=request_forgetting,
-        changes=True,
-    ),
-)

@@ -1,7 +1,5 @@
 """The addresses ``/mcp`` and ``/mcp/<user>``: a token opens them, and the second shows nothing but that memory."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from django.db import InterfaceError, OperationalError
@@ -34,7 +32,7 @@ async def mcp(request: HttpRequest, user: str = "") -> HttpResponse:
         try:
             _check_origin(request)
             check_values(request.body)
-            caller = Caller(await _grant(request), user, request.build_absolute_uri)
+            caller = Caller(await _grant(request), user, request)
             if user:
                 await in_thread(caller.memory, "", may_be_new=True)
         except RequestRefused as refused:

@@ -1,24 +1,23 @@
 """The tools that change nothing: a question is a run that people can watch, everything else is read from the rows."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field, ValidationError
 
 from memoryapp.doors.api import curation, lists, runs
-from memoryapp.doors.api.access import Scope, answered, message_fields
+from memoryapp.doors.api.access import Scope, answered
 from memoryapp.doors.api.recall import start_run, wait_for_end
+from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.curation import EditsAnswer, TopicAnswer
-from memoryapp.doors.api.shapes.runs import RecallBody, WhyNotAnswer
-from memoryapp.doors.mcp_server.tool import Arguments, Memory, MemoryTool, ToolAnswer, refused, values_of
+from memoryapp.doors.api.shapes.runs import RecallAnswer, RecallBody, WhyNotAnswer
+from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.strategies import DEFAULT, PLAIN, STRATEGIES
 from memoryapp.models import Run
 from memoryapp.platform.database import in_thread
-from memoryapp.runs import recall_document
 from memoryapp.runs.lifecycle import LONGEST_QUERY
+from memoryapp.runs.recall_document import EndedRun
 
 MOST_SHOWN = 100
 TopicName = Annotated[
@@ -55,13 +54,14 @@ class EditsArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 20
 
 
-async def search(memory: Memory, asked: SearchArguments) -> ToolAnswer:
+@tool("Search the memory", Scope.RECALL)
+async def search_memory(memory: Memory, asked: SearchArguments) -> ToolAnswer:
+    """Finds what was said before about something: topics with their messages, and why each was chosen."""
     parameters = {} if asked.max_topics is None else {"max_topics": asked.max_topics}
     run = await _ended(memory, query=asked.query, strategy=asked.strategy, parameters=parameters)
-    found = await in_thread(recall_document.document, run, message_fields)
+    found = memory.values(await answered(RecallAnswer, EndedRun, run, ["messages"]))
     for topic in found["topics"]:
         topic["messages"] = [message["id"] for message in topic["messages"]]
-    found["url"] = memory.absolute(found["url"])
     unsure = "Not sure whether the memory answers this." if found["unsure"] else ""
     nothing = "Nothing in the memory answers this." if not (found["topics"] or unsure) else unsure
     names = "\n".join(f"{topic['id']}: messages {', '.join(topic['messages'])}" for topic in found["topics"])
@@ -69,10 +69,12 @@ async def search(memory: Memory, asked: SearchArguments) -> ToolAnswer:
     return ToolAnswer("\n\n".join(filter(None, parts)), found)
 
 
+@tool("Ask the memory a question", Scope.RECALL)
 async def ask(memory: Memory, asked: AskArguments) -> ToolAnswer:
+    """Answers a question from the memory, with the messages that it cites. Without a chat model it returns the nearest
+    passages instead of an answer."""
     run = await _ended(memory, query=asked.question, strategy=PLAIN.name)
-    answer = await in_thread(recall_document.answer_document, run)
-    answer["url"] = memory.absolute(answer["url"])
+    answer = memory.values(await answered(WordsAnswer, EndedRun, run))
     cited = [
         f"[{each['n']}] {each['topic']}, message {each['message']}, {each['author']} {each['ts'][:10]}: {each['quote']}"
         for each in answer["citations"]
@@ -91,8 +93,11 @@ async def _ended(memory: Memory, **asked: Any) -> Run:
     return run
 
 
+@tool("Read a topic", Scope.READ)
 async def read_topic(memory: Memory, asked: TopicArguments) -> ToolAnswer:
-    found = values_of(await answered(TopicAnswer, lists.shown, memory.grant, parse_topic_id(asked.topic)))
+    """Returns a topic with all its messages. An id that an edit has retired returns the topics that hold its messages
+    now."""
+    found = memory.values(await answered(TopicAnswer, lists.shown, memory.grant, parse_topic_id(asked.topic)))
     return ToolAnswer("\n\n".join(_topic_text(topic) for topic in found["topics"]) or "It has no messages now.", found)
 
 
@@ -105,66 +110,24 @@ def _topic_text(topic: dict[str, Any]) -> str:
     return "\n".join([head, *lines])
 
 
+@tool("Why a search did not find something", Scope.READ)
 async def why_not(memory: Memory, asked: WhyNotArguments) -> ToolAnswer:
+    """Says why a run did not choose a topic, a message or what some words say, and what would have changed that. Give
+    exactly one of topic, message and text."""
     why = (asked.run, asked.topic, asked.message, asked.text)
-    found = values_of(await answered(WhyNotAnswer, runs.explained, memory.grant, *why))
+    found = memory.values(await answered(WhyNotAnswer, runs.explained, memory.grant, *why))
     tried = [f"- {each['change']}: {each['result']}" for each in found["counterfactuals"]]
     return ToolAnswer("\n".join([found["sentence"], *tried]), found)
 
 
+@tool("List the changes of the memory", Scope.CURATE)
 async def list_edits(memory: Memory, asked: EditsArguments) -> ToolAnswer:
+    """Lists the changes of topics, the earliest first, with the number by which each is undone."""
     page = await answered(EditsAnswer, curation.page_of_edits, memory.grant, memory.name, asked.after, asked.limit)
-    found = values_of(page)
+    found = memory.values(page)
     lines = [
         f"{each['id']}: {each['kind']} by {each['actor']} at {each['at'][:16]}, {', '.join(each['out']) or 'nothing'}"
         f" became {', '.join(each['put']) or 'nothing'}{'' if each['stands'] else ' (undone)'}"
         for each in found["edits"]
     ]
     return ToolAnswer("\n".join(lines) or "No edits.", found)
-
-
-READING = (
-    MemoryTool(
-        name="search_memory",
-        title="Search the memory",
-        description="Finds what was said before about something: topics with their messages, and why each was chosen.",
-        takes=SearchArguments,
-        scopes=(Scope.RECALL,),
-        answer=search,
-    ),
-    MemoryTool(
-        name="ask",
-        title="Ask the memory a question",
-        description="Answers a question from the memory, with the messages that it cites. Without a chat model it"
-        " returns the nearest passages instead of an answer.",
-        takes=AskArguments,
-        scopes=(Scope.RECALL,),
-        answer=ask,
-    ),
-    MemoryTool(
-        name="read_topic",
-        title="Read a topic",
-        description="Returns a topic with all its messages. An id that an edit has retired returns the topics that hold"
-        " its messages now.",
-        takes=TopicArguments,
-        scopes=(Scope.READ,),
-        answer=read_topic,
-    ),
-    MemoryTool(
-        name="why_not",
-        title="Why a search did not find something",
-        description="Says why a run did not choose a topic, a message or what some words say, and what would have"
-        " changed that. Give exactly one of topic, message and text.",
-        takes=WhyNotArguments,
-        scopes=(Scope.READ,),
-        answer=why_not,
-    ),
-    MemoryTool(
-        name="list_edits",
-        title="List the changes of the memory",
-        description="Lists the changes of topics, the earliest first, with the number by which each is undone.",
-        takes=EditsArguments,
-        scopes=(Scope.CURATE,),
-        answer=list_edits,
-    ),
-)

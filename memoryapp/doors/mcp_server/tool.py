@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Any
 
+from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from memoryapp.doors.api.access import Scope, owner_named, owner_or_404, written
+from memoryapp.doors.api.access import Scope, owner_named, owner_or_404, values_of
 from memoryapp.doors.api.shapes.fields import Answer, RequestRefused
 from memoryapp.importers.record import clean
 from memoryapp.platform.accounts.tokens import Grant
@@ -27,12 +28,11 @@ class OneMemory(Grant):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A token at an address. ``named`` is the chat user of the address, empty at ``/mcp``; ``absolute`` makes an
-    address of a path."""
+    """A token at an address. ``named`` is the chat user of the address, empty at ``/mcp``."""
 
     grant: Grant
     named: str
-    absolute: Callable[[str], str]
+    request: HttpRequest
 
     @property
     def must_name(self) -> bool:
@@ -65,8 +65,9 @@ class Memory:
     grant: Grant
     name: str
 
-    def absolute(self, path: str) -> str:
-        return self.caller.absolute(path)
+    def values(self, answer: Answer) -> dict[str, Any]:
+        """Returns an answer of the API as values of JSON, with addresses under which the agent asked."""
+        return values_of(answer, self.caller.request)
 
 
 class Arguments(BaseModel):
@@ -83,18 +84,31 @@ class ToolAnswer:
     values: dict[str, Any]
 
 
+Answering = Callable[[Memory, Any], Awaitable[ToolAnswer]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTool:
     """A tool over one memory. ``changes`` is true if it changes the memory, ``may_be_new`` if it may begin one."""
 
-    name: str
     title: str
-    description: str
-    takes: type[Arguments]
     scopes: tuple[Scope, ...]
-    answer: Callable[[Memory, Any], Awaitable[ToolAnswer]]
-    changes: bool = False
-    may_be_new: bool = False
+    answer: Answering
+    changes: bool
+    may_be_new: bool
+
+    @property
+    def name(self) -> str:
+        return self.answer.__name__
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.answer.__doc__ or "").split())
+
+    @property
+    def takes(self) -> type[Arguments]:
+        arguments: type[Arguments] = get_annotations(self.answer, eval_str=True)["asked"]
+        return arguments
 
     def read(self, sent: dict[str, Any]) -> Arguments:
         """Returns the arguments. Raises RequestRefused with the first fault."""
@@ -113,14 +127,26 @@ class MemoryTool:
         return schema
 
 
+# Every tool by its name.
+TOOLS: dict[str, MemoryTool] = {}
+
+
+def tool(
+    title: str, *scopes: Scope, changes: bool = False, may_be_new: bool = False
+) -> Callable[[Answering], Answering]:
+    """Makes a tool of the function: its name and docstring are those that agents see, its ``asked`` are the arguments,
+    and any of the scopes of a token allows it."""
+
+    def listed(answer: Answering) -> Answering:
+        made = MemoryTool(title=title, scopes=scopes, answer=answer, changes=changes, may_be_new=may_be_new)
+        TOOLS[made.name] = made
+        return answer
+
+    return listed
+
+
 def refused(error: ValidationError) -> RequestRefused:
     """Returns the refusal that says the first fault of arguments."""
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part)[:100] for part in first["loc"])
     return RequestRefused(422, f"{place}: {first['msg']}" if place else first["msg"])
-
-
-def values_of(answer: Answer) -> dict[str, Any]:
-    """Returns an answer of the API as values of JSON."""
-    values: dict[str, Any] = json.loads(written(answer))
-    return values

@@ -5,8 +5,6 @@ come later still belong to it while its spans are kept (``LATE``); afterwards th
 everything that a request has for a chat user, so that it can be sent again after any failure.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +18,8 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from memoryapp.doors.traces.course import STRATEGY, TraceCourse, is_telling, speaks, step_of
-from memoryapp.doors.traces.span import SentSpan, of_body, text_of
+from memoryapp.doors.traces.course import STRATEGY, TraceCourse, speaks, step_of
+from memoryapp.doors.traces.span import TELLING, SentSpan, text_of
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import storable, to_text
 from memoryapp.importers.record import clean
@@ -75,7 +73,8 @@ def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = No
     with transaction.atomic():
         database.acquire_until_commit(LOCK, owner.pk)
         content.check_kept(owner)
-        known = _known(owner, of_trace)
+        rows = Trace.objects.filter(owner=owner, number__in=list(of_trace)).select_related("run")
+        known = {row.number: row for row in rows}
         new = [[*sent.values()] for number, sent in of_trace.items() if number not in known]
         made = _make(owner, [sent[:MOST_SPANS] for sent in new if any(map(_is_telling, sent))], token)
         growing = {number: trace for number, trace in known.items() if _takes(trace)}
@@ -87,13 +86,9 @@ def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = No
 
 
 def _is_telling(span: SentSpan) -> bool:
+    """Whether a trace with this span is a run."""
     step = step_of(span)
-    return step is not None and is_telling(step)
-
-
-def _known(owner: ChatUser, numbers: Iterable[UUID]) -> dict[UUID, Trace]:
-    rows = Trace.objects.filter(owner=owner, number__in=list(numbers)).select_related("run")
-    return {row.number: row for row in rows}
+    return step is not None and isinstance(step.meaning, TELLING)
 
 
 def _takes(trace: Trace) -> bool:
@@ -173,7 +168,7 @@ def write(owner: ChatUser, traces: Sequence[Trace], *, is_over: bool = False) ->
     now = timezone.now()
     spans: dict[UUID, list[SentSpan]] = defaultdict(list)
     for number, body in TraceSpan.objects.filter(trace__in=traces).values_list("trace_id", "body"):
-        spans[number].append(of_body(body))
+        spans[number].append(SentSpan(**body))
     written = []
     for trace in traces:
         course = TraceCourse(spans[trace.pk], now, is_over or trace.has_root or trace.run.is_finished)

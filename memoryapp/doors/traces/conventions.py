@@ -6,8 +6,6 @@ earlier conventions, ``gen_ai.prompt.0.content`` and ``gen_ai.completion.0.conte
 the spans of Vercel's AI SDK (``ai.*``, https://ai-sdk.dev/docs/ai-sdk-core/telemetry), which name no operation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -84,7 +82,8 @@ def _asked(span: SentSpan) -> ModelCall:
     reasons = span.attributes.get("gen_ai.response.finish_reasons")
     return ModelCall(
         messages=_messages(span),
-        text=text or _completion(span),
+        text=text
+        or "\n".join(text_of(each.get("content")) for each in span.listed("gen_ai.completion") if each.get("content")),
         reasoning="\n".join(text_of(part.get("content")) for _role, part in replies if part.get("type") == "reasoning"),
         tool_calls=tuple(_call(part) for _role, part in replies if part.get("type") == "tool_call"),
         model=span.text("gen_ai.response.model", "gen_ai.request.model"),
@@ -142,24 +141,8 @@ def _call(part: Mapping[str, Any]) -> ToolCall:
     return ToolCall(text_of(part.get("id")), text_of(part.get("name")), text)
 
 
-def _completion(span: SentSpan) -> str:
-    return "\n".join(text_of(each.get("content")) for each in span.listed("gen_ai.completion") if each.get("content"))
-
-
 def _last_of_user(messages: tuple[PromptMessage, ...]) -> str:
     return next((message.content for message in reversed(messages) if message.role == "user"), "")
-
-
-def _tool(span: SentSpan) -> ToolCallRun:
-    return ToolCallRun(
-        span.text("gen_ai.tool.name") or span.name,
-        span.text("gen_ai.tool.call.arguments"),
-        span.text("gen_ai.tool.call.result"),
-    )
-
-
-def _embedded(span: SentSpan) -> EmbeddingCall:
-    return EmbeddingCall(span.text("gen_ai.response.model", "gen_ai.request.model"))
 
 
 def _of_sdk(span: SentSpan, operation: str) -> Meaning:
@@ -210,8 +193,12 @@ def _part_of_sdk(part: Mapping[str, Any]) -> Mapping[str, Any]:
 _READERS: Mapping[str, Callable[[SentSpan], Meaning]] = {
     "search_memory": _searched,
     "retrieval": _searched,
-    "execute_tool": _tool,
-    "embeddings": _embedded,
+    "execute_tool": lambda span: ToolCallRun(
+        span.text("gen_ai.tool.name") or span.name,
+        span.text("gen_ai.tool.call.arguments"),
+        span.text("gen_ai.tool.call.result"),
+    ),
+    "embeddings": lambda span: EmbeddingCall(span.text("gen_ai.response.model", "gen_ai.request.model")),
 }
 
 
@@ -327,14 +314,10 @@ def _openinference_tool(span: SentSpan) -> ToolCallRun:
     return ToolCallRun(span.text("tool.name") or span.name, arguments, span.text("output.value"))
 
 
-def _openinference_embedding(span: SentSpan) -> EmbeddingCall:
-    return EmbeddingCall(span.text("embedding.model_name"))
-
-
 _OPENINFERENCE_READERS: Mapping[str, Callable[[SentSpan], Meaning]] = {
     "RETRIEVER": _openinference_search,
     "RERANKER": _reranked,
     "LLM": _openinference_call,
     "TOOL": _openinference_tool,
-    "EMBEDDING": _openinference_embedding,
+    "EMBEDDING": lambda span: EmbeddingCall(span.text("embedding.model_name")),
 }

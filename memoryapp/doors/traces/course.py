@@ -8,8 +8,6 @@ Events have the times of their spans. They may therefore change while spans are 
 late spans are taken.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +18,6 @@ from typing import Any
 
 from memoryapp.doors.traces import conventions
 from memoryapp.doors.traces.span import (
-    TELLING,
     EmbeddingCall,
     EnclosingCall,
     ForeignDocument,
@@ -94,6 +91,7 @@ def candidates(documents: Sequence[ForeignDocument]) -> tuple[Candidate, ...]:
 def _candidate(document: ForeignDocument, rank: int) -> Candidate:
     score = document.score or 0.0
     day = _DAY.match(document.date)
+    words = " ".join((document.title or document.text or document.id).split())
     return Candidate(
         id=id_of(document),
         rank=rank,
@@ -105,15 +103,10 @@ def _candidate(document: ForeignDocument, rank: int) -> Candidate:
         date=day[0] if day else "",
         message_count=0,
         size_chars=len(document.text),
-        summary=_title(document),
+        summary=words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…",
         line=document.text[:LONGEST_DOCUMENT],
         shown=True,
     )
-
-
-def _title(document: ForeignDocument) -> str:
-    words = " ".join((document.title or document.text or document.id).split())
-    return words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 1] + "…"
 
 
 STRATEGY = "foreign"
@@ -143,11 +136,6 @@ def step_of(span: SentSpan) -> TraceStep | None:
     """
     meaning = conventions.openinference_meaning(span) or conventions.genai_meaning(span)
     return TraceStep(span, meaning) if meaning else None
-
-
-def is_telling(step: TraceStep) -> bool:
-    """Whether a trace with this step is a run."""
-    return isinstance(step.meaning, TELLING)
 
 
 @dataclass(frozen=True)

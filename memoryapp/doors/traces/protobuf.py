@@ -3,8 +3,6 @@
 Messages are turned into the objects that the JSON mapping has, so that one reader serves both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

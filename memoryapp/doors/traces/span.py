@@ -1,7 +1,5 @@
 """A span as any program sends it, within bounds, and how its attributes are read."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,11 +73,6 @@ class SentSpan:
                 if place.isdecimal() and len(place) < 7:
                     entries.setdefault(int(place), {})[name] = value
         return [entries[place] for place in sorted(entries)][:MOST_LISTED]
-
-
-def of_body(body: Mapping[str, Any]) -> SentSpan:
-    """The span that a row contains as JSON."""
-    return SentSpan(**body)
 
 
 def nested(entry: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:

@@ -5,8 +5,6 @@ hexadecimal, numbers of 64 bits may be texts, unknown fields are ignored.
 https://opentelemetry.io/docs/specs/otlp/#otlphttp
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -102,6 +102,11 @@ class StatementCheck:
         return bool(self.judged) and self.support != "contradicted"
 
     @property
+    def verified(self) -> bool | None:
+        """Whether it is verified; None where no model judged."""
+        return None if self.judged is None else self.is_verified
+
+    @property
     def is_supported(self) -> bool:
         return self.support == "in_words" if self.judged is None else self.is_verified
 

@@ -8,5 +8,3 @@ makes the passages of restored messages, and ``knowledge``.
 
 from memoryapp.intake.transfer.exporting import RESTORED, file_of, lines
 from memoryapp.intake.transfer.restoring import NotEmpty, Restored, outline, recognises, restore
-
-__all__ = ["RESTORED", "NotEmpty", "Restored", "file_of", "lines", "outline", "recognises", "restore"]

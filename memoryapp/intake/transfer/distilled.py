@@ -6,8 +6,6 @@ was imported once is not imported again, even if it was changed or deleted since
 nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

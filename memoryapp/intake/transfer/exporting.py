@@ -253,13 +253,9 @@ def _message(user: str, row: Message) -> dict[str, Any]:
     fields = {
         "user": user,
         "id": row.external_id,
-        "role": row.role,
-        "author": row.author,
+        **{name: getattr(row, name) for name in ("role", "author")},
         "ts": row.sent_at.isoformat(),
-        "text": row.text,
-        "session": row.session,
-        "reply_to": row.reply_to,
-        "forwarded_from": row.forwarded_from,
+        **{name: getattr(row, name) for name in ("text", "session", "reply_to", "forwarded_from")},
     }
     fields = {name: value for name, value in fields.items() if value or name in ("id", "role", "ts", "text")}
     # Metadata with the name of a field of the line is written separately.

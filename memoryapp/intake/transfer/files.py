@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import partial
 from mimetypes import guess_type
 from pathlib import Path
@@ -134,9 +133,9 @@ def batches(row: ImportFile) -> QuerySet[ImportBatch]:
     return ImportBatch.objects.filter(file__in=keys).select_related("owner").order_by("pk")
 
 
-def clear(now: datetime | None = None) -> None:
+def clear() -> None:
     """Removes files that are not worked on and did not change for ``IMPORT_KEEP``, and old files without a row."""
-    before = (now or timezone.now()) - settings.IMPORT_KEEP
+    before = timezone.now() - settings.IMPORT_KEEP
     rows = ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before)
     each_alone(rows, "File %s is not removed.", _discard_if_possible)
     if not settings.IMPORT_DIR.is_dir():
@@ -368,15 +367,10 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str], watch: _Watc
     if chat.is_distilled:
         _add_brought(found, distilled.rehearse(chat, addressee(row)))
     has_any = bool(found.messages or found.brings or found.brought_before or whole)
-    if not has_any and not found.timeless and not _is_chosen(row):
+    if not has_any and not found.timeless and not (row.chats or row.since or row.until):
         return _fail(row, _nothing_sentence(row, found), findings=found.document(), format=chat.format)
     state = State.ASKING if found.timeless and not has_any else State.READY
     _end(row, state, format=chat.format, findings=found.document())
-
-
-def _is_chosen(row: ImportFile) -> bool:
-    """Whether a person wants only a part of the file, which may be an empty one."""
-    return bool(row.chats or row.since or row.until)
 
 
 def _add_brought(found: Findings, brought: distilled.DistilledCounts) -> None:

@@ -7,8 +7,6 @@ The file is hostile until proven otherwise: ``checking`` reads each line, a row 
 and at the end the restored memory keeps every invariant. Whatever does not is refused with the number of its line.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from memoryapp.importers.formats.registry import members
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile, clean, quote
 from memoryapp.importers.source import SourceFile, sources
 from memoryapp.intake.invariants import violations
+from memoryapp.intake.messages import SAID
 from memoryapp.intake.transfer.checking import checked, value_of
 from memoryapp.intake.transfer.exporting import (
     FORMAT,
@@ -209,7 +208,8 @@ class _RestoredMemory:
         for start in range(0, len(placed), _AT_ONCE):
             self._write(self._put, placed[start : start + _AT_ONCE])
         for topic in Topic.objects.of(self.owner).order_by("-is_live", "-pk").iterator(_AT_ONCE):
-            self._passages(topic)
+            listed = Message.objects.filter(topicmessage__topic=topic, passagemessage__isnull=True)
+            put_passages(self.owner, [[content(row) for row in listed.in_order()]] if listed.exists() else [])
 
     def _placed(self, line: int, place: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the message's values for ``PLACE``; topics come after the places, and get their numbers in order."""
@@ -238,10 +238,6 @@ class _RestoredMemory:
         kind = "place" if model is Message else label(model)
         number = next((old for old, new in self.numbers.get(model, {}).items() if new == pk), None)
         return next((at for at, value in lines(self.path) if value.get(MARK) == kind and value.get("n") == number), 1)
-
-    def _passages(self, topic: Topic) -> None:
-        listed = Message.objects.filter(topicmessage__topic=topic, passagemessage__isnull=True)
-        put_passages(self.owner, [[content(row) for row in listed.in_order()]] if listed.exists() else [])
 
     def _store(self, waiting: list[Line]) -> None:
         kind = waiting[0][1].get(MARK) if waiting else FORMAT
@@ -275,8 +271,8 @@ class _RestoredMemory:
                 [record] = conversation(value, number, clock)
                 if not isinstance(record, MessageRecord):
                     raise BadRecord(record.reason)
-                row = _message(self.owner, record)
-                row.metadata = {**row.metadata, **beside}
+                row = Message(owner=self.owner, **{name: getattr(record, name) for name in SAID})
+                row.metadata = {**record.metadata, **beside}
                 rows.append((number, row))
         self._insert(Message, rows)
 
@@ -405,22 +401,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error.__cause__, UniqueViolation):
         return _("there is such a row already")
     return _("the database refuses it (%(why)s)") % {"why": getattr(diagnosis, "message_primary", None) or "?"}
-
-
-def _message(owner: ChatUser, record: MessageRecord) -> Message:
-    return Message(
-        owner=owner,
-        external_id=record.external_id,
-        role=record.role,
-        author=record.author,
-        sent_at=record.sent_at,
-        text=record.text,
-        session=record.session,
-        reply_to=record.reply_to,
-        forwarded_from=record.forwarded_from,
-        metadata=dict(record.metadata),
-        content_hash=record.content_hash,
-    )
 
 
 def _free_numbers(model: type[models.Model], count: int) -> list[int]:

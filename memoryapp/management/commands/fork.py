@@ -10,11 +10,15 @@ from typing import Any
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
 
+from memoryapp.doors.api.access import values_of
+from memoryapp.doors.api.shapes.answers import WordsAnswer
+from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.management.arguments import run_named, settings_given, utf8
 from memoryapp.models import Run
-from memoryapp.runs import forks, lifecycle, recall_document
+from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
+from memoryapp.runs.recall_document import EndedRun, text
 from memoryapp.runs.replays import CHANGES, ForkError
 
 
@@ -43,11 +47,12 @@ class Command(BaseCommand):
             fork = async_to_sync(self._to_end)(parent, turn, settings_given(options["set"]))
         except (ForkError, ParameterError) as error:
             raise CommandError(str(error)) from error
-        document = recall_document.document(fork)
+        ended = EndedRun(fork)
+        document = values_of(RecallAnswer.model_validate(ended))
         if strategy_named(fork.strategy).answers:
-            document |= recall_document.answer_document(fork)
+            document |= values_of(WordsAnswer.model_validate(ended))
         document |= {"parent": str(parent.pk), "turn": fork.turn, "changes": fork.changes}
-        whole = json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
+        whole = json.dumps(document, ensure_ascii=False) if options["json"] else text(ended)
         self.stdout.write(whole)
 
     async def _to_end(self, parent: Run, turn: int | None, changes: Mapping[str, Any]) -> Run:

@@ -10,12 +10,16 @@ from typing import Any
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
 
+from memoryapp.doors.api.access import values_of
+from memoryapp.doors.api.shapes.answers import WordsAnswer
+from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given, utf8
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import lifecycle, recall_document
+from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
+from memoryapp.runs.recall_document import EndedRun, text
 
 
 class Command(BaseCommand):
@@ -38,12 +42,11 @@ class Command(BaseCommand):
             run = async_to_sync(_run_to_end)(owner, query, strategy, settings_given(options["set"]))
         except ParameterError as error:
             raise CommandError(str(error)) from error
-        document = recall_document.document(run)
+        ended = EndedRun(run)
+        document = values_of(RecallAnswer.model_validate(ended))
         if strategy_named(strategy).answers:
-            document |= recall_document.answer_document(run)
-        self.stdout.write(
-            json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
-        )
+            document |= values_of(WordsAnswer.model_validate(ended))
+        self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text(ended))
 
 
 async def _run_to_end(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:

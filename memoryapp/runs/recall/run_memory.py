@@ -193,12 +193,9 @@ class RunMemory:
             newest=found.newest,
         )
         self.sessions.update(found.sessions)
-        return Found(event, found.baseline, found.best_passages, found.rarity, self._nearness(event))
-
-    def _nearness(self, event: CandidatesFound) -> float:
         usual = self.clients.embedder.profile.usual_best
         best = max((candidate.cosine for candidate in event.shown), default=0.0)
-        return max(best, 0.0) / usual if usual else 0.0
+        return Found(event, found.baseline, found.best_passages, found.rarity, max(best, 0.0) / usual if usual else 0.0)
 
     async def _cross_encoded(
         self, query: str, found: retrieval.SearchResult, where: Where

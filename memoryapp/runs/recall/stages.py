@@ -5,8 +5,6 @@ returns with the context and the totals of the run. The strategy works in a task
 events does not hold it up; a reader that leaves ends it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -20,6 +20,8 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import former
+from memoryapp.doors.api.access import values_of
+from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
@@ -33,6 +35,7 @@ from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
 from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from memoryapp.runs import endings, followers, recall_document
+from memoryapp.runs.recall_document import EndedRun
 from rerankui.frame.access import Request, open_to, operator_of, run_or_404
 from rerankui.frame.pages import show
 from rerankui.runs import fragments
@@ -77,7 +80,7 @@ def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     """The run as programs get it, with its query and parameters."""
     found = run_or_404(request, pk)
     try:
-        document = recall_document.document(found)
+        document = values_of(RecallAnswer.model_validate(EndedRun(found)))
     except LookupError as error:
         raise Http404(str(error)) from error
     asked = {"user": found.owner.name, "query": found.query, "strategy": found.strategy, "parameters": found.parameters}

@@ -400,7 +400,7 @@ async def test_the_running_conversation_and_media_come_with_the_run(
     assert run.media[0]["sha256"] == kept.sha256
     assert "iVBORw0KGgo" not in json.dumps(await stored_of(run))
     item = media.MediaItem(**run.media[0])
-    assert (await media.load(memory.pk, item)).content == b"\x89PNG\r\n\x1a\n"
+    assert (await sync_to_async(media.read)(memory.pk, item)).content == b"\x89PNG\r\n\x1a\n"
 
 
 async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runner, client: AsyncClient) -> None:

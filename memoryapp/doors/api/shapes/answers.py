@@ -1,13 +1,11 @@
 """The bodies and answers of ``POST /v1/qa`` and ``POST /v1/agent/stream``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from memoryapp.doors.api.shapes.fields import (
     PARAMETERS,
@@ -19,7 +17,7 @@ from memoryapp.doors.api.shapes.fields import (
     StrictBody,
     exemplified,
 )
-from memoryapp.doors.api.shapes.runs import Conversation, RecallBody, Usage
+from memoryapp.doors.api.shapes.runs import NOTHING_IS_NULL, Conversation, RecallBody, Usage, of
 from memoryapp.importers.record import BadRecord, message, moment, quote
 
 
@@ -51,12 +49,14 @@ class CitedMessage(Answer):
     ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
     """
 
-    n: int
-    topic: str
-    message: str
-    author: str
-    ts: str
-    quote: str
+    n: int = of("citation", "n")
+    topic: str = of("citation", "topic")
+    message: str = of("message", "external_id")
+    author: str = of("message", "author")
+    ts: Annotated[str, BeforeValidator(lambda at: at.isoformat() if isinstance(at, datetime) else at)] = of(
+        "message", "sent_at"
+    )
+    quote: str = of("citation", "quote")
     passage: list[str] = []
 
 
@@ -70,7 +70,7 @@ class CheckedStatement(Answer):
     """
 
     text: str
-    citations: list[int]
+    citations: list[int] = Field(validation_alias="numbers")
     support: Literal["in_words", "differs", "contradicted", "unchecked"]
     missing: list[str]
     turned: list[str]
@@ -135,22 +135,22 @@ class WordsAnswer(Answer):
         }
     )
 
-    run: UUID
-    url: PageUrl
-    strategy: str
+    run: UUID = of("run", "pk")
+    url: PageUrl = of("run", "pk")
+    strategy: str = of("run", "strategy")
     agent: bool
     outcome: Literal["answered", "softened", "refused", "passages", "failed"]
-    answer: str
-    text: str
+    answer: str = of("words", "text")
+    text: str = of("words", "text")
     citations: list[CitedMessage]
-    coverage: float
-    support: float | None
+    coverage: float = of("words", "coverage")
+    support: float | None = of("words", "support")
     verified: bool | None
-    statements: list[CheckedStatement] = []
+    statements: list[CheckedStatement] = of("words", "statements", [])
     by: Literal["model", "extracts"] | None
     note: str
-    fallback: str | None
-    cut: bool
+    fallback: Annotated[str | None, NOTHING_IS_NULL] = of("finished", "fallback")
+    cut: bool = of("finished", "cut")
     usage: Usage
 
 

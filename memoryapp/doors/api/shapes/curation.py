@@ -4,15 +4,13 @@ Messages are named by the ids with which they were sent, topics by their ids in 
 refused, because a request that is only half understood might change a memory in an unintended way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date, datetime
 from functools import cache
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
 from memoryapp.curation.operations.operation import (
@@ -28,6 +26,7 @@ from memoryapp.curation.operations.operation import (
     Part,
 )
 from memoryapp.doors.api.shapes.fields import (
+    LARGEST_ID,
     NUMBER,
     READABLE,
     READABLE_SCHEMA,
@@ -47,6 +46,7 @@ from memoryapp.doors.api.shapes.fields import (
     exemplified,
 )
 from memoryapp.doors.api.shapes.lists import ListedFact
+from memoryapp.importers.record import LONGEST
 from memoryapp.models import Fact
 
 # A page of edits, and the bodies and answers of an undo.
@@ -160,6 +160,28 @@ class TopicAnswer(Answer):
     id: TopicName
     retired: bool
     topics: list[TopicWithMessages]
+
+
+class CloseBody(BaseModel):
+    """The active sessions of a chat user, or only those with the label ``session``."""
+
+    model_config = exemplified(user="anna", session="s1")
+
+    user: KnownName
+    session: Annotated[str | None, Field(max_length=LONGEST["session"])] = None
+
+
+class ClosedQuery(CloseBody):
+    """The sessions by the numbers of their ``first`` and ``last`` message."""
+
+    first: Annotated[int, Field(ge=0, le=LARGEST_ID)]
+    last: Annotated[int, Field(ge=0, le=LARGEST_ID)]
+
+
+class ClosedAnswer(Answer):
+    """The topics that the messages of the sessions are in now; none if there was nothing to archive."""
+
+    topics: list[TopicSummary]
 
 
 class BlamedEdit(EditName):

@@ -3,8 +3,6 @@
 The length of a text is checked before it is cleaned. A pattern means the same in the description and in the check.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 from uuid import UUID
@@ -171,10 +169,6 @@ def _number(value: object) -> object:
     return value
 
 
-def _stripped(value: str) -> str:
-    return str(clean(value)).strip()
-
-
 NAME_SCHEMA: dict[str, Any] = {
     "type": "string",
     "maxLength": LONGEST["user"],
@@ -188,7 +182,7 @@ NAME_SCHEMA: dict[str, Any] = {
 # NUMBER: a number of JSON, and no text or truth value that Python would take for one.
 NUMBER = BeforeValidator(_number)
 # STRIPPED: without characters that no database stores and without white space around it. READABLE: not blank.
-STRIPPED = AfterValidator(_stripped)
+STRIPPED = AfterValidator(lambda value: str(clean(value)).strip())
 READABLE = AfterValidator(_visible)
 READABLE_SCHEMA: Any = Field(json_schema_extra={"minLength": 1, "pattern": VISIBLE})
 

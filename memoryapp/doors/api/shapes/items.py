@@ -1,7 +1,5 @@
 """The bodies and answers of items that programs keep under a namespace and a key."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 

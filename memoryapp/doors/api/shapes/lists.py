@@ -3,12 +3,10 @@
 The first field of a row is its id. A field is the row's attribute of its name, or of its ``validation_alias``.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from memoryapp.doors.api.shapes.fields import (
     EXAMPLE_MESSAGE,
@@ -19,14 +17,11 @@ from memoryapp.doors.api.shapes.fields import (
     LeftOutMessages,
     Name,
     Role,
+    TopicName,
     exemplified,
 )
-from memoryapp.engine.memory import item_id, topic_id
+from memoryapp.engine.memory import item_id
 from memoryapp.importers.record import LONGEST
-
-
-class ListedRow(BaseModel):
-    model_config = ConfigDict(from_attributes=True, populate_by_name=True)
 
 
 def _named(kind: str) -> BeforeValidator:
@@ -34,22 +29,16 @@ def _named(kind: str) -> BeforeValidator:
     return BeforeValidator(lambda value: item_id(kind, value) if isinstance(value, int) else value)
 
 
-Moment = Annotated[
-    datetime,
-    PlainSerializer(lambda at: at.isoformat(), return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-TopicName = Annotated[str, BeforeValidator(lambda value: topic_id(value) if isinstance(value, int) else value)]
 Texts = Annotated[list[str], BeforeValidator(lambda values: [str(value) for value in values])]
 
 
-class ListedUser(ListedRow):
+class ListedUser(Answer):
     name: str
     display_name: str
-    created_at: Moment
+    created_at: datetime
 
 
-class UsersAnswer(ListedRow):
+class UsersAnswer(Answer):
     model_config = exemplified(
         users=[{"name": "anna", "display_name": "Анна", "created_at": "2026-07-25T14:30:00+00:00"}], next=None
     )
@@ -58,13 +47,13 @@ class UsersAnswer(ListedRow):
     next: str | None
 
 
-class ListedMessage(ListedRow):
+class ListedMessage(Answer):
     """``topic`` is the topic that contains the message; null if none does."""
 
     id: str = Field(validation_alias="external_id")
     role: Role
     author: str
-    ts: Moment = Field(validation_alias="sent_at")
+    ts: datetime = Field(validation_alias="sent_at")
     text: str
     session: str
     reply_to: str
@@ -72,12 +61,12 @@ class ListedMessage(ListedRow):
     topic: TopicName | None = Field(validation_alias="topic_id")
 
 
-class MessagesAnswer(ListedRow):
+class MessagesAnswer(Answer):
     messages: list[ListedMessage]
     next: str | None
 
 
-class ListedPerson(ListedRow):
+class ListedPerson(Answer):
     id: Annotated[str, _named("Person")]
     name: str = Field(validation_alias="display_name")
     aliases: Texts
@@ -85,16 +74,16 @@ class ListedPerson(ListedRow):
     circle: str
     bio: str
     mentions: int = Field(validation_alias="mention_count")
-    first_seen: Moment | None
-    last_seen: Moment | None
+    first_seen: datetime | None
+    last_seen: datetime | None
 
 
-class PeopleAnswer(ListedRow):
+class PeopleAnswer(Answer):
     people: list[ListedPerson]
     next: str | None
 
 
-class ListedArtifact(ListedRow):
+class ListedArtifact(Answer):
     """``answers`` are questions that the file can answer."""
 
     id: Annotated[str, _named("Artifact")]
@@ -108,10 +97,10 @@ class ListedArtifact(ListedRow):
     keywords: Texts
     entities: Texts
     answers: Texts = Field(validation_alias="rag_hints")
-    created_at: Moment
+    created_at: datetime
 
 
-class ArtifactsAnswer(ListedRow):
+class ArtifactsAnswer(Answer):
     artifacts: list[ListedArtifact]
     next: str | None
 
@@ -121,11 +110,14 @@ def _fact_state(value: Any) -> Any:
     return value if isinstance(value, str) else "past" if value else "current"
 
 
-class ListedFact(ListedRow):
+class ListedFact(Answer):
     """``importance`` is from 0 to 100. ``topic`` is the topic in which the fact was found; null if a person wrote it.
 
     ``state`` is ``past`` for a fact that another one replaced; ``superseded_at`` is the time of that one.
     """
+
+    # Read again from what was sent, ``state`` stands beside what it is made of.
+    model_config = ConfigDict(extra="ignore")
 
     id: int
     type: str
@@ -134,17 +126,17 @@ class ListedFact(ListedRow):
     content: str
     importance: int
     topic: TopicName | None = Field(validation_alias="topic_id")
-    created_at: Moment
+    created_at: datetime
     state: Annotated[Literal["current", "past"], BeforeValidator(_fact_state)] = Field(validation_alias="superseded_at")
-    superseded_at: Moment | None
+    superseded_at: datetime | None
 
 
-class FactsAnswer(ListedRow):
+class FactsAnswer(Answer):
     facts: list[ListedFact]
     next: str | None
 
 
-class ListedImport(ListedRow):
+class ListedImport(Answer):
     """Counts of messages of the file: ``added`` were new, ``skipped`` existed already, ``rejected`` were unreadable.
 
     ``left_out`` are no part of the talk that was shown, by reason.
@@ -153,14 +145,14 @@ class ListedImport(ListedRow):
     id: int
     source: str
     format: str
-    started_at: Moment
+    started_at: datetime
     added: int
     skipped: int
     rejected: Annotated[int, BeforeValidator(lambda value: len(value) if isinstance(value, list) else value)]
     left_out: list[LeftOutMessages]
 
 
-class ImportsAnswer(ListedRow):
+class ImportsAnswer(Answer):
     imports: list[ListedImport]
     next: str | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import (
@@ -87,6 +87,27 @@ class RecallBody(StrictBody):
     as_of: Annotated[str | None, Field(max_length=40)] = None
 
 
+# Values of the domain have an empty text or 0 where an answer has null.
+NOTHING_IS_NULL = BeforeValidator(lambda value: value or None)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+_WHERE_GIVEN: Any = Field(None, exclude_if=_is_none)
+
+
+def of(part: str, name: str, default: Any = ...) -> Any:
+    """Returns the field that is read from a part of the value; where that has none it is not sent."""
+    alias = AliasPath(part, name)
+    return (
+        Field(None, validation_alias=alias, exclude_if=_is_none)
+        if default is None
+        else Field(default, validation_alias=alias)
+    )
+
+
 class ChosenTopic(Answer):
     """A chosen topic: ``rank`` from 1, ``score`` between 0 and 1, and an ``excerpt`` quoted from its messages, if any.
 
@@ -96,28 +117,28 @@ class ChosenTopic(Answer):
     what answers, long ones cut) are there if ``include`` names them.
     """
 
-    id: str
-    rank: int
-    reason: str
-    score: float
+    id: str = of("selected", "id")
+    rank: int = of("selected", "rank")
+    reason: str = of("selected", "reason")
+    score: float = of("selected", "score")
     read: bool
-    pinned: bool = False
-    summary: str | None = None
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-    message_count: int | None = None
-    excerpt: str | None = None
-    messages: list[MessageInTopic] | None = None
-    passages: list[MessageInTopic] | None = None
+    pinned: bool = of("selected", "pinned", False)
+    summary: str | None = of("head", "summary", None)
+    first_at: datetime | None = of("head", "started_at", None)
+    last_at: datetime | None = of("head", "ended_at", None)
+    message_count: int | None = of("head", "message_count", None)
+    excerpt: str | None = _WHERE_GIVEN
+    messages: list[MessageInTopic] | None = _WHERE_GIVEN
+    passages: list[MessageInTopic] | None = _WHERE_GIVEN
 
 
 class ChosenItem(Answer):
     """A chosen person or file."""
 
-    id: str
-    rank: int
-    reason: str
-    score: float
+    id: str = of("selected", "id")
+    rank: int = of("selected", "rank")
+    reason: str = of("selected", "reason")
+    score: float = of("selected", "score")
     name: str = ""
 
 
@@ -177,23 +198,21 @@ class RecallAnswer(Answer):
         }
     )
 
-    run: UUID
-    url: PageUrl
+    run: UUID = of("run", "pk")
+    url: PageUrl = of("run", "pk")
     topics: list[ChosenTopic]
     people: list[ChosenItem]
     artifacts: list[ChosenItem]
     context: str
     handed_over: HandedOver
-    fallback: str | None
-    unsure: bool
-    cut: bool
+    fallback: Annotated[str | None, NOTHING_IS_NULL] = of("finished", "fallback")
+    unsure: Annotated[bool, BeforeValidator(bool)] = of("finished", "unsure")
+    cut: bool = of("finished", "cut")
     usage: Usage
 
 
 MOST_IDS = 200
 LATEST_TURN = 10_000
-# Values of the domain have an empty text or 0 where an answer has null.
-_NOTHING_IS_NULL = BeforeValidator(lambda value: value or None)
 _RunId = Annotated[str, BeforeValidator(str)]
 
 
@@ -257,19 +276,21 @@ class RunsAnswer(Answer):
     next: UUID | None
 
 
-class RunAnswer(ListedRun):
-    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers. A fork has a ``parent``,
-    the ``turn`` at which it began and its ``changes``."""
-
-    topics: list[ChosenTopic] | None = None
-    people: list[ChosenItem] | None = None
-    artifacts: list[ChosenItem] | None = None
-    context: str | None = None
-    handed_over: HandedOver | None = None
-    fallback: str | None = None
-    unsure: bool | None = None
-    cut: bool | None = None
-    usage: Usage | None = None
+if TYPE_CHECKING:
+    RunAnswer = ListedRun
+else:
+    # Once the run is finished, it has every field of ``RecallAnswer``.
+    RunAnswer = create_model(
+        "RunAnswer",
+        __base__=ListedRun,
+        __doc__="A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers. A fork has a"
+        " ``parent``,\n    the ``turn`` at which it began and its ``changes``.",
+        **{
+            name: (field.annotation | None, None)
+            for name, field in RecallAnswer.model_fields.items()
+            if name not in ListedRun.model_fields
+        },
+    )
 
 
 class AnswerBody(StrictBody):
@@ -338,13 +359,13 @@ class WhyNotAnswer(Answer):
     )
 
     stage: Stage
-    topic: Annotated[str | None, _NOTHING_IS_NULL]
+    topic: Annotated[str | None, NOTHING_IS_NULL]
     sentence: str
     numbers: dict[str, Any]
     counterfactuals: list[CounterfactualAnswer]
     now: list[str]
     others: list[str] = []
-    seq: Annotated[int | None, _NOTHING_IS_NULL]
+    seq: Annotated[int | None, NOTHING_IS_NULL]
 
 
 class FirstDivergence(Answer):
