@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
@@ -246,9 +247,6 @@ def _seconds(value: float) -> float:
     return next((value / parts for least, parts in _UNITS if abs(value) >= least), value)
 
 
-Find = Callable[[], datetime | None]
-
-
 @dataclass(slots=True)
 class Clock:
     """The times of one file's messages.
@@ -265,7 +263,7 @@ class Clock:
     start: datetime | None = None
     any_dates: bool = False
     advises: bool = False
-    find: Find = lambda: None
+    find: Callable[[], datetime | None] = lambda: None
     zone: tzinfo = UTC
     is_borrowed: bool = False
     refused: int = 0
@@ -284,11 +282,12 @@ class Clock:
             self._before += _STEP
         return self._before
 
-    def begin(self, find: Find) -> None:
-        """Begins a conversation; ``find`` returns its first known time."""
-        if not self._is_counted:
-            found = find()
-            self._before = self._before if found is None else found
+    def begin(self, times: Iterable[object]) -> None:
+        """Begins a conversation; the first of its ``times`` that can be read is that of messages before it."""
+        for time in () if self._is_counted else times:
+            with suppress(BadRecord):
+                self._before = self._checked(moment(time))
+                return
 
     def pause(self) -> None:
         """Ends a conversation; if times are counted, the next one begins a day later."""

@@ -18,13 +18,8 @@ OF_THE_PROGRAM = (
     *("<skill>", "<user_shell_command>", "<user_action>", "<subagent_notification>", "<cross-session-message"),
     *("<bash-input>", "<bash-stdout>", "<bash-stderr>", "<system-reminder>", "<turn_aborted>", "Caveat: "),
     *("[Request interrupted by user", "<task-notification>", "<permissions instructions>", "<collaboration_mode>"),
-    *(
-        "<ide_opened_file>",
-        "<ide_selection>",
-        "<ide_diagnostics>",
-        "<local-command-caveat>",
-        "<user-prompt-submit-hook>",
-    ),
+    *("<ide_opened_file>", "<ide_selection>", "<ide_diagnostics>", "<local-command-caveat>"),
+    "<user-prompt-submit-hook>",
 )
 _TEXTS = ("text", "input_text", "output_text")
 _IMAGES = ("image", "input_image", "local_image")

@@ -33,13 +33,8 @@ from memoryapp.importers.record import (
 )
 
 _HIDDEN_KINDS = {
-    "model_editable_context",
-    "reasoning_recap",
-    "sonic_webpage",
-    "tether_browsing_display",
-    "tether_quote",
-    "thoughts",
-    "user_editable_context",
+    *("model_editable_context", "reasoning_recap", "sonic_webpage", "tether_browsing_display", "tether_quote"),
+    *("thoughts", "user_editable_context"),
 }
 _ROLES = {"user": "user", "assistant": "assistant", "tool": "assistant", "system": "system"}
 _PARTS = {
@@ -257,13 +252,10 @@ def _part(part: object) -> str:
 
 
 def _files(metadata: Node, *, with_pictures: bool = False) -> list[str]:
-    attachments = metadata.get("attachments")
-    if not isinstance(attachments, list):
-        return []
     # Pictures are parts of the content, too.
     return [
         f"[file: {item.get('name') or item.get('id')}]"
-        for item in attachments
+        for item in items(metadata.get("attachments"))
         if isinstance(item, Mapping) and (with_pictures or not str(item.get("mime_type", "")).startswith("image/"))
     ]
 

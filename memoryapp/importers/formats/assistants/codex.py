@@ -48,8 +48,7 @@ def read(values: Callable[[], Values], clock: Clock) -> Iterator[MessageRecord |
         payload = _payload(value)
         if not session and (value.get("type") == "session_meta" or "instructions" in value):
             session, place = str(payload.get("id") or ""), str(payload.get("cwd") or "")
-            began = payload.get("timestamp") or value.get("timestamp")
-            clock.begin(partial(_moment, began))
+            clock.begin([payload.get("timestamp") or value.get("timestamp")])
         event = _event(value)
         if event and event not in spoken:
             events += 1
@@ -148,13 +147,6 @@ def _payload(value: Fields) -> Fields:
     if value.get("type") in ("session_meta", "response_item") and isinstance(inner, Mapping):
         return inner
     return {} if kind_of(value) in _TYPES else value
-
-
-def _moment(value: object) -> Any:
-    try:
-        return Clock().read(value) if value else None
-    except BadRecord:
-        return None
 
 
 def _fields(payload: Fields, session: str, place: str, name: str) -> dict[str, Any]:

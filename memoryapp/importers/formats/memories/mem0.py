@@ -7,6 +7,7 @@ left out; one whose text is empty is rejected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -20,7 +21,6 @@ from memoryapp.importers.record import (
     Distilled,
     Fields,
     LeftOut,
-    MessageRecord,
     Rejected,
     clean,
     fields,
@@ -121,15 +121,11 @@ def _category(value: Fields, names: Mapping[str, str]) -> str:
     return next((each.strip()[:MOST_CATEGORY] for each in listed if isinstance(each, str) and each.strip()), "")
 
 
-def _no_messages(_clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    return iter(())
-
-
 def _reader(memories: Any, names: Mapping[str, str], user: str) -> Reader:
     def users(_clock: Clock) -> set[str]:
         return {user} if user else {_user(item) for _place, item in memories()}
 
-    return Reader(_no_messages, users, lambda clock: read(memories(), names, user, clock))
+    return Reader(lambda _clock: iter(()), users, lambda clock: read(memories(), names, user, clock))
 
 
 def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
@@ -147,10 +143,7 @@ def open_document(document: JsonDocument, outline: object, hints: Hints) -> Read
 
 
 def open_lines(source: SourceFile, hints: Hints) -> Reader:
-    def memories() -> Iterator[tuple[int, object]]:
-        yield from lines.values(source)
-
-    return _reader(memories, {}, "")
+    return _reader(partial(lines.values, source), {}, "")
 
 
 FORMAT = Format(

@@ -34,14 +34,8 @@ from memoryapp.importers.record import (
 
 # Notices of Discord, by the names and numbers of their kinds.
 _NOTICES = {
-    "RecipientAdd",
-    "RecipientRemove",
-    "Call",
-    "ChannelNameChange",
-    "ChannelIconChange",
-    "ChannelPinnedMessage",
-    "GuildMemberJoin",
-    "ThreadCreated",
+    *("RecipientAdd", "RecipientRemove", "Call", "ChannelNameChange", "ChannelIconChange", "ChannelPinnedMessage"),
+    *("GuildMemberJoin", "ThreadCreated"),
     *(str(number) for number in range(1, 19)),
 }
 _DIRECT = "Direct"
