@@ -11,7 +11,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp.importers.record import UnreadableFile, fields, items
+from memoryapp.importers.record import UnreadableFile
+from memoryapp.importers.values import fields, items
 
 _LINES_LOOKED_AT = 20
 _PAGE_NAME = re.compile(r"(?:.*/)?messages\d*\.html")

@@ -28,8 +28,8 @@ from memoryapp.intake.messages import add_messages
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser, Message, PassageVector, Role, Topic, Work
 from memoryapp.platform import work
+from memoryapp.platform.database import StagePaused
 from memoryapp.platform.llm import clients
-from memoryapp.platform.pauses import StagePaused
 from memoryapp.platform.work import ARCHIVE
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.vectors import EMBED, embed_pending

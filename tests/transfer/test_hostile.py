@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from memoryapp import curation
 from memoryapp.curation import CurationError, knowledge
 from memoryapp.importers.formats.memories.jsonl import conversation
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile
+from memoryapp.importers.record import Clock, MessageRecord, UnreadableFile
+from memoryapp.importers.values import BadRecord
 from memoryapp.intake import transfer
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.transfer.checking import checked

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from memoryapp.doors.api.shapes.curation import MessageInTopic
 from memoryapp.doors.api.shapes.fields import Answer, ErrorAnswer, PendingAnswer, RequestRefused
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser, Message
 from memoryapp.platform.accounts import tokens

@@ -28,7 +28,8 @@ from memoryapp.doors.api.shapes.runs import (
     WhyNotAnswer,
 )
 from memoryapp.engine.outline import Outline
-from memoryapp.importers.record import LONGEST, quote
+from memoryapp.importers.record import LONGEST
+from memoryapp.importers.values import quote
 from memoryapp.insight import capsules, compare, delivery
 from memoryapp.insight.compare.comparison import MOST_RUNS
 from memoryapp.insight.explain import Explanation, WhyNotError, why_not

@@ -24,7 +24,7 @@ from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.lists import MessagesBody
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, MemoryTool, ToolAnswer, refused, values_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.models import Topic
 from memoryapp.platform.database import in_thread
 

@@ -10,7 +10,7 @@ from typing import Any
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.management.arguments import run_named, settings_given, utf8
+from memoryapp.management.arguments import run_named, settings_given, utf8, waited_for
 from memoryapp.models import Run
 from memoryapp.runs import forks, lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
@@ -57,13 +57,7 @@ class Command(BaseCommand):
             events = await sync_to_async(forks.events_of)(parent)
             self.stderr.write(_words(forks.forecast(events, forks.first_asked(fork))))
             await lifecycle.execute(fork.pk, clients)
-        try:
-            await lifecycle.wait_for_end(fork)
-        except TimeoutError:
-            raise CommandError(
-                f"Another process works on run {fork.pk} and has not ended it; look at it later."
-            ) from None
-        return fork
+        return await waited_for(fork)
 
 
 def _words(forecast: forks.Forecast) -> str:

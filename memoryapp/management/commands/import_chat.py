@@ -22,7 +22,7 @@ from django.utils.translation import ngettext
 
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.format import ListedChat
-from memoryapp.importers.record import BadRecord, moment
+from memoryapp.importers.values import BadRecord, moment
 from memoryapp.intake import transfer
 from memoryapp.intake.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
 from memoryapp.intake.transfer import distilled

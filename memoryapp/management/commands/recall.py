@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
-from memoryapp.management.arguments import named_user, settings_given, utf8
+from memoryapp.management.arguments import named_user, settings_given, utf8, waited_for
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
@@ -51,8 +51,4 @@ async def _run_to_end(owner: ChatUser, query: str, strategy: str, parameters: Ma
     async with open_clients() as clients:
         run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
         await lifecycle.execute(run.pk, clients)
-    try:
-        await lifecycle.wait_for_end(run)
-    except TimeoutError:
-        raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
-    return run
+    return await waited_for(run)

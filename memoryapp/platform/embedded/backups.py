@@ -18,7 +18,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
@@ -86,7 +86,7 @@ def back_up(target: Path) -> Manifest:
     applied = _applied()
     _remove_stale_drafts(target)
     try:
-        check_space(target.parent, _size() // _PACKED)
+        check_space(target.parent, _asked("SELECT pg_database_size(current_database())") // _PACKED)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     except NoSpace as error:
         raise BackupError(str(error)) from None
@@ -98,7 +98,7 @@ def back_up(target: Path) -> Manifest:
             _dump(archive)
             at = datetime.now(UTC).isoformat(timespec="seconds")
             manifest = Manifest(at, applied, _add_files(archive), _major())
-            archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **_fields(manifest)}, indent=1))
+            archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1))
         _check_readable(draft)
         draft.replace(target)
     except OSError as error:
@@ -155,18 +155,24 @@ def restore(source: Path) -> Manifest:
     return manifest
 
 
+def _asked(statement: str) -> int:
+    """What the database answers by a number."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return int(cursor.fetchone()[0])
+
+
+def _major() -> int:
+    """The major version of the server."""
+    return _asked("SHOW server_version_num") // 10_000
+
+
 def _await_others() -> None:
     until = time.monotonic() + _LONGEST_END
-    while _is_filled_by_another():
+    while _asked(_ANOTHER):
         if time.monotonic() > until:
             raise BackupError("Another restore is filling the database; wait for its end.")
         time.sleep(0.1)
-
-
-def _is_filled_by_another() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(_ANOTHER)
-        return bool(cursor.fetchone()[0])
 
 
 def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:
@@ -196,25 +202,6 @@ def _remove_stale_drafts(target: Path) -> None:
         with suppress(OSError):
             if draft.stat().st_mtime < oldest:
                 draft.unlink()
-
-
-def _size() -> int:
-    """The bytes of the database on its server."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        return int(cursor.fetchone()[0])
-
-
-def _fields(manifest: Manifest) -> dict[str, Any]:
-    fields = {"at": manifest.at, "migrations": manifest.migrations, "files": manifest.files}
-    return {**fields, "postgres": manifest.postgres}
-
-
-def _major() -> int:
-    """The major version of the server."""
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW server_version_num")
-        return int(cursor.fetchone()[0]) // 10_000
 
 
 def _tool(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:

@@ -127,7 +127,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _HEALTHY_AFTER = 30.0
 # With what the database needs for its own end, everything ends within two seconds on a busy machine.
 _GRACE = 0.5
-# A start may take long on a busy machine, and sends no byte before its end.
 
 
 class Child:
@@ -195,7 +194,9 @@ class Child:
         if self._process is not None:
             self.failures = 1 if now - self._started > _HEALTHY_AFTER else self.failures + 1
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 1))
-            say(f"{self.name} ended ({_ending(self._process.returncode)}); starting it again in {pause:g} s")
+            code = self._process.returncode
+            how = f"exit {code}" if code >= 0 else f"signal {-code}"
+            say(f"{self.name} ended ({how}); starting it again in {pause:g} s")
             self._process, self._due = None, now + pause
         elif now >= self._due:
             self.start()
@@ -224,10 +225,6 @@ class Child:
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-
-
-def _ending(code: int) -> str:
-    return f"exit {code}" if code >= 0 else f"signal {-code}"
 
 
 def stop(children: Sequence[Child]) -> None:

@@ -27,7 +27,8 @@ from memoryapp.curation.change import PROGRAM
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.importers.record import message, moment
+from memoryapp.importers.record import message
+from memoryapp.importers.values import moment
 from memoryapp.intake.archiving import put_topics
 from memoryapp.intake.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Operator, Person, Role, Topic
@@ -79,7 +80,10 @@ def _fill_empty_memory() -> bool:
         return False
     for name in AUTHORS:
         _put_user(name)
-    _put_operator()
+    # Sees every memory and is no superuser.
+    if not User.objects.filter(username=LOGIN).exists():
+        user = User.objects.create_user(LOGIN, password=PASSWORD, is_staff=True)
+        Operator.objects.create(user=user, role=Role.ADMIN)
     return True
 
 
@@ -151,17 +155,13 @@ def _put_artifacts(owner: ChatUser, artifacts: Sequence[Mapping[str, Any]]) -> N
         Artifact(
             owner=owner,
             state=Artifact.State.READY,
-            sha256=_fingerprint(fields),
+            # Of no bytes, because the demo has no files.
+            sha256=hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest(),
             created_at=messages[fields["message"]].sent_at,
             **{**fields, "message": messages[fields["message"]]},
         )
         for fields in artifacts
     )
-
-
-def _fingerprint(fields: Mapping[str, Any]) -> str:
-    """Returns a hash of name and summary instead of bytes, because the demo has no files."""
-    return hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest()
 
 
 def _put_facts(owner: ChatUser, facts: Sequence[Mapping[str, Any]], topics: Mapping[str, Topic]) -> None:
@@ -185,10 +185,3 @@ def renew_password() -> str:
     user.set_password(password)
     user.save(update_fields=["password"])
     return password
-
-
-def _put_operator() -> None:
-    """Creates the demo operator, who sees every memory and is no superuser, unless a user of that name exists."""
-    if not User.objects.filter(username=LOGIN).exists():
-        user = User.objects.create_user(LOGIN, password=PASSWORD, is_staff=True)
-        Operator.objects.create(user=user, role=Role.ADMIN)

@@ -8,8 +8,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
-from memoryapp.importers.record import BadRecord, Clock, Fields, MessageRecord, Rejected, message
+from memoryapp.importers.record import Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields
 
 # Beginnings of texts that the programs write in the user's name.
 OF_THE_PROGRAM = (

@@ -19,18 +19,8 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    moment,
-    quote,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, fields, items, moment, quote
 
 _HIDDEN_KINDS = {
     *("model_editable_context", "reasoning_recap", "sonic_webpage", "tether_browsing_display", "tether_quote"),

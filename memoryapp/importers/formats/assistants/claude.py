@@ -16,18 +16,8 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, fields, items, quote, text
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -23,8 +23,9 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record
 from memoryapp.importers.format import Format, Hints, LinesLayout, Reader
 from memoryapp.importers.formats.assistants.agent_logs import block_words, kind_of, message_of, values_of, words_of
-from memoryapp.importers.record import BadRecord, Clock, Fields, LeftOut, MessageRecord, Rejected, fields, items, text
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields, fields, items, text
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment")
 # Notes about a session, which need not say when they were made.

@@ -17,8 +17,9 @@ from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
 from memoryapp.importers.formats.assistants.agent_logs import Values, kind_of, message_of, values_of, words_of
-from memoryapp.importers.record import BadRecord, Clock, Fields, LeftOut, MessageRecord, Rejected, fields
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields, fields
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 

@@ -16,19 +16,8 @@ from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.formats.assistants.openai_messages import text_of
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    Fields,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, Fields, fields, items, quote, text
 
 _DETAILS = ('<details type="reasoning"', '<details type="tool_calls"', '<details type="code_interpreter"')
 _END_OF_DETAILS = "</details>"

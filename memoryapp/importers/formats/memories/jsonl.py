@@ -17,19 +17,9 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import document as lines
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    quote,
-    words,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, fields, items, quote, words
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
 # The field ``user``; its name may also be written with escapes.

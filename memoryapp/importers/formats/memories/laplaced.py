@@ -22,19 +22,9 @@ from urllib.parse import quote as parse_quote
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.format import DatabaseLayout, Format, Hints, Reader
-from memoryapp.importers.record import (
-    MOST_TEXT,
-    BadRecord,
-    Clock,
-    Distilled,
-    MessageRecord,
-    Rejected,
-    UnreadableFile,
-    clean,
-    message,
-    quote,
-)
+from memoryapp.importers.record import MOST_TEXT, Clock, Distilled, MessageRecord, Rejected, UnreadableFile, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, clean, quote
 
 # Opens the SQLite database of laplaced, and reads what its messages and its other tables have in common.
 #

@@ -15,20 +15,9 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import document as lines
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    Distilled,
-    Fields,
-    LeftOut,
-    Rejected,
-    clean,
-    fields,
-    items,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, Distilled, LeftOut, Rejected
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields, clean, fields, items, quote, text
 
 # The places of memories in a document, in ijson's notation: of a list, of an answer, of OpenMemory's backup.
 _LISTS = ("results", "memories")

@@ -30,17 +30,8 @@ from memoryapp.engine.prompts.prompt import language_of
 from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import NOBODY, DocumentLayout, Format, Hints, ListedChat, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    UnknownSpeaker,
-    message,
-    moment,
-    quote,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, UnknownSpeaker, message
+from memoryapp.importers.values import BadRecord, moment, quote
 
 # The chats of a Telegram export: their names, their speakers, and the places of their messages.
 #

@@ -28,18 +28,9 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers.format import Format, Hints, Reader, Speaker, TextLayout, found_speaker
 from memoryapp.importers.formats.messengers.plain_text import AlikeTexts, text_lines
-from memoryapp.importers.record import (
-    MOST_TEXT,
-    BadRecord,
-    Clock,
-    MessageRecord,
-    Rejected,
-    UnknownOrder,
-    UnreadableFile,
-    message,
-    quote,
-)
+from memoryapp.importers.record import MOST_TEXT, Clock, MessageRecord, Rejected, UnknownOrder, UnreadableFile, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, quote
 
 # The head of a line in WhatsApp's export: date and time as the phone's language writes them.
 #
