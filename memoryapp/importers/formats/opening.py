@@ -216,7 +216,8 @@ def _check_chosen(chat: ChatFile) -> None:
 
 def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]:
     """Returns the format of one source, and its reader. ``asked`` is the format that a person named, or ``auto``."""
-    if found := _database(source) or _any_lines(asked) or _first_line(source):
+    database = None if source.packing else _find_layout(DatabaseLayout, source)
+    if found := database or _any_lines(asked) or next(_of_lines(source, most=1), None):
         format, layout = found
         return _check_asked(source, asked, format), layout.open(source, hints)
     try:
@@ -255,20 +256,12 @@ def _check_asked(source: SourceFile, asked: str, found: Format) -> Format:
     return found
 
 
-def _database(source: SourceFile) -> tuple[Format, FileLayout] | None:
-    return None if source.packing else _find_layout(DatabaseLayout, source)
-
-
 def _any_lines(asked: str) -> tuple[Format, FileLayout] | None:
     """Returns the format that a person named, if any file is read as its lines then."""
     for format, layout in _layouts():
         if format.name == asked and isinstance(layout, LinesLayout) and layout.takes_any:
             return format, layout
     return None
-
-
-def _first_line(source: SourceFile) -> tuple[Format, FileLayout] | None:
-    return next(_of_lines(source, most=1), None)
 
 
 def _other_layouts(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:

@@ -97,7 +97,13 @@ def back_up(target: Path) -> Manifest:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
             _dump(archive)
             at = datetime.now(UTC).isoformat(timespec="seconds")
-            manifest = Manifest(at, applied, _add_files(archive), _major())
+            count = 0
+            for name, path in _present():
+                # What was erased or moved meanwhile is no longer part of the memory.
+                with suppress(FileNotFoundError):
+                    archive.write(path, name)
+                    count += 1
+            manifest = Manifest(at, applied, count, _major())
             archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1))
         _check_readable(draft)
         draft.replace(target)
@@ -146,8 +152,14 @@ def restore(source: Path) -> Manifest:
         marker = Path(settings.DATA_DIR) / _RESTORING
         marker.touch(mode=0o600)
         try:
-            _unpack(archive, members)
-            _fill(archive)
+            for name, path in members.items():
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with archive.open(name) as packed, path.open("wb") as file:
+                    shutil.copyfileobj(packed, file, _PIECE)
+            # In one transaction, so that a fault leaves the database empty.
+            command, environment = _tool("pg_restore", "--no-owner", "--no-privileges", "--single-transaction")
+            connection.close()
+            _feed(archive, command, environment, "restored")
         except BaseException:
             _take_back()
             raise
@@ -173,13 +185,6 @@ def _await_others() -> None:
         if time.monotonic() > until:
             raise BackupError("Another restore is filling the database; wait for its end.")
         time.sleep(0.1)
-
-
-def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:
-    for name, path in members.items():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with archive.open(name) as packed, path.open("wb") as file:
-            shutil.copyfileobj(packed, file, _PIECE)
 
 
 def _take_back() -> None:
@@ -249,13 +254,6 @@ def _dump(archive: zipfile.ZipFile) -> None:
         _check_ended(process.returncode, faults, "backed up")
 
 
-def _fill(archive: zipfile.ZipFile) -> None:
-    """Restores the database in one transaction, so that a fault leaves it empty."""
-    command, environment = _tool("pg_restore", "--no-owner", "--no-privileges", "--single-transaction")
-    connection.close()
-    _feed(archive, command, environment, "restored")
-
-
 def _read(archive: zipfile.ZipFile, done: str, *arguments: str) -> bytes:
     """What the tool prints that reads the dump without a database."""
     with tempfile.TemporaryFile() as output:
@@ -290,16 +288,6 @@ def _check_ended(status: int, faults: IO[bytes], done: str) -> None:
         faults.seek(0)
         lines = faults.read(4_000).decode("utf-8", "replace").strip().splitlines()
         raise BackupError(f"The database cannot be {done}: {lines[0] if lines else f'the tool ended with {status}'}")
-
-
-def _add_files(archive: zipfile.ZipFile) -> int:
-    count = 0
-    for name, path in _present():
-        # What was erased or moved meanwhile is no longer part of the memory.
-        with suppress(FileNotFoundError):
-            archive.write(path, name)
-            count += 1
-    return count
 
 
 def _present() -> Iterator[tuple[str, Path]]:

@@ -92,27 +92,17 @@ def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
 
 def command_lines() -> Iterator[tuple[int, str]]:
     """Yields (pid, command line) of every running process. A zombie has no command line, so it is left out."""
-    if Path("/proc/self/cmdline").exists():
-        yield from _command_lines_of_proc()
-    else:
-        yield from _command_lines_of_ps()
-
-
-def _command_lines_of_proc() -> Iterator[tuple[int, str]]:
+    if not Path("/proc/self/cmdline").exists():
+        listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, check=True).stdout
+        for line in os.fsdecode(listing).splitlines():
+            pid, _, command = line.strip().partition(" ")
+            yield int(pid), command
+        return
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            raw = path.read_bytes()
-        except OSError:  # the process has ended
-            continue
-        if raw:
-            yield int(path.parent.name), os.fsdecode(raw.replace(b"\0", b" "))
-
-
-def _command_lines_of_ps() -> Iterator[tuple[int, str]]:
-    listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, check=True).stdout
-    for line in os.fsdecode(listing).splitlines():
-        pid, _, command = line.strip().partition(" ")
-        yield int(pid), command
+        # A process may have ended.
+        with suppress(OSError):
+            if raw := path.read_bytes():
+                yield int(path.parent.name), os.fsdecode(raw.replace(b"\0", b" "))
 
 
 def send(pid: int, number: signal.Signals) -> None:

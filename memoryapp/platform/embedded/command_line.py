@@ -174,7 +174,10 @@ def _database_sentence(error: Exception) -> str:
     if isinstance(cause, psycopg.errors.UndefinedTable):
         return f"The database has no tables yet: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
-        return _privilege_sentence(database.reason(cause))
+        refused = f"The database's role may not do what is needed: {database.reason(cause)}."
+        if "extension" in refused:
+            return f"{refused} Have an administrator run `CREATE EXTENSION vector` in this database, and start again."
+        return f"{refused} Make it the owner of its database and tables."
     if isinstance(cause, psycopg.errors.FeatureNotSupported | psycopg.errors.UndefinedFile) and "vector" in str(cause):
         return "The database's server has no pgvector: install version 0.8 or newer there."
     if not database.is_outage(error):
@@ -182,15 +185,6 @@ def _database_sentence(error: Exception) -> str:
     is_own = bool(environment.text("DATABASE_URL"))
     advice = "Is DATABASE_URL right, and its server up?" if is_own else f"`{PROGRAM} up` starts it."
     return f"The database cannot be reached: {database.reason(error)}. {advice}"
-
-
-def _privilege_sentence(reason: str) -> str:
-    if "extension" in reason:
-        return (
-            f"The database's role may not do what is needed: {reason}. "
-            "Have an administrator run `CREATE EXTENSION vector` in this database, and start again."
-        )
-    return f"The database's role may not do what is needed: {reason}. Make it the owner of its database and tables."
 
 
 @contextmanager

@@ -116,7 +116,7 @@ def active_session(name: str, now: datetime) -> DemoTalk:
     At its original date the first sweep would archive it before anybody has seen it.
     """
     item = json.loads((CONTENT / name / "active.json").read_text("utf-8"))
-    last = _moment(item["date"], item["messages"][-1][0])
+    last = moment(f"{item['date']}T{item['messages'][-1][0]}")
     later = max(now.replace(second=0, microsecond=0) - SILENCE - last, timedelta(0))
     return DemoTalk("active", "", tuple(_records(name, "active", item, later)))
 
@@ -130,15 +130,11 @@ def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = ti
             external_id=f"{key}.{number}",
             role=ROLES[role],
             author=AUTHORS[name] if role == "u" else "",
-            sent_at=_moment(item["date"], clock) + later,
+            sent_at=moment(f"{item['date']}T{clock}") + later,
             text=text,
             forwarded_from=extra.pop("forwarded_from", ""),
             metadata=extra,
         )
-
-
-def _moment(day: str, clock: str) -> datetime:
-    return moment(f"{day}T{clock}")
 
 
 def _put_people(owner: ChatUser, people: Sequence[Mapping[str, Any]]) -> None:
