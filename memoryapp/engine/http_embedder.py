@@ -219,20 +219,16 @@ def numbers_in(row: Any) -> Sequence[Any] | None:
     if isinstance(row, list):
         return row
     if isinstance(row, str) and row.lstrip().startswith("["):
-        return _written(row)
+        try:
+            numbers = json.loads(row)
+        except (ValueError, RecursionError):
+            return None
+        return numbers if isinstance(numbers, list) else None
     try:
         content = base64.b64decode(row, validate=True) if isinstance(row, str) else b""
     except (binascii.Error, ValueError):
         return None
     return np.frombuffer(content, dtype="<f4").tolist() if content and len(content) % 4 == 0 else None
-
-
-def _written(row: str) -> Sequence[Any] | None:
-    try:
-        numbers = json.loads(row)
-    except (ValueError, RecursionError):
-        return None
-    return numbers if isinstance(numbers, list) else None
 
 
 def _places(indexes: Sequence[Any]) -> list[int] | None:

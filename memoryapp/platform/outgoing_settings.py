@@ -10,6 +10,22 @@ from urllib.parse import unquote, urlsplit
 
 from memoryapp.platform import environment
 
+__all__ = (
+    "DEFAULT_FROM_EMAIL",
+    "EMAIL_HOST",
+    "EMAIL_HOST_PASSWORD",
+    "EMAIL_HOST_USER",
+    "EMAIL_PORT",
+    "EMAIL_TIMEOUT",
+    "EMAIL_URL",
+    "EMAIL_USE_SSL",
+    "EMAIL_USE_TLS",
+    "PUBLIC_URL",
+    "WEBHOOK_KEEP",
+    "WEBHOOK_PRIVATE_ADDRESSES",
+    "WEBHOOK_TIMEOUT",
+)
+
 # Where browsers reach this installation, for links in messages; without it they are paths.
 PUBLIC_URL = environment.address("PUBLIC_URL").rstrip("/")
 # Seconds for which a receiver may take to answer, from the first look at its name on.

@@ -55,14 +55,8 @@ class Command(BaseCommand):
         async with open_clients() as clients:
             fork = await sync_to_async(forks.fork)(parent, turn=turn, changes=changes)
             events = await sync_to_async(forks.events_of)(parent)
-            self.stderr.write(_words(forks.forecast(events, forks.first_asked(fork))))
+            part = forks.forecast(events, forks.first_asked(fork))
+            tokens = f"{part.usage.input_tokens} + {part.usage.output_tokens} tokens"
+            self.stderr.write(f"This part of the run took {part.turns} turns, {tokens}, ${part.usage.cost_usd:.4f}.")
             await lifecycle.execute(fork.pk, clients)
         return await waited_for(fork)
-
-
-def _words(forecast: forks.Forecast) -> str:
-    used = forecast.usage
-    return (
-        f"This part of the run took {forecast.turns} turns, {used.input_tokens} + {used.output_tokens} tokens,"
-        f" ${used.cost_usd:.4f}."
-    )

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -95,9 +95,28 @@ def _put_user(name: str) -> None:
     ids = dict(Message.objects.of(owner).values_list("external_id", "pk"))
     drafts = [TopicDraft(talk.summary, tuple(ids[record.external_id] for record in talk.records)) for talk in archived]
     topics = put_topics(owner, drafts, actor=PROGRAM, reason="Topics of the demo.")
-    _put_people(owner, memory["people"])
-    _put_artifacts(owner, memory["artifacts"])
-    _put_facts(owner, memory["facts"], dict(zip((talk.key for talk in archived), topics, strict=True)))
+    by_key = dict(zip((talk.key for talk in archived), topics, strict=True))
+    Person.objects.bulk_create(
+        Person(owner=owner, **{**fields, **{name: moment(fields[name]) for name in ("first_seen", "last_seen")}})
+        for fields in memory["people"]
+    )
+    messages = Message.objects.of(owner).in_bulk(ids[fields["message"]] for fields in memory["artifacts"])
+    Artifact.objects.bulk_create(
+        Artifact(
+            owner=owner,
+            state=Artifact.State.READY,
+            # Of no bytes, because the demo has no files.
+            sha256=hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest(),
+            created_at=messages[ids[fields["message"]]].sent_at,
+            **{**fields, "message": messages[ids[fields["message"]]]},
+        )
+        for fields in memory["artifacts"]
+    )
+    Fact.objects.bulk_create(
+        Fact(owner=owner, created_at=by_key[fields["topic"]].ended_at, **{**fields, "topic": by_key[fields["topic"]]})
+        for fields in memory["facts"]
+    )
+    Topic.objects.of(owner).update(facts_extracted=True)
 
 
 def talks(name: str) -> list[DemoTalk]:
@@ -135,37 +154,6 @@ def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = ti
             forwarded_from=extra.pop("forwarded_from", ""),
             metadata=extra,
         )
-
-
-def _put_people(owner: ChatUser, people: Sequence[Mapping[str, Any]]) -> None:
-    Person.objects.bulk_create(
-        Person(owner=owner, **{**fields, **{name: moment(fields[name]) for name in ("first_seen", "last_seen")}})
-        for fields in people
-    )
-
-
-def _put_artifacts(owner: ChatUser, artifacts: Sequence[Mapping[str, Any]]) -> None:
-    named = [fields["message"] for fields in artifacts]
-    messages = {row.external_id: row for row in Message.objects.of(owner).filter(external_id__in=named)}
-    Artifact.objects.bulk_create(
-        Artifact(
-            owner=owner,
-            state=Artifact.State.READY,
-            # Of no bytes, because the demo has no files.
-            sha256=hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest(),
-            created_at=messages[fields["message"]].sent_at,
-            **{**fields, "message": messages[fields["message"]]},
-        )
-        for fields in artifacts
-    )
-
-
-def _put_facts(owner: ChatUser, facts: Sequence[Mapping[str, Any]], topics: Mapping[str, Topic]) -> None:
-    Fact.objects.bulk_create(
-        Fact(owner=owner, created_at=topics[fields["topic"]].ended_at, **{**fields, "topic": topics[fields["topic"]]})
-        for fields in facts
-    )
-    Topic.objects.of(owner).update(facts_extracted=True)
 
 
 def known_password_works() -> bool:
