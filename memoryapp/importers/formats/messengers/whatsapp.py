@@ -74,17 +74,15 @@ class HeadPatterns(NamedTuple):
     name: re.Pattern[str]
 
 
-def _heads(start: str, end: str) -> HeadPatterns:
-    days = (rf"{_DATE}{_BEFORE}", rf"{_TIME}{_GAP}{_DATE}", rf"{_DAY_AND_NAME}{_BEFORE}", rf"{_NAME_AND_DAY}{_BEFORE}")
-    return HeadPatterns(*(re.compile(f"{start}{day}{end}") for day in days))
-
-
 _BEFORE = rf"{_GAP}{_TIME}"
 _AFTER_HEAD = rf"{_GAP}(\] ?|(?<=[^-–—]) ?[-–—~] |: )"
 _AFTER_TIME = rf"{_NARROW_GAP}(, |: |\Z)"
-_HEADS, _TIMES = _heads(r"\[?", _AFTER_HEAD), _heads("", _AFTER_TIME)
+_DATED = (rf"{_DATE}{_BEFORE}", rf"{_TIME}{_GAP}{_DATE}", rf"{_DAY_AND_NAME}{_BEFORE}", rf"{_NAME_AND_DAY}{_BEFORE}")
+_HEADS = HeadPatterns(*[re.compile(rf"\[?{dated}{_AFTER_HEAD}") for dated in _DATED])
+_TIMES = HeadPatterns(*[re.compile(f"{dated}{_AFTER_TIME}") for dated in _DATED])
 # Only a blank before the author.
-_PLAIN_HEADS = _heads("", rf"{_NARROW_GAP}( )(?=[^\s:\d][^:\n]{{0,59}}: )")
+_AFTER_PLAIN = rf"{_NARROW_GAP}( )(?=[^\s:\d][^:\n]{{0,59}}: )"
+_PLAIN_HEADS = HeadPatterns(*[re.compile(f"{dated}{_AFTER_PLAIN}") for dated in _DATED])
 # Where in a line a number must be for it to begin with a date.
 _MOST_BEFORE_DIGITS = 20
 _SPACES = "\u202f\u00a0\u2009\u2007\u3000\u2002\u2003"
