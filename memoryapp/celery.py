@@ -22,9 +22,8 @@ from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
 
 from memoryapp.platform import database, heartbeats
-from memoryapp.platform.database import database_outage, is_gone, is_outage
+from memoryapp.platform.database import StagePaused, database_outage, is_gone, is_outage
 from memoryapp.platform.embedded import children
-from memoryapp.platform.pauses import StagePaused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 # Django's checks examine the code and import every page, of which a worker shows none.

@@ -138,26 +138,21 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS: dict[str, Any]
 REDIS_URL = env.address("REDIS_URL", schemes=("redis", "rediss"))
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "memoryapp.platform.channel_layer.PersistentChannelLayer",
+        "CONFIG": {
+            **DATABASES["default"],
+            "TIME_ZONE": "UTC",
+            "group_expiry": 86400,
+            # Seconds of attempts to connect; after them the next use begins again.
+            "PSYCOPG_OPTIONS": {"reconnect_timeout": 4.0},
+        },
+    }
+}
 if REDIS_URL:
-    CHANNEL_LAYERS = {
-        "default": {
-            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-            "CONFIG": {"hosts": [REDIS_URL]},
-        }
-    }
-else:
-    CHANNEL_LAYERS = {
-        "default": {
-            "BACKEND": "memoryapp.platform.channel_layer.PersistentChannelLayer",
-            "CONFIG": {
-                **DATABASES["default"],
-                "TIME_ZONE": "UTC",
-                "group_expiry": 86400,
-                # Seconds of attempts to connect; after them the next use begins again.
-                "PSYCOPG_OPTIONS": {"reconnect_timeout": 4.0},
-            },
-        }
-    }
+    by_redis = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    CHANNEL_LAYERS = {"default": by_redis}
 
 BROKERS = ("filesystem", "redis", "rediss", "redis+socket", "sentinel", "amqp", "amqps", "pyamqp", "memory")
 _brokers = env.addresses("CELERY_BROKER_URL", REDIS_URL or "filesystem://localhost", schemes=BROKERS, between=";")
@@ -350,11 +345,6 @@ def _parameter(declared: Declaration) -> Any:
     return env.seconds(declared.setting, f"{declared.default}s", least=declared.least, most=declared.most)
 
 
-def _share(declared: Declaration) -> float:
-    """``_parameter`` for a number that is not a time."""
-    return env.number(declared.setting, declared.default, least=declared.least, most=declared.most)
-
-
 # Their bounds and defaults are those of the parameters of a run.
 _RUN = declarations(RerankParameters)
 RERANKER_CANDIDATES = _parameter(_RUN["candidates"])
@@ -376,7 +366,8 @@ TOOL_TIMEOUT_S = _parameter(_AGENT["tool_seconds"])
 AGENT_FUSION = _parameter(_AGENT["fusion"])
 RRF_K = _parameter(_AGENT["rrf_k"])
 AGENT_MMR = _parameter(_AGENT["mmr"])
-MMR_LAMBDA = _share(_AGENT["mmr_lambda"])
+_LAMBDA = _AGENT["mmr_lambda"]
+MMR_LAMBDA = env.number(_LAMBDA.setting, _LAMBDA.default, least=_LAMBDA.least, most=_LAMBDA.most)
 MMR_OUTPUT_K = _parameter(_AGENT["mmr_hits"])
 # Whether passages are scored a second time, and how many; a cross-encoder reads as many topics of any search.
 RERANK_ENABLE = _parameter(_AGENT["rerank"])

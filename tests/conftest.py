@@ -6,6 +6,8 @@ Anna's memory is the one looked at; the stranger is an operator who may see Bori
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -35,6 +37,7 @@ from memoryapp.platform.embedded.command_line import throwaway_environment
 from memoryapp.platform.embedded.lease import throwaway
 from memoryapp.platform.embedded.statics import collect
 from tests import database, gate
+from tests.support import memory_limit
 from tests.support.chromium import CHROMIUM
 from tests.support.clock import PATIENCE
 
@@ -62,6 +65,11 @@ FOLDERS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(gate.OPTION, action="store_true", help="leave out suites whose subject is as released")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before output is captured, so that the end of a process that grows too large is seen."""
+    memory_limit.watch(os.dup(sys.stderr.fileno()))
 
 
 @pytest.hookimpl(wrapper=True)

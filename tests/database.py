@@ -72,6 +72,8 @@ def restore(folder: Path) -> None:
     dump = _dump(folder)
     if dump.exists() and _is_throwaway():
         with psycopg.connect(os.environ["DATABASE_URL"], dbname="postgres", autocommit=True) as server:
+            # A test process that ended too early has left its own.
+            server.execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)")
             server.execute(f"CREATE DATABASE {DATABASE}")
         _run("psql", "--quiet", "--no-psqlrc", "--single-transaction", "--set=ON_ERROR_STOP=1", f"--file={dump}")
 

@@ -28,25 +28,6 @@ class ChatUserAdmin(ModelAdmin):
         return False
 
 
-@admin.register(models.Erasure)
-class ErasureAdmin(ModelAdmin):
-    """Receipts of erasures, read-only."""
-
-    list_display = ("pk", "kind", "owner_number", "actor", "began_at", "ended_at", "verified_at")
-    exclude = ("touched", "lengths")
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        return [
-            field.name for field in models.Erasure._meta.fields if field.editable and field.name not in self.exclude
-        ]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-
 class AccessInline(TabularInline):
     model = models.Access
     raw_id_fields = ("owner",)

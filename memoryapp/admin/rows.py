@@ -23,14 +23,15 @@ class Rows:
     """What the list of a table shows: names of fields, divided by blanks.
 
     ``filters`` narrow it, beside the chat user; a field with ``?`` is filtered by whether it is empty. ``unlisted`` are
-    large columns that the list does not read. ``page`` is the route at which one row is curated, ``fields`` are those
-    of the page of one row where these are not all.
+    large columns that the list does not read, ``hidden`` ones are shown nowhere. ``page`` is the route at which one row
+    is curated, ``fields`` are those of the page of one row where these are not all.
     """
 
     columns: str
     filters: str = ""
     search: str = ""
     unlisted: str = ""
+    hidden: str = ""
     page: str = ""
     fields: tuple[str | tuple[str, ...], ...] | None = None
     ordering: tuple[str, ...] = ("-pk",)
@@ -48,7 +49,7 @@ class Rows:
             "list_filter": [*filters, *([OF_OWNER] if "owner" in fields else [])],
             "list_select_related": [name for name in columns if isinstance(fields.get(name), ForeignKey)],
             "search_fields": self.search.split(),
-            "unfetched": vectors,
+            "unfetched": [*vectors, *self.hidden.split()],
             "unlisted": self.unlisted.split(),
             "fields": self.fields,
             "ordering": self.ordering,
@@ -72,6 +73,7 @@ TABLES: dict[type[Model], Rows] = {
     models.Card: Rows("id owner __str__ person_id artifact_id made_from", search="text"),
     models.CardVector: Rows("id owner card_id profile dimensions", "profile"),
     models.EditedTopic: Rows("id owner edit_id side topic_id", "side", "=topic__id"),
+    models.Erasure: Rows("pk kind owner_number actor began_at ended_at verified_at", hidden="touched lengths"),
     models.Evaluation: Rows("source strategy started_at", "strategy"),
     models.Fact: Rows(
         "__str__ owner relation category type importance",

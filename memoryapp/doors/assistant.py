@@ -25,7 +25,8 @@ from memoryapp.engine.chat.completions import EventStream, Transcript, parse_rep
 from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.chat.refusals import document_in, redacted, words_in
 from memoryapp.importers.formats.assistants.openai_messages import text_of
-from memoryapp.importers.record import LONGEST, BadRecord, message
+from memoryapp.importers.record import LONGEST, message
+from memoryapp.importers.values import BadRecord
 from memoryapp.insight import delivery
 from memoryapp.intake.messages import add_messages
 from memoryapp.memory import content as chat_users

@@ -151,11 +151,6 @@ def lesson(status: int, words: str, *, texts: int, dimensions: bool, lists: bool
     return "fewer" if status == _TOO_LARGE else None
 
 
-def may_be_too_much(status: int) -> bool:
-    """Whether a refusal whose words teach nothing may still be one of too much: Ollama's runner even crashes."""
-    return status in _UNNAMED or status >= 500
-
-
 def fewer(words: str, texts: int) -> int:
     """How many texts are sent instead: what the words name, or half."""
     named = [int(number) for number in _NAMED_LIMIT.findall(words)]
@@ -186,8 +181,11 @@ def rows_in(answer: Any) -> list[Any] | None:
     items = _items(answer) if isinstance(answer, dict) else answer
     if not isinstance(items, list) or not items:
         return None
-    if len(items) == 1 and isinstance(items[0], dict) and _are_rows(row := _row(items[0])):
-        return list(row)
+    if len(items) == 1 and isinstance(items[0], dict):
+        row = _row(items[0])
+        # The vectors of several texts in one row.
+        if isinstance(row, list) and len(row) > 1 and all(isinstance(each, list) for each in row):
+            return list(row)
     if all(isinstance(item, list) for item in items):
         return items
     if not all(isinstance(item, dict) for item in items):
@@ -208,11 +206,6 @@ def _items(answer: dict[str, Any], depth: int = 2) -> Any:
     return _items(inner, depth - 1) if items is None and inner and depth else items
 
 
-def _are_rows(row: Any) -> bool:
-    """Whether the vectors of several texts stand in one row."""
-    return isinstance(row, list) and len(row) > 1 and all(isinstance(each, list) for each in row)
-
-
 def _row(item: dict[str, Any]) -> Any:
     return next((item[key] for key in ("embedding", "values", "vector", "dense_embedding") if key in item), None)
 
@@ -226,20 +219,16 @@ def numbers_in(row: Any) -> Sequence[Any] | None:
     if isinstance(row, list):
         return row
     if isinstance(row, str) and row.lstrip().startswith("["):
-        return _written(row)
+        try:
+            numbers = json.loads(row)
+        except (ValueError, RecursionError):
+            return None
+        return numbers if isinstance(numbers, list) else None
     try:
         content = base64.b64decode(row, validate=True) if isinstance(row, str) else b""
     except (binascii.Error, ValueError):
         return None
     return np.frombuffer(content, dtype="<f4").tolist() if content and len(content) % 4 == 0 else None
-
-
-def _written(row: str) -> Sequence[Any] | None:
-    try:
-        numbers = json.loads(row)
-    except (ValueError, RecursionError):
-        return None
-    return numbers if isinstance(numbers, list) else None
 
 
 def _places(indexes: Sequence[Any]) -> list[int] | None:
@@ -418,7 +407,8 @@ class HttpEmbedder:
             may_pass = failures == 1 if outcome.status == httpx.codes.OK else is_passing(outcome.status)
             wait = wait_before_retry(failures, outcome.wait, budget.left) if may_pass and failures < tries else None
             if wait is None:
-                if may_be_too_much(outcome.status):
+                # Its words teach nothing, and yet it may be one of too much: Ollama's runner even crashes.
+                if outcome.status in _UNNAMED or outcome.status >= 500:
                     raise _TooMuch(outcome, None)
                 raise outcome.error
             await asyncio.sleep(wait)

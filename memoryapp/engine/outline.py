@@ -121,12 +121,9 @@ def to_wire(kind: str, payload: str) -> str:
     """The JSON text of a stored payload, converted to the format for programs."""
     if kind == CandidatesFound.kind:
         return _in_words(upgraded(json.loads(payload)))
-    return _in_words(json.loads(payload)) if '"notes"' in payload and _has_words(kind) else payload
-
-
-def _has_words(kind: str) -> bool:
-    """Whether programs get the remarks of these events as sentences too, in a field beside their codes."""
-    return kind in KINDS and {"note", "notes"} <= {each.name for each in fields(KINDS[kind])}
+    # Programs get the remarks of these events as sentences too, in a field beside their codes.
+    has_words = kind in KINDS and {"note", "notes"} <= {each.name for each in fields(KINDS[kind])}
+    return _in_words(json.loads(payload)) if '"notes"' in payload and has_words else payload
 
 
 def _in_words(stored: Mapping[str, Any]) -> str:

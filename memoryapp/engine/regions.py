@@ -61,11 +61,16 @@ def regions(places: Places) -> list[int]:
     nearest = np.zeros(len(places), np.intp)
     for _round in range(_ROUNDS):
         nearest = _distances(places, centres).argmin(axis=1)
-        moved = np.array([_centre(places[nearest == at], centre) for at, centre in enumerate(centres)], np.float32)
+        members = [places[nearest == at] for at in range(len(centres))]
+        means = [own.mean(axis=0) if len(own) else before for own, before in zip(members, centres, strict=True)]
+        moved = np.array(means, np.float32)
         if np.allclose(moved, centres):
             break
         centres = moved
-    return _numbered(nearest.tolist())
+    labels = nearest.tolist()
+    # Without gaps, the largest region first.
+    order = [label for label, _count in Counter(labels).most_common()]
+    return [order.index(label) for label in labels]
 
 
 def _seeds(places: Places, wanted: int) -> Places:
@@ -86,16 +91,6 @@ def _distances(places: Places, centres: Places) -> NDArray[np.float64]:
     for axis in range(places.shape[1]):
         apart += np.square(places[:, None, axis] - centres[None, :, axis], dtype=np.float64)
     return apart
-
-
-def _centre(members: Places, before: Places) -> Places:
-    return members.mean(axis=0) if len(members) else before
-
-
-def _numbered(labels: Sequence[int]) -> list[int]:
-    """Region numbers without gaps, the largest region first."""
-    order = [label for label, _count in Counter(labels).most_common()]
-    return [order.index(label) for label in labels]
 
 
 def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -185,14 +180,13 @@ def _telling(
 ) -> tuple[str, ...]:
     worth = {stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) for stem, n in own.items()}
     # The best by frequency alone, so that the shape of few words is looked at.
-    shortlist = {stem: _spelling(forms[stem]) for stem in nlargest(_SHORTLIST, worth, key=lambda stem: worth[stem])}
+    stems_by_worth = nlargest(_SHORTLIST, worth, key=lambda stem: worth[stem])
+    # In the form that reads best alone, else the most frequent one.
+    shortlist = {
+        stem: min(forms[stem], key=lambda form: (is_oblique(form), -forms[stem][form], form)) for stem in stems_by_worth
+    }
     best = sorted(shortlist, key=lambda stem: (-worth[stem] * _fitness(shortlist[stem]), -len(stem), stem))
     return tuple(shortlist[stem] for stem in best[:NAMING_WORDS])
-
-
-def _spelling(forms: Counter[str]) -> str:
-    """The form that reads best alone, else the most frequent one."""
-    return min(forms, key=lambda form: (is_oblique(form), -forms[form], form))
 
 
 def _fitness(word: str) -> float:

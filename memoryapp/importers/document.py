@@ -231,27 +231,23 @@ def _faults(source: SourceFile) -> Iterator[None]:
 
 def _fault(source: SourceFile, error: ijson.JSONError) -> UnreadableFile:
     """Returns the error for a parser's message; for a small document, with line and column."""
-    if _is_empty(source):
+    with source.opened() as file:
+        raw = file.read(SMALL + 1)
+    if not raw.strip():
         return NoChat(_("%(path)s is empty: export or copy it again.") % {"path": source.name})
     if "premature EOF" in str(error) or _ends_within_a_letter(source):
         return UnreadableFile(
             _("%(path)s is not valid JSON: it was cut off before its end; export or copy it again.")
             % {"path": source.name}
         )
-    reason = _parser_words(error)
-    with source.opened() as file:
-        raw = file.read(SMALL + 1)
+    # The parser's message with the text around the place, in one line.
+    reason = " ".join(str(error).partition("(right here)")[0].split())[:200]
     if len(raw) <= SMALL:
         try:
             reason = _reason(raw.decode())
         except UnicodeDecodeError as fault:
             return not_utf8(source.name, fault, _("byte %(number)s") % {"number": fault.start})
     return UnreadableFile(_("%(path)s is not valid JSON: %(error)s.") % {"path": source.name, "error": reason})
-
-
-def _is_empty(source: SourceFile) -> bool:
-    with source.opened() as file:
-        return not file.read(1_000).strip()
 
 
 def _ends_within_a_letter(source: SourceFile) -> bool:
@@ -270,11 +266,6 @@ def _reason(text: str) -> str:
     except ValueError as error:
         return str(error)
     return _("it holds a number that is too large, or one that is none (NaN, Infinity)")
-
-
-def _parser_words(error: ijson.JSONError) -> str:
-    """Returns the parser's message with the text around the place, in one line."""
-    return " ".join(str(error).partition("(right here)")[0].split())[:200]
 
 
 def mended(pieces: Pieces) -> Pieces:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from django.utils.functional import Promise
@@ -12,7 +11,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp.importers.record import UnreadableFile, fields, items
+from memoryapp.importers.record import UnreadableFile
+from memoryapp.importers.values import fields, items
 
 _LINES_LOOKED_AT = 20
 _PAGE_NAME = re.compile(r"(?:.*/)?messages\d*\.html")
@@ -65,90 +65,78 @@ SMS_BACKUP = _export_of("SMS Backup & Restore")
 IRC = _export_of("IRC")
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignShape:
-    """Another program's JSON is known by ``keys`` of the value at a path of names, where ``0`` is the first item."""
-
-    kind: Kind
-    path: tuple[str, ...]
-    keys: frozenset[str]
-
-
-def _shape(kind: Kind, path: str, keys: str) -> ForeignShape:
-    return ForeignShape(kind, tuple(path.split()), frozenset(keys.split()))
-
-
-# Paths and keys from the programs' own exporters, or from what others wrote to read them.
-_SHAPES = (
-    _shape(CLINE, "0", "ts type say"),
-    _shape(CLINE, "0", "ts type ask"),
-    _shape(SLACK, "0", "type ts user text"),
-    _shape(SLACK, "0", "id team_id profile"),
-    _shape(SLACK, "0", "id creator members"),
-    _shape(TAKEOUT, "0", "header title time"),
-    _shape(TAKEOUT, "messages 0", "creator created_date"),
-    _shape(TAKEOUT, "conversations 0 events 0", "conversation_id sender_id timestamp"),
-    _shape(META, "messages 0", "sender_name timestamp_ms"),
-    _shape(META, "messages 0", "senderName timestamp"),
-    _shape(ZEP, "messages 0", "role_type content"),
-    _shape(ZEP, "0", "role_type content"),
-    _shape(ZEP, "facts 0", "uuid fact"),
-    _shape(ZEP, "edges 0", "uuid fact"),
-    _shape(ZEP, "0", "uuid fact"),
-    _shape(ZEP, "sessions 0", "session_id user_id"),
-    _shape(ZEP, "episodes 0", "uuid content source"),
-    _shape(QWEN, "message", "role parts"),
-    _shape(QWEN, "data 0 chat history", "messages currentId"),
-    _shape(GEMINI, "", "sessionId projectHash"),
-    _shape(GEMINI, "0", "sessionId messageId message type"),
-    _shape(GEMINI, "0", "role parts"),
-    _shape(GEMINI, "history 0", "role parts"),
-    _shape(GEMINI, "", "chunkedPrompt"),
-    _shape(SIGNAL, "", "version backupTimeMs"),
-    _shape(SIGNAL, "chatItem", "chatId dateSent"),
-    _shape(SIGNAL, "", "sender date body quote"),
-    _shape(SIGNAL, "0", "sender date body quote"),
-    _shape(SIGNAL, "envelope", "source timestamp"),
-    _shape(SKYPE, "conversations 0", "MessageList"),
-    _shape(LIBRECHAT, "", "conversationId messages"),
-    _shape(LIBRECHAT, "0", "messageId parentMessageId isCreatedByUser"),
-    _shape(LOBECHAT, "", "exportType state"),
-    _shape(LOBECHAT, "", "data mode schemaHash"),
-    _shape(GROK, "conversations 0", "conversation responses"),
-    _shape(DEEPSEEK, "0 mapping * message", "fragments"),
-    _shape(DEEPSEEK, "mapping * message", "fragments"),
-    _shape(DEEPSEEK, "0 mapping * message", "inserted_at"),
-    _shape(DEEPSEEK, "mapping * message", "inserted_at"),
-    _shape(MATRIX, "", "room_name exported_by messages"),
-    *(_shape(MATRIX, path, "event_id sender origin_server_ts") for path in ("messages 0", "chunk 0", "0", "")),
-    *(_shape(SKYPE, path, "messageType body createdDateTime") for path in ("value 0", "messages 0", "0", "")),
-    *(_shape(VK, path, "peer_id from_id text") for path in ("response items 0", "items 0", "0")),
-    *(_shape(WECHAT, path, "type_name is_sender talker") for path in ("0", "")),
-    _shape(WECHAT, "messages 0", "localId createTime isSend"),
-    _shape(DISCORD_PACKAGE, "0", "ID Timestamp Contents"),
-    _shape(SILLY_TAVERN, "", "user_name character_name"),
-    _shape(COPILOT, "", "requesterUsername requests"),
-    _shape(COPILOT, "", "sessionId requests"),
-    _shape(COPILOT, "v", "requests"),
-    _shape(COPILOT, "", "type data id timestamp parentId"),
-    _shape(CURSOR, "", "composerId conversation"),
-    _shape(OPENCODE, "messages 0", "info parts"),
-    _shape(MCP_MEMORY, "", "entityType observations"),
-    _shape(MCP_MEMORY, "entities 0", "entityType observations"),
-    _shape(NEXTCHAT, "chat-next-web-store", "sessions"),
-    _shape(SLACK, "0", "type ts text"),
-    _shape(GEMINI, "contents 0", "role parts"),
-    _shape(CHARACTER, "histories 0", "msgs"),
-    _shape(CHARACTER, "histories histories 0", "msgs"),
-    _shape(CHARACTER, "turns 0", "turn_key candidates"),
-    _shape(CHARACTER, "chats 0 turns 0", "turn_key candidates"),
-    _shape(INSTRUCTIONS, "", "instruction output"),
-    _shape(INSTRUCTIONS, "", "prompt chosen rejected"),
-    _shape(INSTRUCTIONS, "0", "instruction output"),
-    _shape(INSTRUCTIONS, "0", "prompt chosen rejected"),
-    _shape(CLAUDE_BESIDE, "0", "uuid docs prompt_template"),
-    _shape(CLAUDE_BESIDE, "0", "uuid full_name email_address"),
-    _shape(CLAUDE_BESIDE, "0", "conversations_memory"),
+# Another program's JSON is known by keys of the value at a path of names, where ``0`` is one of the first items of a
+# list and ``*`` any of an object. They are from the programs' own exporters, or from what others wrote to read them.
+_SHAPES: tuple[tuple[Kind, str, str], ...] = (
+    (CLINE, "0", "ts type say"),
+    (CLINE, "0", "ts type ask"),
+    (SLACK, "0", "type ts user text"),
+    (SLACK, "0", "id team_id profile"),
+    (SLACK, "0", "id creator members"),
+    (TAKEOUT, "0", "header title time"),
+    (TAKEOUT, "messages 0", "creator created_date"),
+    (TAKEOUT, "conversations 0 events 0", "conversation_id sender_id timestamp"),
+    (META, "messages 0", "sender_name timestamp_ms"),
+    (META, "messages 0", "senderName timestamp"),
+    (ZEP, "messages 0", "role_type content"),
+    (ZEP, "0", "role_type content"),
+    (ZEP, "facts 0", "uuid fact"),
+    (ZEP, "edges 0", "uuid fact"),
+    (ZEP, "0", "uuid fact"),
+    (ZEP, "sessions 0", "session_id user_id"),
+    (ZEP, "episodes 0", "uuid content source"),
+    (QWEN, "message", "role parts"),
+    (QWEN, "data 0 chat history", "messages currentId"),
+    (GEMINI, "", "sessionId projectHash"),
+    (GEMINI, "0", "sessionId messageId message type"),
+    (GEMINI, "0", "role parts"),
+    (GEMINI, "history 0", "role parts"),
+    (GEMINI, "", "chunkedPrompt"),
+    (SIGNAL, "", "version backupTimeMs"),
+    (SIGNAL, "chatItem", "chatId dateSent"),
+    (SIGNAL, "", "sender date body quote"),
+    (SIGNAL, "0", "sender date body quote"),
+    (SIGNAL, "envelope", "source timestamp"),
+    (SKYPE, "conversations 0", "MessageList"),
+    (LIBRECHAT, "", "conversationId messages"),
+    (LIBRECHAT, "0", "messageId parentMessageId isCreatedByUser"),
+    (LOBECHAT, "", "exportType state"),
+    (LOBECHAT, "", "data mode schemaHash"),
+    (GROK, "conversations 0", "conversation responses"),
+    (DEEPSEEK, "0 mapping * message", "fragments"),
+    (DEEPSEEK, "mapping * message", "fragments"),
+    (DEEPSEEK, "0 mapping * message", "inserted_at"),
+    (DEEPSEEK, "mapping * message", "inserted_at"),
+    (MATRIX, "", "room_name exported_by messages"),
+    *((MATRIX, path, "event_id sender origin_server_ts") for path in ("messages 0", "chunk 0", "0", "")),
+    *((SKYPE, path, "messageType body createdDateTime") for path in ("value 0", "messages 0", "0", "")),
+    *((VK, path, "peer_id from_id text") for path in ("response items 0", "items 0", "0")),
+    *((WECHAT, path, "type_name is_sender talker") for path in ("0", "")),
+    (WECHAT, "messages 0", "localId createTime isSend"),
+    (DISCORD_PACKAGE, "0", "ID Timestamp Contents"),
+    (SILLY_TAVERN, "", "user_name character_name"),
+    (COPILOT, "", "requesterUsername requests"),
+    (COPILOT, "", "sessionId requests"),
+    (COPILOT, "v", "requests"),
+    (COPILOT, "", "type data id timestamp parentId"),
+    (CURSOR, "", "composerId conversation"),
+    (OPENCODE, "messages 0", "info parts"),
+    (MCP_MEMORY, "", "entityType observations"),
+    (MCP_MEMORY, "entities 0", "entityType observations"),
+    (NEXTCHAT, "chat-next-web-store", "sessions"),
+    (SLACK, "0", "type ts text"),
+    (GEMINI, "contents 0", "role parts"),
+    (CHARACTER, "histories 0", "msgs"),
+    (CHARACTER, "histories histories 0", "msgs"),
+    (CHARACTER, "turns 0", "turn_key candidates"),
+    (CHARACTER, "chats 0 turns 0", "turn_key candidates"),
+    (INSTRUCTIONS, "", "instruction output"),
+    (INSTRUCTIONS, "", "prompt chosen rejected"),
+    (INSTRUCTIONS, "0", "instruction output"),
+    (INSTRUCTIONS, "0", "prompt chosen rejected"),
+    (CLAUDE_BESIDE, "0", "uuid docs prompt_template"),
+    (CLAUDE_BESIDE, "0", "uuid full_name email_address"),
+    (CLAUDE_BESIDE, "0", "conversations_memory"),
 )
 
 
@@ -160,24 +148,21 @@ def refuse(name: str, kind: Kind) -> None:
 
 def document(value: object) -> Kind:
     """Returns the kind of another program's JSON document, or empty; ``value`` may be only its beginning."""
-    return next((shape.kind for shape in _SHAPES if _fits(value, shape.path, shape.keys)), "")
+    return next((kind for kind, path, keys in _SHAPES if _fits(value, path.split(), frozenset(keys.split()))), "")
 
 
 def _fits(value: object, path: Sequence[str], keys: frozenset[str]) -> bool:
-    """Whether a value at the path has the keys; ``0`` is one of the first items of a list, ``*`` any of an object."""
     if not path:
-        return keys <= fields(value).keys() and not _is_ours(fields(value))
+        own = fields(value).keys()
+        # A message of our own format has these; those of other programs lack a part of them.
+        is_ours = {"id", "text"} <= own and not {"role", "ts"}.isdisjoint(own)
+        return keys <= own and not is_ours
     here, rest = path[0], path[1:]
     if here == "0":
         return any(_fits(item, rest, keys) for item in items(value)[:_LINES_LOOKED_AT])
     if here == "*":
         return any(_fits(item, rest, keys) for item in list(fields(value).values())[:_LINES_LOOKED_AT])
     return here in fields(value) and _fits(fields(value)[here], rest, keys)
-
-
-def _is_ours(value: Mapping[str, Any]) -> bool:
-    """Whether a message has what our own format needs; those of other programs lack a part of it."""
-    return {"id", "text"} <= value.keys() and not {"role", "ts"}.isdisjoint(value.keys())
 
 
 # How the first line of a text begins, or the head of a table; as the programs or their exporters write it.

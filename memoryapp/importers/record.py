@@ -7,9 +7,8 @@ U+FFFD (PostgreSQL stores neither), lengths and depths are limited, times are aw
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
@@ -18,11 +17,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp.engine.json_values import storable
+from memoryapp.importers.values import BadRecord, clean, moment, quote, words
 
 ROLES = ("user", "assistant", "peer", "system")
 MOST_TEXT = 1_000_000
-MOST_DEPTH = 32
 # How many speakers of a file a person chooses from.
 MOST_SPEAKERS = 20
 LONGEST = {
@@ -35,9 +33,6 @@ LONGEST = {
     "text": MOST_TEXT,
 }
 
-# Numbers that are too large for seconds are milliseconds, microseconds or nanoseconds.
-_UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 10**3))
-_SECONDS = re.compile(r"-?\d{9,19}(?:\.\d{1,9})?")
 _STEP = timedelta(minutes=1)
 _PAUSE = timedelta(days=1)
 
@@ -72,10 +67,6 @@ class UnknownOrder(UnreadableFile):
             "with --dates dmy or --dates mdy."
         )
         super().__init__(ask % {"path": name, "date": example})
-
-
-class BadRecord(Exception):
-    """This record cannot be imported; the text says why."""
 
 
 # It is not frozen, because a frozen record takes two and a half times as long to make.
@@ -197,58 +188,6 @@ def _metadata(given: Any) -> dict[str, Any]:
     return metadata
 
 
-def words(value: object, name: str) -> str:
-    """Returns the value as text that can be stored; accepts integers, and null as empty. Raises BadRecord."""
-    if isinstance(value, str):
-        return storable(value)
-    if value is None:
-        return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": quote(value)})
-
-
-def clean(value: Any, depth: int = 0) -> Any:
-    """Returns a JSON value that ``jsonb`` can store. Raises BadRecord when it is nested too deeply."""
-    if depth > MOST_DEPTH:
-        raise BadRecord(_("it is nested deeper than %(most)s levels") % {"most": MOST_DEPTH})
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, Mapping):
-        return {clean(key, depth + 1): clean(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean(item, depth + 1) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
-def moment(value: object) -> datetime:
-    """Returns an ISO 8601 text, or seconds or parts of seconds since 1970, as an aware time in UTC.
-
-    A time without a zone is in UTC. Raises BadRecord.
-    """
-    if value is None or value == "":
-        raise BadRecord(_("it has no time"))
-    try:
-        # A dash as the fifth character excludes a number, and nearly every text has one.
-        if isinstance(value, str) and (value[4:5] == "-" or not _SECONDS.fullmatch(value.strip())):
-            read = datetime.fromisoformat(value.strip())
-            return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            return datetime.fromtimestamp(_seconds(float(value) if isinstance(value, str) else value), UTC)
-    except (ValueError, OverflowError, OSError):
-        pass
-    raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": quote(value)})
-
-
-def _seconds(value: float) -> float:
-    return next((value / parts for least, parts in _UNITS if abs(value) >= least), value)
-
-
-Find = Callable[[], datetime | None]
-
-
 @dataclass(slots=True)
 class Clock:
     """The times of one file's messages.
@@ -265,7 +204,7 @@ class Clock:
     start: datetime | None = None
     any_dates: bool = False
     advises: bool = False
-    find: Find = lambda: None
+    find: Callable[[], datetime | None] = lambda: None
     zone: tzinfo = UTC
     is_borrowed: bool = False
     refused: int = 0
@@ -284,11 +223,12 @@ class Clock:
             self._before += _STEP
         return self._before
 
-    def begin(self, find: Find) -> None:
-        """Begins a conversation; ``find`` returns its first known time."""
-        if not self._is_counted:
-            found = find()
-            self._before = self._before if found is None else found
+    def begin(self, times: Iterable[object]) -> None:
+        """Begins a conversation; the first of its ``times`` that can be read is that of messages before it."""
+        for time in () if self._is_counted else times:
+            with suppress(BadRecord):
+                self._before = self._checked(moment(time))
+                return
 
     def pause(self) -> None:
         """Ends a conversation; if times are counted, the next one begins a day later."""
@@ -322,12 +262,6 @@ class Clock:
         return time
 
 
-def quote(value: object) -> str:
-    """Returns a value of the file for a sentence: quoted, at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
 # Why a message of a file is left out: sentences that begin with "it", in the language of the person who asks.
 
 BRANCH = gettext_lazy("it stands on a branch that was edited or generated anew")
@@ -342,23 +276,3 @@ REWOUND = gettext_lazy("somebody went back from it")
 SIDE_CHAIN = gettext_lazy("it is of a side chain, in which agents speak with each other")
 TOOL = gettext_lazy("it is a call of a tool or its result")
 TWICE = gettext_lazy("it stands twice in the log")
-
-
-# Values of a file as the kind that a reader expects, or as nothing, because a file may have any value anywhere.
-
-Fields = Mapping[str, Any]
-
-
-def fields(value: object) -> Fields:
-    """Returns an object as it is, and anything else as an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def items(value: object) -> list[Any]:
-    """Returns a list as it is, and anything else as an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def text(value: object) -> str:
-    """Returns a text as it is, and anything else as an empty one."""
-    return value if isinstance(value, str) else ""

@@ -24,7 +24,7 @@ from memoryapp.memory.content import content
 from memoryapp.memory.sessions import Session, SessionLimits, settle
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
 from memoryapp.platform import database, metrics, work
-from memoryapp.platform.pauses import StagePaused
+from memoryapp.platform.database import StagePaused
 
 # Stores new topics over messages that are in no topic yet, with the passages by which search finds them.
 

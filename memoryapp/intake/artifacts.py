@@ -30,7 +30,7 @@ from memoryapp.engine.events import MediaItem, MediaType
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.notes import Note, NotedError
 from memoryapp.engine.text.summaries import digest
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.memory import content, documents
 from memoryapp.memory import content as media
 from memoryapp.memory.documents import Unreadable

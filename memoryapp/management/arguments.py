@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp.models import ChatUser, Run
+from memoryapp.runs import lifecycle
 
 
 def utf8(argument: str) -> str:
@@ -50,3 +51,12 @@ def settings_given(pairs: Sequence[str]) -> dict[str, str]:
             raise CommandError(f"--set takes KEY=VALUE, not “{pair}”.")
         given[name.strip()] = value.strip()
     return given
+
+
+async def waited_for(run: Run) -> Run:
+    """Returns the run at its end. Raises CommandError where another process works on it for too long."""
+    try:
+        await lifecycle.wait_for_end(run)
+    except TimeoutError:
+        raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
+    return run

@@ -26,7 +26,7 @@ from memoryapp.engine.memory import ANYWHERE, Background, Decided, MessageConten
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts.prompt import CURRENT_MESSAGES
 from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, plain, size_text, texts_of
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.models import ChatUser, Message, TopicMessage
 from memoryapp.platform import database
 from memoryapp.platform.database import SqlStatement, array, round_trip

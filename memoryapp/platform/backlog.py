@@ -136,10 +136,16 @@ def _depths(wanted: Profile) -> dict[str, int]:
         cursor.execute(RUNS, values)
         pending, running = cursor.fetchone()
         passages = _passages(cursor, _serving())
-        next_passages = _passages(cursor, following) if (following := _next(wanted)) else 0
+        # The profile that is to take over, if its vectors are being made.
+        following = EmbeddingProfile.objects.asked(wanted).filter(is_serving=False).first()
+        next_passages = _passages(cursor, following.pk) if following else 0
         cursor.execute(SESSIONS, values)
         (sessions,) = cursor.fetchone()
-        counts = {name: _count(cursor, *rows) for name, rows in ROWS.items()}
+        counts = {}
+        for name, (table, condition) in ROWS.items():
+            limited = f"SELECT FROM memoryapp_{table} WHERE {condition} LIMIT {MOST}"
+            cursor.execute(f"SELECT count(*) FROM ({limited}) r")
+            counts[name] = int(cursor.fetchone()[0])
     return {
         **counts,
         "runs_pending": pending,
@@ -155,18 +161,7 @@ def _serving() -> int | None:
     return EmbeddingProfile.objects.filter(is_serving=True).values_list("pk", flat=True).first()
 
 
-def _next(wanted: Profile) -> int | None:
-    """Returns the profile that is to take over, if its vectors are being made."""
-    asked = EmbeddingProfile.objects.asked(wanted).filter(is_serving=False)
-    return asked.values_list("pk", flat=True).first()
-
-
 def _passages(cursor: CursorWrapper, profile: int | None) -> int:
     """Returns how many passages have no vector of the profile."""
     cursor.execute(PASSAGES, {"most": MOST, "profile": profile})
-    return int(cursor.fetchone()[0])
-
-
-def _count(cursor: CursorWrapper, table: str, condition: str) -> int:
-    cursor.execute(f"SELECT count(*) FROM (SELECT FROM memoryapp_{table} WHERE {condition} LIMIT %s) r", [MOST])
     return int(cursor.fetchone()[0])

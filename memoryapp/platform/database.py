@@ -40,7 +40,6 @@ from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.platform import environment
 from memoryapp.platform.environment import PROGRAM
-from memoryapp.platform.pauses import StagePaused
 
 # The web processes share these connections: more than a small server has cores would only wait for each other there.
 # Measured in two processes on two cores, 50 reranks at once, median of many loads: two connections each 1.4 times the
@@ -295,6 +294,10 @@ RESTS = (60.0, 600.0, 3600.0)
 Row = TypeVar("Row")
 
 logger = logging.getLogger(__name__)
+
+
+class StagePaused(Exception):
+    """This kind of work was paused while the worker did it; what is done stays, the rest waits."""
 
 
 class OutageLog:

@@ -31,10 +31,5 @@ def states() -> dict[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(_AGES)
         ages = dict(cursor.fetchall())
-    return {process: _state(ages.get(process)) for process in PROCESSES}
-
-
-def _state(age: float | None) -> str:
-    if age is None:
-        return NEVER
-    return "ok" if age < LATE_AFTER else f"no sign for {age:.0f} s"
+    shown = {process: "ok" if age < LATE_AFTER else f"no sign for {age:.0f} s" for process, age in ages.items()}
+    return {process: shown.get(process, NEVER) for process in PROCESSES}

@@ -214,18 +214,6 @@ def embedding(texts: int) -> Iterator[None]:
     embedding_duration.observe(perf_counter() - began)
 
 
-def webhook_tried(outcome: str) -> None:
-    """Counts an attempt to deliver a message: ``delivered`` or ``failed``."""
-    webhook_attempts.labels(outcome=outcome).inc()
-
-
-@contextmanager
-def viewer() -> Iterator[None]:
-    """Counts a page that follows a run, while it does."""
-    with viewers.track_inprogress():
-        yield
-
-
 def exposition(*read: Collector) -> bytes:
     """Returns all metrics in the text format of Prometheus, with those that ``read`` looks up now.
 
@@ -252,20 +240,14 @@ def _drop_dead_gauges(folder: Path) -> None:
     """Removes the gauges of processes that have ended; their counters stay."""
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
-        if not _lives(pid):
+        try:
+            os.kill(pid, 0)
+        except PermissionError:
+            continue
+        except ProcessLookupError:
             # Another web process may have removed it.
             with suppress(FileNotFoundError):
                 mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _of(metric: Kind, owner: int, **labels: str) -> Kind:

@@ -26,9 +26,8 @@ from django.utils.translation import gettext_lazy
 from memoryapp.engine.notes import Note, NotedError, english
 from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.models.work import KINDS, MESSAGES, WorkKind
-from memoryapp.platform.database import lease_holds, log_and_continue
+from memoryapp.platform.database import StagePaused, lease_holds, log_and_continue
 from memoryapp.platform.logs import cause
-from memoryapp.platform.pauses import StagePaused
 
 # The heartbeat of a row is written at most this often; after this long without one, nobody is at work.
 BEAT_SECONDS = 0.5

@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, transaction
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Model, QuerySet
 from django.utils.translation import gettext_lazy, ngettext_lazy
 from numpy.typing import NDArray
 
@@ -63,8 +63,26 @@ EMPTY = "It has no text."
 logger = logging.getLogger(__name__)
 
 Row = TypeVar("Row", bound=Owned)
-TextsOf = Callable[["_Task", Sequence[Row]], Mapping[Row, Sequence[str]]]
-Store = Callable[[EmbeddingProfile, Mapping[Row, NDArray[np.float32]]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind(Generic[Row]):
+    """Rows that get a vector: the name by which their vectors refer to them, their table, which of them lack a vector
+    of a profile (of one owner or of all), the field with their text, and the table of their vectors."""
+
+    noun: str
+    rows: type[Row]
+    missing: Callable[[EmbeddingProfile, ChatUser | None], QuerySet[Row]]
+    text: str
+    vectors: type[Model]
+
+
+_PASSAGES = _Kind("passage", Passage, profiles.passages, "text", PassageVector)
+_CARDS = _Kind("card", Card, profiles.cards, "text", CardVector)
+_TOPICS = _Kind("topic", Topic, profiles.topics, "summary", TopicVector)
+_ITEMS = _Kind("item", StoredItem, profiles.items, "text", ItemVector)
+# After the passages, which most searches compare.
+_OTHERS: tuple[_Kind[Any], ...] = (_CARDS, _TOPICS, _ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +134,8 @@ async def embed_pending(
         if not alone:
             return 0
         made = await _embed_passages(most)
-        made += await _embed_latest(task, "card", profiles.cards(row, owner), "text", _own_text, _store_cards)
-        made += await _embed_latest(task, "topic", profiles.topics(row, owner), "summary", _topic_texts, _store_topics)
-        made += await _embed_latest(task, "item", profiles.items(row, owner), "text", _own_text, _store_items)
+        for kind in _OTHERS:
+            made += await _embed_latest(task, kind)
     if task.refused:
         why = cause(task.refused[0])
         logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
@@ -148,8 +165,8 @@ async def _embed_passages(task: _Task) -> int:
     async with _in_sight(task, totals) as joint:
         while passages and not task.is_enough():
             await sync_to_async(joint.begin)([passage.owner_id for passage in passages])
-            vectors = await _vectors_of(task, "passage", {passage: [passage.text] for passage in passages})
-            made += await sync_to_async(_store_passages)(task.row, vectors)
+            vectors = await _vectors_of(task, _PASSAGES, {passage: [passage.text] for passage in passages})
+            made += await sync_to_async(_store)(task.row, _PASSAGES, vectors)
             await sync_to_async(joint.add)([passage.owner_id for passage in passages])
             passages = await sync_to_async(_next_passages)(task, turns)
     return made
@@ -182,26 +199,21 @@ async def _in_sight(task: _Task, totals: Mapping[int, int]) -> AsyncIterator[wor
     await sync_to_async(joint.end)()
 
 
-async def _embed_latest(
-    task: _Task, noun: str, rows: QuerySet[Row], field: str, texts_of: TextsOf[Row], store: Store[Row]
-) -> int:
+async def _embed_latest(task: _Task, kind: _Kind[Row]) -> int:
     """Makes the vectors of these rows, the latest first: behind a backlog nobody's new ones wait."""
     made, first = 0, None
-    while not task.is_enough() and (found := await sync_to_async(_latest)(task, rows, first, field)):
-        for texts in _portions(await sync_to_async(texts_of)(task, found), task.batch):
-            vectors = await _vectors_of(task, noun, texts)
-            made += await sync_to_async(store)(task.row, vectors)
+    while not task.is_enough() and (found := await sync_to_async(_latest)(task, kind, first)):
+        for texts in _portions(await sync_to_async(_texts_of)(task, found), task.batch):
+            vectors = await _vectors_of(task, kind, texts)
+            made += await sync_to_async(_store)(task.row, kind, vectors)
         first = found[-1].pk
     return made
 
 
-def _latest(task: _Task, rows: QuerySet[Row], first: int | None, field: str) -> list[Row]:
-    rows = _unpaused(task, rows) if first is None else _unpaused(task, rows).filter(pk__lt=first)
-    return list(rows.only("id", "owner_id", field).order_by("-pk")[: task.batch])
-
-
-def _own_text(task: _Task, rows: Sequence[Card] | Sequence[StoredItem]) -> dict[Any, Sequence[str]]:
-    return {row: [row.text] for row in rows}
+def _latest(task: _Task, kind: _Kind[Row], first: int | None) -> list[Row]:
+    rows = _unpaused(task, kind.missing(task.row, task.owner))
+    rows = rows if first is None else rows.filter(pk__lt=first)
+    return list(rows.only("id", "owner_id", kind.text).order_by("-pk")[: task.batch])
 
 
 async def embed_items(embedder: Embedder, items: Sequence[StoredItem]) -> int:
@@ -209,11 +221,14 @@ async def embed_items(embedder: Embedder, items: Sequence[StoredItem]) -> int:
     EmbeddingError."""
     vectors = await _embed(embedder, [item.text for item in items])
     row = await profile_row(embedder.profile)
-    return await sync_to_async(_store_items)(row, dict(zip(items, vectors, strict=True)))
+    return await sync_to_async(_store)(row, _ITEMS, dict(zip(items, vectors, strict=True)))
 
 
-def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, Sequence[str]]:
-    """The texts of each topic; the topic's vector is the mean of their vectors."""
+def _texts_of(task: _Task, rows: Sequence[Any]) -> dict[Any, Sequence[str]]:
+    """The texts of each row. A topic has several; its vector is the mean of theirs."""
+    topics = [row for row in rows if isinstance(row, Topic)]
+    if not topics:
+        return {row: [row.text] for row in rows}
     logs: defaultdict[int | None, list[tuple[str, str]]] = defaultdict(list)
     messages = Message.objects.filter(topic__in=topics).in_order().values_list("topic", "role", "text")
     for topic, role, text in messages.iterator():
@@ -234,7 +249,9 @@ def _portions(texts: Mapping[Row, Sequence[str]], batch: int) -> Iterator[dict[R
         yield portion
 
 
-async def _vectors_of(task: _Task, noun: str, texts: Mapping[Row, Sequence[str]]) -> dict[Row, NDArray[np.float32]]:
+async def _vectors_of(
+    task: _Task, kind: _Kind[Row], texts: Mapping[Row, Sequence[str]]
+) -> dict[Row, NDArray[np.float32]]:
     """A vector for each row: the unit mean of the vectors of its texts. A row without any is left out, and its refusal
     is recorded.
 
@@ -250,7 +267,7 @@ async def _vectors_of(task: _Task, noun: str, texts: Mapping[Row, Sequence[str]]
         found[asked[place][0]].append(vector)
     why = {asked[place][0]: reason for place, reason in reasons.items()}
     for row in texts.keys() - found.keys():
-        await task.refuse(noun, row, why.get(row, EMPTY))
+        await task.refuse(kind.noun, row, why.get(row, EMPTY))
     return {row: _unit_mean(each) for row, each in found.items()}
 
 
@@ -309,57 +326,18 @@ def _totals(task: _Task) -> dict[int, int]:
 
 
 @transaction.atomic
-def _store_passages(row: EmbeddingProfile, vectors: Mapping[Passage, NDArray[np.float32]]) -> int:
-    # The rows are locked, so that an erasure meanwhile does not make a batch with other people's rows fail.
-    here = set(_locked(Passage.objects.filter(pk__in=[passage.pk for passage in vectors])))
+def _store(row: EmbeddingProfile, kind: _Kind[Row], vectors: Mapping[Row, NDArray[np.float32]]) -> int:
+    # Locked, so that an erasure meanwhile does not make a batch with other people's rows fail. A row whose text was
+    # written again while the model was asked gets the vector of its new text later.
+    asked = kind.rows._default_manager.filter(pk__in=[each.pk for each in vectors])
+    now = dict(asked.order_by("pk").select_for_update(no_key=True).values_list("pk", kind.text))
+    own = {each: vector for each, vector in vectors.items() if now.get(each.pk) == getattr(each, kind.text)}
     made = [
-        PassageVector(owner_id=passage.owner_id, passage=passage, profile=row, dimensions=row.dimensions, vector=vector)
-        for passage, vector in vectors.items()
-        if passage.pk in here
+        kind.vectors(**{kind.noun: each}, owner_id=each.owner_id, profile=row, vector=vector)
+        for each, vector in own.items()
     ]
-    profiles.forget_refusals(row, "passage", [vector.passage_id for vector in made])
-    return len(PassageVector.objects.bulk_create(made, ignore_conflicts=True))
-
-
-@transaction.atomic
-def _store_cards(row: EmbeddingProfile, vectors: Mapping[Card, NDArray[np.float32]]) -> int:
-    locked = Card.objects.filter(pk__in=[card.pk for card in vectors]).order_by("pk").select_for_update(no_key=True)
-    now = dict(locked.values_list("pk", "text"))
-    made = [
-        CardVector(owner_id=card.owner_id, card=card, profile=row, dimensions=row.dimensions, vector=vector)
-        for card, vector in vectors.items()
-        # A card that was renewed while the model was asked gets the vector of its new text later.
-        if now.get(card.pk) == card.text
-    ]
-    profiles.forget_refusals(row, "card", [vector.card_id for vector in made])
-    return len(CardVector.objects.bulk_create(made, ignore_conflicts=True))
-
-
-@transaction.atomic
-def _store_items(row: EmbeddingProfile, vectors: Mapping[StoredItem, NDArray[np.float32]]) -> int:
-    kept = StoredItem.objects.filter(pk__in=[item.pk for item in vectors]).order_by("pk").select_for_update(no_key=True)
-    now = dict(kept.values_list("pk", "text"))
-    made = [
-        ItemVector(owner_id=item.owner_id, item=item, profile=row, vector=vector)
-        for item, vector in vectors.items()
-        # An item that was written again while the model was asked gets the vector of its new text later.
-        if now.get(item.pk) == item.text
-    ]
-    profiles.forget_refusals(row, "item", [vector.item_id for vector in made])
-    return len(ItemVector.objects.bulk_create(made, ignore_conflicts=True))
-
-
-@transaction.atomic
-def _store_topics(row: EmbeddingProfile, vectors: Mapping[Topic, NDArray[np.float32]]) -> int:
-    here = set(_locked(Topic.objects.filter(pk__in=[topic.pk for topic in vectors])))
-    made = [
-        TopicVector(owner_id=topic.owner_id, topic=topic, profile=row, vector=vector)
-        for topic, vector in vectors.items()
-        if topic.pk in here
-    ]
-    profiles.forget_refusals(row, "topic", [vector.topic_id for vector in made])
-    return len(TopicVector.objects.bulk_create(made, ignore_conflicts=True))
-
-
-def _locked(rows: QuerySet[Row]) -> QuerySet[Row, int]:
-    return rows.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True)
+    for vector in made:
+        if hasattr(vector, "dimensions"):
+            vector.dimensions = row.dimensions
+    profiles.forget_refusals(row, kind.noun, [each.pk for each in own])
+    return len(kind.vectors._default_manager.bulk_create(made, ignore_conflicts=True))

@@ -58,7 +58,7 @@ class RunConsumer(PageSocket):
 
     async def _follow(self) -> None:
         try:
-            with metrics.viewer():
+            with metrics.viewers.track_inprogress():
                 await self._send_frames()
         except PermissionDenied:
             await self.close(NOT_FOUND)

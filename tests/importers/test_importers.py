@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoryapp.importers import Distilled, Hints, MessageRecord, Rejected, UnreadableFile, open_chat, source
-from memoryapp.importers.record import BadRecord, clean
+from memoryapp.importers.values import BadRecord, clean
 from memoryapp.intake.imports import Course, import_for
 from memoryapp.models import Message
 from tests.examples import examples

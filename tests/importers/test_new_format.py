@@ -16,8 +16,9 @@ from django.core.management import call_command
 
 from memoryapp.importers import FORMATS, Hints, UnreadableFile, open_chat
 from memoryapp.importers.format import Format, Reader, Records, TextLayout
-from memoryapp.importers.record import BadRecord, Clock, Rejected, message
+from memoryapp.importers.record import Clock, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord
 from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Operator
 from memoryapp.upkeep import tasks

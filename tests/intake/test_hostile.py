@@ -23,7 +23,8 @@ from memoryapp.curation import CurationError, knowledge
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.importers.formats.memories.jsonl import conversation
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile
+from memoryapp.importers.record import Clock, MessageRecord, UnreadableFile
+from memoryapp.importers.values import BadRecord
 from memoryapp.intake import transfer
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.transfer.checking import SHAPES, checked

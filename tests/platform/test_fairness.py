@@ -56,8 +56,8 @@ from memoryapp.models import (
 )
 from memoryapp.platform import work
 from memoryapp.platform.backlog import ages
+from memoryapp.platform.database import StagePaused
 from memoryapp.platform.llm import clients
-from memoryapp.platform.pauses import StagePaused
 from memoryapp.platform.webhooks import sending
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.lifecycle import TooManyRuns, room_for

@@ -30,8 +30,8 @@ from memoryapp.intake.messages import add_messages
 from memoryapp.memory.sessions import limits
 from memoryapp.models import Artifact, ChatUser, Erasure, Message, PassageVector, Role, Run, Suggestion, Topic, Work
 from memoryapp.platform import work
+from memoryapp.platform.database import StagePaused
 from memoryapp.platform.llm import clients
-from memoryapp.platform.pauses import StagePaused
 from memoryapp.platform.work import ARCHIVE
 from memoryapp.runs import endings, lifecycle
 from memoryapp.search.profiles import profile_row

@@ -18,7 +18,7 @@ from ninja.security import HttpBearer
 from pydantic import BaseModel
 
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, PendingAnswer, RequestRefused
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.accounts import tokens

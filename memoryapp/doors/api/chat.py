@@ -33,7 +33,7 @@ from memoryapp.doors.assistant import Asked, Payer, ProviderFailed, asked, with_
 from memoryapp.engine.chat.refusals import document_in
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.strategies import DEFAULT
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.insight import delivery
 from memoryapp.memory import content as chat_users
 from memoryapp.models import ChatUser, Run

@@ -29,7 +29,8 @@ from memoryapp.doors.api.shapes.lists import (
 )
 from memoryapp.engine.memory import ANYWHERE, Where, item_id, parse_item_id, parse_topic_id, topic_id
 from memoryapp.engine.text.lines import CURRENT_TALK
-from memoryapp.importers.record import LONGEST, clean
+from memoryapp.importers.record import LONGEST
+from memoryapp.importers.values import clean
 from memoryapp.memory.content import in_topics
 from memoryapp.memory.sessions import archived_as, session_with, title
 from memoryapp.models import Artifact, Fact, ImportBatch, Message, Person, Topic

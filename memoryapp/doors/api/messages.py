@@ -32,7 +32,8 @@ from memoryapp.erasure import Target
 from memoryapp.importers import record
 from memoryapp.importers.formats.assistants import openai_messages
 from memoryapp.importers.formats.memories.jsonl import conversation
-from memoryapp.importers.record import MessageRecord, Rejected, clean
+from memoryapp.importers.record import MessageRecord, Rejected
+from memoryapp.importers.values import clean
 from memoryapp.intake import transfer
 from memoryapp.intake.messages import add_messages
 from memoryapp.memory import content

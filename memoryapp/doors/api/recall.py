@@ -32,7 +32,7 @@ from memoryapp.doors.api.shapes.runs import ForkBody, RecallAnswer, RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.engine.events import KINDS, RunFinished, from_payload
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
-from memoryapp.importers.record import quote
+from memoryapp.importers.values import quote
 from memoryapp.memory import past
 from memoryapp.models import Run
 from memoryapp.platform.accounts.tokens import Grant

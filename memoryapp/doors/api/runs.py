@@ -26,7 +26,8 @@ from memoryapp.doors.api.shapes.runs import (
     RunsAnswer,
     WhyNotAnswer,
 )
-from memoryapp.importers.record import LONGEST, quote
+from memoryapp.importers.record import LONGEST
+from memoryapp.importers.values import quote
 from memoryapp.insight import capsules, compare, delivery
 from memoryapp.insight.compare.comparison import MOST_RUNS
 from memoryapp.insight.explain import Explanation, why_not

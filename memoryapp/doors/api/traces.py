@@ -21,7 +21,7 @@ from memoryapp.doors.api.shapes.runs import TracesAnswer
 from memoryapp.doors.traces import arrival, wire
 from memoryapp.doors.traces.span import SentSpan
 from memoryapp.doors.traces.wire import JSON, PROTOBUF, UnreadableTraces
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.memory.content import BeingErased
 from memoryapp.models import ChatUser, Trace

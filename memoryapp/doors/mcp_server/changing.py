@@ -26,7 +26,7 @@ from memoryapp.doors.api.shapes.lists import MessagesBody
 from memoryapp.doors.api.shapes.misses import MissAnswer, MissBody
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
 from memoryapp.engine.memory import parse_topic_id, topic_id
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.models import Topic
 from memoryapp.platform.database import in_thread
 

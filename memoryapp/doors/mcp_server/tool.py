@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from memoryapp.doors.api.access import Scope, owner_named, owner_or_404, values_of
 from memoryapp.doors.api.shapes.fields import Answer, RequestRefused
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.platform.accounts.tokens import Grant
 
 # Who calls a tool, and whose memory it is about: every call sees one memory alone.

@@ -22,7 +22,7 @@ from memoryapp.doors.traces.course import STRATEGY, TraceCourse, speaks, step_of
 from memoryapp.doors.traces.span import TELLING, SentSpan, text_of
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import storable, to_text
-from memoryapp.importers.record import clean
+from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
 from memoryapp.platform import database

@@ -241,17 +241,15 @@ class MessageLines:
         self._clip = _even(lengths, max(chars - _LINE_CHARS * len(self._shown), 0))
 
     def text(self) -> str:
+        is_clipped = any(len(message.text) > self._clip for message in self._shown)
         notes = [
-            f"Texts are clipped to {self._clip} characters." if self._is_clipped() else "",
+            f"Texts are clipped to {self._clip} characters." if is_clipped else "",
             f"There are {len(self._messages)} messages; a line stands for up to {self.step} of them and tells "
             "the first."
             if self.step > 1
             else "",
         ]
         return "\n".join([*filter(None, notes), *map(self._line, self._shown)])
-
-    def _is_clipped(self) -> bool:
-        return any(len(message.text) > self._clip for message in self._shown)
 
     def _line(self, message: MessageContent) -> str:
         fields = {

@@ -114,11 +114,18 @@ def propose_summary(
     """Asks for one summary of ``topics`` merged: one line of at most 500 characters; empty if the model twice wrote one
     that cannot be used, such as that of a neighbour: one of the ``others``."""
     text = MERGE.of(prompts, _language(topics))
+
+    def checked(answer: str) -> str | None:
+        summary = _summary(answer[:MOST_ANSWER_CHARS])
+        if summary and (fault := _fault(summary, topics, others)):
+            raise Incomplete("", asked_again(summary, fault, text.language))
+        return summary or None
+
     return Ask(
         chat,
         text,
         {"topics": _topics(topics)},
-        read=lambda answer: _checked_summary(answer[:MOST_ANSWER_CHARS], topics, others, text.language),
+        read=checked,
         schema=MERGE_SCHEMA,
         seconds=seconds,
     )
@@ -134,11 +141,18 @@ def judge_merge(
 ) -> Ask[MergeVerdict]:
     """Asks whether ``topics`` are parts of one topic, whose summary is none of the ``others``."""
     text = CONSOLIDATE.of(prompts, _language(topics))
+
+    def checked(answer: str) -> MergeVerdict | None:
+        verdict = _verdict(answer[:MOST_ANSWER_CHARS])
+        if verdict and verdict.should_merge and (fault := _fault(verdict.summary, topics, others)):
+            raise Incomplete(replace(verdict, fault=fault), asked_again(verdict.summary, fault, text.language))
+        return verdict
+
     return Ask(
         chat,
         text,
         {"topics": _topics(topics)},
-        read=lambda answer: _checked_verdict(answer[:MOST_ANSWER_CHARS], topics, others, text.language),
+        read=checked,
         schema=JUDGE_SCHEMA,
         seconds=seconds,
     )
@@ -162,26 +176,6 @@ def _topic(topic: TopicContent, chars: int) -> str:
     summary = clipped(one_line(topic.summary), chars // 4)
     head = json.dumps({"topic": topic.id, "summary": summary}, ensure_ascii=False)
     return f"{head}\n{MessageLines(topic.messages, max(chars - len(head), 0)).text()}"
-
-
-def _checked_summary(
-    text: str, topics: Sequence[TopicContent], others: Collection[str], language: Language
-) -> str | None:
-    """The summary in an answer; None for an answer without one. Raises Incomplete."""
-    summary = _summary(text)
-    if summary and (fault := _fault(summary, topics, others)):
-        raise Incomplete("", asked_again(summary, fault, language))
-    return summary or None
-
-
-def _checked_verdict(
-    text: str, topics: Sequence[TopicContent], others: Collection[str], language: Language
-) -> MergeVerdict | None:
-    """The verdict in an answer; None for an answer without one. Raises Incomplete."""
-    verdict = _verdict(text)
-    if verdict and verdict.should_merge and (fault := _fault(verdict.summary, topics, others)):
-        raise Incomplete(replace(verdict, fault=fault), asked_again(verdict.summary, fault, language))
-    return verdict
 
 
 def _fault(summary: str, topics: Sequence[TopicContent], others: Collection[str]) -> SummaryFault | None:

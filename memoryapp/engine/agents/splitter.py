@@ -180,13 +180,14 @@ def propose_topics(
     lines = MessageLines(messages, MOST_CHARS)
     places = _Places(messages, lines.step)
     text = SPLIT.of(prompts, language_of_messages(messages))
+    at_least, too_long = _SIZES[text.language]
     return Ask(
         chat,
         text,
         {
             "topic": lines.text(),
             "profile": quoted(profile.strip()) or NONE[text.language],
-            "sizes": _sizes(text.language, least, parts),
+            "sizes": " ".join([at_least % max(least, 2), *([too_long % parts] if parts > 1 else [])]),
         },
         read=lambda answer: _division(answer, messages, places, text.language),
         schema=SPLIT_SCHEMA,
@@ -194,11 +195,6 @@ def propose_topics(
         is_covering=True,
         answer=None if messages else Division([]),
     )
-
-
-def _sizes(language: Language, least: int, parts: int) -> str:
-    at_least, too_long = _SIZES[language]
-    return " ".join([at_least % max(least, 2), *([too_long % parts] if parts > 1 else [])])
 
 
 def _division(answer: str, messages: Sequence[MessageContent], places: _Places, language: Language) -> Division | None:

@@ -115,7 +115,10 @@ def _is_about(summary: str, messages: Sequence[MessageContent], known: Iterable[
     earlier = list(known)
     if not talk:
         return True
-    if not _telling(_beginnings(summary)) & (talk | _beginnings("\n".join((*names, *earlier)))):
+    words_of_it = _beginnings(summary)
+    # Without the words of any talk, if others are left.
+    telling = words_of_it - {stem[:_BEGINNING] for stem in common()} or words_of_it
+    if not telling & (talk | _beginnings("\n".join((*names, *earlier)))):
         return False
     # What was asked is what a talk is about, too.
     said = [*_text(messages).translate(_STATED).split("\n"), *earlier]
@@ -125,11 +128,6 @@ def _is_about(summary: str, messages: Sequence[MessageContent], known: Iterable[
         or not (standing.firm or standing.turned or any(map(_TOLD.fullmatch, standing.missing)))
         and standing.found > standing.absent
     )
-
-
-def _telling(found: set[str]) -> set[str]:
-    """Without the words of any talk, if others are left."""
-    return found - {stem[:_BEGINNING] for stem in common()} or found
 
 
 def _beginnings(text: str) -> set[str]:

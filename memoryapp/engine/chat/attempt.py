@@ -314,7 +314,8 @@ def _read(response: httpx.Response) -> AttemptEnd:
         transcript, events = Transcript(), EventStream()
         broken = _take_in(transcript, [*events.feed(content), *events.rest()])
         return AttemptEnd(_outcome(transcript, broken, fell_silent=False), streamed=True)
-    completion = unwrapped(document_in(content) or document_in(_without_end(content)))
+    without_end = GLUED_END.sub("", content.decode("utf-8", "replace")).encode("utf-8", "replace")
+    completion = unwrapped(document_in(content) or document_in(without_end))
     if response.status_code == 200 and completion is None and b"\n{" in content:
         transcript = Transcript()
         broken = _take_in(transcript, content.decode("utf-8", "replace").splitlines())
@@ -334,10 +335,6 @@ def _read(response: httpx.Response) -> AttemptEnd:
     if error:
         return AttemptEnd(_problem(error, completion, wait))
     return AttemptEnd(_judged(parse_reply(completion)))
-
-
-def _without_end(content: bytes) -> bytes:
-    return GLUED_END.sub("", content.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def _judged(reply: Reply) -> Reply | Problem:

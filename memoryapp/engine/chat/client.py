@@ -157,9 +157,9 @@ class HttpChat:
                         answer = step
                     else:
                         yield step
-            outcome = await in_thread_if_long(
-                _as_it_is_meant, answer.outcome, request, failures, size=_length(answer.outcome)
-            )
+            came = answer.outcome
+            size = len(came.text) + len(came.reasoning) if isinstance(came, Reply) else 0
+            outcome = await in_thread_if_long(_as_it_is_meant, came, request, failures, size=size)
             if answer.streamed:
                 self._learnt.streamed(can)
             elif isinstance(outcome, Reply) and "stream" in body:
@@ -218,7 +218,11 @@ class HttpChat:
         try:
             async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
                 async for step in steps:
-                    yield await self._without_key(step) if isinstance(step, AttemptEnd) else self._shown(step)
+                    if isinstance(step, PartialReply):
+                        yield PartialReply(growing(step.text, self._key), growing(step.reasoning, self._key))
+                    else:
+                        # In a thread, because a long answer has many values to search.
+                        yield await asyncio.to_thread(redacted, step, self._key) if holds(step, self._key) else step
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield AttemptEnd(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -229,13 +233,6 @@ class HttpChat:
             raise LLMRefused(unaskable, spent=spent) from error
         except httpx.RequestError as error:
             yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
-
-    async def _without_key(self, end: AttemptEnd) -> AttemptEnd:
-        """The end without the API key, replaced in a thread because a long answer has many values to search."""
-        return await asyncio.to_thread(redacted, end, self._key) if holds(end, self._key) else end
-
-    def _shown(self, step: PartialReply) -> PartialReply:
-        return PartialReply(growing(step.text, self._key), growing(step.reasoning, self._key))
 
     def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
         """Seconds until the next attempt. Raises LLMError when there is none."""
@@ -267,11 +264,6 @@ def _as_it_is_meant(outcome: Reply | Problem, request: ChatRequest, failures: in
         return reply
     half = reply.noted("reply_breaks_off")
     return half if failures else Problem(_BAD_GATEWAY, "the answer breaks off", half.usage, unended=half)
-
-
-def _length(outcome: Reply | Problem) -> int:
-    """The characters that are read to find out what a reply means."""
-    return len(outcome.text) + len(outcome.reasoning) if isinstance(outcome, Reply) else 0
 
 
 def _lesson(

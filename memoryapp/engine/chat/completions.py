@@ -91,17 +91,19 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
     message = _mapping(choice.get("message") or choice.get("delta"))
     given = list(_given_calls(message))
     calls = _tool_calls(given)
+    functions = [(call["id"], call["function"]) for call in calls]
     reasoning, text = without_reasoning(content_of(message.get("content")))
     return Reply(
         text=text,
-        tool_calls=tuple(_understood(call) for call in calls),
+        tool_calls=tuple(ToolCall(id, named["name"], named["arguments"]) for id, named in functions),
         reasoning=reasoning_of(message) or reasoning,
         message=_assistant_message(message, [_sendable(call) for call in calls]),
         usage=usage_of(completion),
         model=text_of(completion.get("model")),
         finish_reason=text_of(choice.get("finish_reason")),
         provider=text_of(completion.get("provider")),
-        refusal=text_of(message.get("refusal")) or _refusal_part(message.get("content")),
+        refusal=text_of(message.get("refusal"))
+        or "".join(text_of(part.get("refusal")) for part in _mappings(message.get("content"))),
         notes=(Note("calls_taken_apart", {"n": len(calls)}),) if len(calls) > len(given) else (),
     )
 
@@ -111,12 +113,6 @@ def content_of(content: Any) -> str:
     if isinstance(content, dict) and content.get("type") in _TEXT_PARTS:
         content = [content]
     return json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else text_of(content)
-
-
-def _refusal_part(content: Any) -> str:
-    """The refusal among content in parts."""
-    parts = content if isinstance(content, list) else ()
-    return "".join(text_of(part.get("refusal")) for part in parts if isinstance(part, dict))
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
@@ -230,11 +226,6 @@ def _plain_name(name: str) -> str:
     return name.replace("/", ".").replace(":", ".").rpartition(".")[2]
 
 
-def _understood(call: Mapping[str, Any]) -> ToolCall:
-    function = call["function"]
-    return ToolCall(call["id"], function["name"], function["arguments"])
-
-
 def _sendable(call: Mapping[str, Any]) -> dict[str, Any]:
     """The call as it is sent back: strict endpoints refuse unusual names, and arguments that are not a JSON object."""
     function = call["function"]
@@ -289,12 +280,13 @@ def join_calls(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) ->
             known.append({**piece, "function": _function(piece)})
             continue
         function, added = call["function"], _function(piece)
+        name, more = text_of(function.get("name")), text_of(added.get("name"))
         call |= {key: value for key, value in piece.items() if value and key not in {"function", "id"}}
         call["id"] = call.get("id") or piece.get("id")
         call["function"] = {
             **function,
             **{key: value for key, value in added.items() if value is not None},
-            "name": _name(text_of(function.get("name")), text_of(added.get("name"))),
+            "name": name if name == more else name + more,
             "arguments": _arguments(function.get("arguments"), added.get("arguments")),
         }
 
@@ -303,14 +295,11 @@ def finished_calls(known: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The calls as they would have come in one piece: without numbers, and without an empty echo of the call before."""
     calls: list[dict[str, Any]] = []
     for call in known:
-        is_echo = calls and not _function(call).get("arguments") and _of_one_name(calls[-1], call)
-        if not is_echo:
+        before, function = _function(calls[-1]) if calls else {}, _function(call)
+        is_empty = not function.get("arguments") and bool(before.get("arguments"))
+        if not (is_empty and before.get("name") == function.get("name")):
             calls.append({key: value for key, value in call.items() if key != "index"})
     return calls
-
-
-def _of_one_name(call: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return _function(call).get("name") == _function(other).get("name") and bool(_function(call).get("arguments"))
 
 
 def _continued(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -342,10 +331,6 @@ def _is_object(call: Mapping[str, Any]) -> bool:
     if not isinstance(arguments, str):
         return isinstance(arguments, dict)
     return arguments.rstrip().endswith("}") and as_json(arguments.encode("utf-8", "replace")) is not None
-
-
-def _name(known: str, added: str) -> str:
-    return known if known == added else known + added
 
 
 def _arguments(known: Any, added: Any) -> Any:

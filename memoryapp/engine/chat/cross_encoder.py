@@ -51,14 +51,7 @@ _TOO_LARGE = 413
 _LEAST_CHANCE = 1e-4
 # Under which names the list of scores stands, and a score in its row.
 _LISTS = (
-    "results",
-    "data",
-    "output",
-    "rankings",
-    "scores",
-    "result",
-    "reranked_documents",
-    "rerank_results",
+    *("results", "data", "output", "rankings", "scores", "result", "reranked_documents", "rerank_results"),
     "response",
 )
 _SCORES = ("relevance_score", "relevanceScore", "score", "logit", "relevance", "similarity")

@@ -70,22 +70,22 @@ class WrittenCall:
 def written_calls(text: str, tools: Sequence[Mapping[str, Any]]) -> list[WrittenCall]:
     """The calls of offered ``tools`` (in OpenAI's format) in a text, in order; empty when it has none."""
     text = text[:_MOST_CHARS]
-    offered = {name: _parameters_of(tool) for tool in tools if (name := tool["function"]["name"]) in text}
+    offered = {
+        name: list(tool["function"].get("parameters", {}).get("properties", {}))
+        for tool in tools
+        if (name := tool["function"]["name"]) in text
+    }
     if not offered:
         return []
     for reading in (_as_json, _behind_marks, _as_python):
-        calls = list(dict.fromkeys(_frozen(call) for call in reading(text, offered)))[:_MOST_CALLS]
+        calls = list(
+            dict.fromkeys(
+                (call.name, json.dumps(call.arguments, ensure_ascii=False)) for call in reading(text, offered)
+            )
+        )[:_MOST_CALLS]
         if calls:
             return [WrittenCall(name, json.loads(arguments)) for name, arguments in calls]
     return []
-
-
-def _frozen(call: WrittenCall) -> tuple[str, str]:
-    return call.name, json.dumps(call.arguments, ensure_ascii=False)
-
-
-def _parameters_of(tool: Mapping[str, Any]) -> list[str]:
-    return list(tool["function"].get("parameters", {}).get("properties", {}))
 
 
 def _as_json(text: str, offered: Mapping[str, list[str]]) -> Iterator[WrittenCall]:
@@ -225,16 +225,16 @@ def opened(reply: Reply, request: ChatRequest) -> Reply:
     schema = request.answer_schema or {}
     reply = _straightened(reply, request)
     if reply.tool_calls:
-        return _answer_in_call(reply, _names(request), schema) if schema else reply
+        names = {tool["function"]["name"] for tool in _offered(request)}
+        return _answer_in_call(reply, names, schema) if schema else reply
     if not reply.text.strip():
         reply = _from_reasoning(reply, request, schema)
-    if not (schema and _has_answer(reply.text, schema)) and not reply.tool_calls:
+    if not (schema and any(fulfils(value, schema) for value in embedded(reply.text))) and not reply.tool_calls:
         reply = _with_calls(reply, reply.text, request, "call_in_text")
-    return _unpacked(reply, schema) if schema and not reply.tool_calls else reply
-
-
-def _names(request: ChatRequest) -> set[str]:
-    return {tool["function"]["name"] for tool in _offered(request)}
+    if not schema or reply.tool_calls:
+        return reply
+    value = unpacked(reply.text, schema)
+    return reply if value is None else replace(reply, text=to_text(value)).noted("answer_in_text")
 
 
 def _offered(request: ChatRequest) -> Sequence[Mapping[str, Any]]:
@@ -313,10 +313,6 @@ def _from_reasoning(reply: Reply, request: ChatRequest, schema: Mapping[str, Any
     return replace(reply, text=answer, message=message).noted("answer_in_reasoning")
 
 
-def _has_answer(text: str, schema: Mapping[str, Any]) -> bool:
-    return any(fulfils(value, schema) for value in embedded(text))
-
-
 def _with_calls(reply: Reply, text: str, request: ChatRequest, note: str) -> Reply:
     """The reply with the calls of offered tools that are written in ``text``."""
     written = written_calls(text, _offered(request))
@@ -329,8 +325,3 @@ def _with_calls(reply: Reply, text: str, request: ChatRequest, note: str) -> Rep
     ]
     message = {**reply.message, "content": None, "tool_calls": sent}
     return replace(reply, tool_calls=calls, message=message).noted(note)
-
-
-def _unpacked(reply: Reply, schema: Mapping[str, Any]) -> Reply:
-    value = unpacked(reply.text, schema)
-    return reply if value is None else replace(reply, text=to_text(value)).noted("answer_in_text")

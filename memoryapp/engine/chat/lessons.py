@@ -160,7 +160,10 @@ def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
     if about_messages or _NAMES_A_MESSAGE.search(why) or demands_reasoning:
         return about_messages
     about_parameters = _about_stream(body, can, why) or _about_tools(body, request, can, why)
-    return about_parameters or _about_parameters(body, can, why) or _about_nothing(body, request, can, why)
+    about_parameters = about_parameters or _about_parameters(body, can, why)
+    # Where a refusal does not say what it refuses, something is given up, unless that would be no use.
+    says_nothing = _NAMES_NOTHING.search(why) and not _NAMES_MODEL.search(why)
+    return about_parameters or (_guess(body, request, can, why) if says_nothing else None)
 
 
 def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
@@ -177,7 +180,8 @@ def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson
             step = step_down("messages of the model", f"without {name}", why)
             return Lesson("left_out", can.left_out, can.left_out | {name}, step)
     roles = [message.get("role") for message in messages]
-    if _REFUSES_BLANK.search(why) and can.blank != "in words" and any(map(_is_blank, messages)):
+    is_blank = any(message.get("role") == "assistant" and not message.get("content") for message in messages)
+    if _REFUSES_BLANK.search(why) and can.blank != "in words" and is_blank:
         lower = "in words" if can.blank == "empty" or _SAYS_EMPTY.search(why) else "empty"
         return Lesson("blank", can.blank, lower, step_down("calls without content", f"content {lower}", why))
     if _NAMES_ORDER.search(why) and can.user_after_tool and ("tool", "user") in zip(roles, roles[1:], strict=False):
@@ -205,10 +209,6 @@ def _about_results(can: Abilities, why: str) -> Lesson | None:
     if _WANTS_NAME.search(why) and not can.named_results:
         return Lesson("named_results", False, True, step_down("results of tools", "results with a name", why))
     return None
-
-
-def _is_blank(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "assistant" and not message.get("content")
 
 
 def _fields(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -278,13 +278,6 @@ def _about_parameters(body: Mapping[str, Any], can: Abilities, why: str) -> Less
     if "stream" in body and _NAMES_STREAM.search(why) and _REFUSES.search(why):
         return _down("stream", _STREAM, can.stream, "streaming", why)
     return None
-
-
-def _about_nothing(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
-    """What is given up next where a refusal does not say what it refuses; None when that would be no use."""
-    if not _NAMES_NOTHING.search(why) or _NAMES_MODEL.search(why):
-        return None
-    return _guess(body, request, can, why)
 
 
 def silent_failure(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:

@@ -19,15 +19,7 @@ _STATUS = re.compile("[45][0-9]{2}")
 _STATUS_KEYS = ("code", "status_code", "statusCode", "status", "http_code")
 # Where the words stand, the likeliest first.
 _WORD_KEYS = (
-    "message",
-    "msg",
-    "status_msg",
-    "detail",
-    "error",
-    "errors",
-    "error_message",
-    "error_msg",
-    "description",
+    *("message", "msg", "status_msg", "detail", "error", "errors", "error_message", "error_msg", "description"),
     "title",
 )
 _PAYMENT = 402

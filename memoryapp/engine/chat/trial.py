@@ -82,12 +82,14 @@ async def chat_findings(chat_of: Callable[[bool], Chat]) -> list[TrialFinding]:
         _ask(chat_of(True), _says("Which is larger, 17 * 23 or 20 * 20? Explain it in two sentences.")),
         _ask(chat_of(False), ChatRequest(_picture(), seconds=_SECONDS)),
     )
+    thought = streamed.reply
+    has_thought = bool(thought and (thought.reasoning or thought.usage.reasoning_tokens))
     return [
         _found("forced_call", forced, bool(forced.reply and forced.reply.tool_calls)),
         _found("free_call", free, bool(free.reply and free.reply.tool_calls)),
         _found("schema", schema, bool(schema.reply and fulfils(decoded(schema.reply.text), _SCHEMA))),
         _found("streaming", streamed, bool(streamed.reply and streamed.parts), about="streaming"),
-        _found("reasoning", streamed, _has_thought(streamed.reply), about="reasoning effort"),
+        _found("reasoning", streamed, has_thought, about="reasoning effort"),
         _counted(streamed),
         _found("images", pictured, bool(pictured.reply and pictured.reply.text.strip())),
     ]
@@ -139,10 +141,6 @@ def _found(question: Question, answer: _Asked, worked: bool, about: str = "") ->
     notes = answer.reply.notes if answer.reply and not about else ()
     can: Literal["yes", "instead", "no"] = "no" if not worked else "instead" if steps or notes else "yes"
     return TrialFinding(question, can, answer.seconds, steps, notes, str(answer.error or ""))
-
-
-def _has_thought(reply: Reply | None) -> bool:
-    return bool(reply and (reply.reasoning or reply.usage.reasoning_tokens))
 
 
 def _counted(answer: _Asked) -> TrialFinding:

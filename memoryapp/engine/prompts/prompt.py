@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from memoryapp.engine.chat.media import MediaContent
-from memoryapp.engine.events import MediaItem
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lines import message_text, one_line, plain, quoted, shortened
 
@@ -228,25 +227,18 @@ def background(
     none: str,
 ) -> dict[str, str]:
     """The values of ``BACKGROUND``; what people wrote is quoted, and ``none`` stands for what there is none of."""
+    files = [(number, each.item) for number, each in enumerate(media, 1)]
+    attached = [f"{n}. {i.type} {plain(i.name)} ({plain(i.mime_type)}, {i.size_bytes} bytes)" for n, i in files]
     return {
         "query": quoted(query.strip()),
         "messages": "\n".join(shortened(message_text(message), _CURRENT_CHARS) for message in messages) or none,
         "profile": quoted(profile.strip()) or none,
         "today": today.isoformat(),
         "recent_topics": listed(recent_topics) or none,
-        "media": _attached(media) or none,
+        "media": "\n".join(attached) or none,
     }
 
 
 def listed(lines: Sequence[str]) -> str:
     """The texts as a list, each on a line of its own."""
     return "\n".join(f"- {one_line(line)}" for line in lines)
-
-
-def _attached(media: Sequence[MediaContent]) -> str:
-    """The files that came with the query, in order."""
-    return "\n".join(_attachment(number, each.item) for number, each in enumerate(media, 1))
-
-
-def _attachment(number: int, item: MediaItem) -> str:
-    return f"{number}. {item.type} {plain(item.name)} ({plain(item.mime_type)}, {item.size_bytes} bytes)"

@@ -8,20 +8,15 @@ model, so presets belong to an embedding profile.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, get_args
 
 Fate = Literal["kept", "below_initial", "beyond_initial", "below_threshold", "after_gap", "beyond_top_k"]
-FATES: tuple[Fate, ...] = (
-    "kept",
-    "below_initial",
-    "beyond_initial",
-    "below_threshold",
-    "after_gap",
-    "beyond_top_k",
-)
+FATES: tuple[Fate, ...] = get_args(Fate)
 # Differences are compared after rounding: in floating point .85 - .70 is 0.15000000000000002.
 DIGITS = 6
 
@@ -109,12 +104,13 @@ class Filtering:
 
 def apply_cuts(similarities: Mapping[str, float], cuts: Cuts) -> Filtering:
     """The fate of each item. Equal items keep their order in ``similarities``; NaN passes no threshold."""
-    ordered = sorted(similarities.items(), key=lambda pair: -_comparable(pair[1]))
+    ordered = sorted(similarities.items(), key=lambda pair: math.inf if math.isnan(pair[1]) else -pair[1])
     values = [value for _id, value in ordered]
     passing = _passing(values, cuts.initial_threshold)
     initial = min(passing, cuts.initial_top_k)
     above = min(initial, _passing(values, cuts.threshold))
-    cliff = _cliff(values[:above], cuts.score_gap)
+    drops = [round(before - behind, DIGITS) for before, behind in pairwise(values[:above])]
+    cliff = next((place for place, drop in enumerate(drops, start=1) if drop > round(cuts.score_gap, DIGITS)), 0)
     before = cliff or above
     kept = min(before, cuts.final_top_k)
     ends: list[tuple[int, Fate]] = [
@@ -132,16 +128,6 @@ def apply_cuts(similarities: Mapping[str, float], cuts: Cuts) -> Filtering:
     return Filtering(tuple(items), cuts, cliff)
 
 
-def _comparable(value: float) -> float:
-    return value if value == value else float("-inf")
-
-
 def _passing(values: Sequence[float], threshold: float) -> int:
     """How many of ``values``, which are falling, are at least the threshold."""
     return sum(round(value, DIGITS) >= round(threshold, DIGITS) for value in values)
-
-
-def _cliff(values: Sequence[float], gap: float) -> int:
-    """How many values are before the first drop above ``gap``; 0 when there is none."""
-    drops = (round(before - behind, DIGITS) for before, behind in zip(values, values[1:], strict=False))
-    return next((place for place, drop in enumerate(drops, start=1) if drop > round(gap, DIGITS)), 0)

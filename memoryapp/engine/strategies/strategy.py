@@ -159,16 +159,8 @@ class Ranking:
     ids: Callable[[Outline], Sequence[str]]
 
 
-def _fused(outline: Outline) -> Sequence[str]:
-    return [candidate.id for candidate in outline.found.candidates] if outline.found else ()
-
-
-def _nearest(outline: Outline) -> Sequence[str]:
-    return outline.finished.baseline if outline.finished else ()
-
-
-FUSED = Ranking(RANKED, _fused)
-NEAREST = Ranking(BASELINE, _nearest)
+FUSED = Ranking(RANKED, lambda outline: [each.id for each in outline.found.candidates] if outline.found else ())
+NEAREST = Ranking(BASELINE, lambda outline: outline.finished.baseline if outline.finished else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +258,8 @@ def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trai
     nearest = request.baseline if request.candidates else ()
     ids = () if fallback in _EMPTY else (trail.requested or nearest)[:most]
     instead = "nothing" if not ids else "requested" if trail.requested else "nearest"
-    return _finished(request, _stand_ins(request, ids), trail, fallback, (Note(fallback, {"instead": instead}),))
+    chosen = _selected(ids, request.candidates, request.baseline)
+    return _finished(request, chosen, trail, fallback, (Note(fallback, {"instead": instead}),))
 
 
 def interrupted(found: CandidatesFound, requested: Sequence[str], fallback: str, most: int) -> RunFinished:
@@ -285,10 +278,6 @@ def interrupted(found: CandidatesFound, requested: Sequence[str], fallback: str,
         requested=tuple(requested),
         baseline=baseline,
     )
-
-
-def _stand_ins(request: RerankRequest, ids: Sequence[str]) -> list[Selected]:
-    return _selected(ids, request.candidates, request.baseline)
 
 
 def _selected(ids: Sequence[str], candidates: Sequence[Candidate], baseline: Sequence[str]) -> list[Selected]:

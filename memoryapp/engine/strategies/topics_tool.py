@@ -70,7 +70,8 @@ class TopicsTool:
         new = [id for id in request.wanted if id not in self.topics]
         # The candidates' sizes are known, so topics that cannot fit need not be read.
         asked, omitted = self._fitting([(id, self._candidates[id].size_chars) for id in new])
-        found = {topic_id(topic.id): topic for topic in await self._read(asked)}
+        read = await self._read_topics([topic_number(id) for id in asked]) if asked else ()
+        found = {topic_id(topic.id): topic for topic in read}
         texts = {id: topic_text(found[id], self._limits.excerpt_over_chars) for id in asked if id in found}
         loaded, crowded = self._fitting([(id, len(text)) for id, text in texts.items()])
         notes = _notes(
@@ -80,7 +81,8 @@ class TopicsTool:
             cut=[id for id in loaded if len(texts[id]) > self._room],
             limit=self._limits.read_chars,
         )
-        left_out = tuple(self._size(id) for id in new if id in {*omitted, *crowded})
+        sized = {id: self._candidates[id] for id in new if id in {*omitted, *crowded}}
+        left_out = tuple(ReadTopic(id, each.size_chars, each.message_count) for id, each in sized.items())
         shown = [texts[id][: self._room] for id in loaded]
         event = TopicsRead(
             turn=turn,
@@ -100,9 +102,6 @@ class TopicsTool:
         unknown = self._requests[call.id].unknown
         return ToolResult(english([why]), TopicsRead(turn, call.id, (), (), unknown, 0, notes=(why,)))
 
-    async def _read(self, ids: Sequence[str]) -> Sequence[TopicContent]:
-        return await self._read_topics([topic_number(id) for id in ids]) if ids else ()
-
     def _fitting(self, sizes: Iterable[tuple[str, int]]) -> tuple[list[str], list[str]]:
         """The ids that fit into the remaining room, in order, and those that do not.
 
@@ -118,9 +117,6 @@ class TopicsTool:
             else:
                 rest.append(id)
         return fits, rest
-
-    def _size(self, id: str) -> ReadTopic:
-        return ReadTopic(id, self._candidates[id].size_chars, self._candidates[id].message_count)
 
 
 def _understood(call: ToolCall, candidates: Mapping[str, Candidate]) -> _Request:

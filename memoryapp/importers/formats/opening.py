@@ -31,17 +31,6 @@ from memoryapp.importers.format import (
     TextLayout,
 )
 from memoryapp.importers.formats.registry import FORMATS, members
-from memoryapp.importers.record import (
-    MOST_SPEAKERS,
-    Clock,
-    Distilled,
-    LeftOut,
-    MessageRecord,
-    NoChat,
-    Rejected,
-    UnknownSpeaker,
-    UnreadableFile,
-)
 from memoryapp.importers.source import Meter, SourceFile, sources
 
 AUTO = "auto"
@@ -70,13 +59,13 @@ class ChatFile:
     hints: Hints
     meter: Meter
     readers: Sequence[Reader] = field(default=())
-    clock: Clock = field(default_factory=Clock)
+    clock: record.Clock = field(default_factory=record.Clock)
 
     def records(self) -> Records:
         self.meter.read = 0
         self.meter.patience.begin()
         hints = self.hints
-        self.clock = Clock(hints.start, hints.any_dates, hints.advises, self._first_time, hints.zone)
+        self.clock = record.Clock(hints.start, hints.any_dates, hints.advises, self._first_time, hints.zone)
         return self.meter.patience.for_each(self._wanted(self._read(self.clock)))
 
     @property
@@ -84,13 +73,13 @@ class ChatFile:
         """Whether the file has more than messages."""
         return any(reader.distilled for reader in self.readers)
 
-    def distilled(self) -> Iterator[Distilled | Rejected]:
+    def distilled(self) -> Iterator[record.Distilled | record.Rejected]:
         """Yields what the program that wrote the file had made of the messages."""
         self.meter.patience.begin()
         hints = self.hints
         for reader in self.readers:
             if reader.distilled:
-                clock = Clock(hints.start, hints.any_dates, hints.advises, zone=hints.zone)
+                clock = record.Clock(hints.start, hints.any_dates, hints.advises, zone=hints.zone)
                 yield from self.meter.patience.for_each(reader.distilled(clock))
 
     def users(self) -> set[str]:
@@ -110,26 +99,26 @@ class ChatFile:
     def _wanted(self, items: Records) -> Records:
         """Yields the items; a message outside of the chosen period, or one without a visible sign, is left out."""
         for item in items:
-            if isinstance(item, MessageRecord) and not self.hints.wants_time(item.sent_at):
-                yield LeftOut(item.line, str(record.OTHER_TIME), item.user)
-            elif isinstance(item, MessageRecord) and not item.text.strip(_INVISIBLE):
-                yield LeftOut(item.line, str(record.EMPTY), item.user)
+            if isinstance(item, record.MessageRecord) and not self.hints.wants_time(item.sent_at):
+                yield record.LeftOut(item.line, str(record.OTHER_TIME), item.user)
+            elif isinstance(item, record.MessageRecord) and not item.text.strip(_INVISIBLE):
+                yield record.LeftOut(item.line, str(record.EMPTY), item.user)
             else:
                 yield item
 
-    def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
+    def _read(self, clock: record.Clock) -> Generator[record.MessageRecord | record.Rejected, None, None]:
         for reader in self.readers:
             yield from reader.records(clock)
 
-    def _own_times(self) -> Clock:
+    def _own_times(self) -> record.Clock:
         """Returns a clock that gives no times to messages at the beginning that have none."""
-        return Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
+        return record.Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
 
     def _first_time(self) -> datetime | None:
         """Returns the time of the first message that has one."""
         read = self.meter.read
         with closing(self._read(self._own_times())) as records:
-            found = next((item.sent_at for item in records if isinstance(item, MessageRecord)), None)
+            found = next((item.sent_at for item in records if isinstance(item, record.MessageRecord)), None)
         self.meter.read = read
         return found
 
@@ -152,12 +141,12 @@ def open_chat(
         parts = sources(path, members, ask)
         opened = _open_all(parts, format, hints)
     except OSError as error:
-        raise UnreadableFile(
+        raise record.UnreadableFile(
             _("%(path)s cannot be read: %(error)s.") % {"path": path, "error": error.strerror or error}
         ) from None
     formats = sorted({found.name for found, _reader in opened})
     if len(formats) > 1:
-        raise UnreadableFile(_("%(path)s holds chats of several programs; import each alone.") % {"path": path})
+        raise record.UnreadableFile(_("%(path)s holds chats of several programs; import each alone.") % {"path": path})
     chat = ChatFile(path, formats[0], hints, parts[0].meter, [reader for _format, reader in opened])
     _check_chosen(chat)
     return chat
@@ -169,22 +158,22 @@ def _open_all(parts: Sequence[SourceFile], format: str, hints: Hints) -> list[tu
     A person who was named need not speak in every one of them. A part that holds no chat is one rejection.
     """
     opened: list[tuple[Format, Reader] | None] = []
-    asking: list[UnknownSpeaker] = []
-    strange: dict[int, NoChat] = {}
+    asking: list[record.UnknownSpeaker] = []
+    strange: dict[int, record.NoChat] = {}
     for part in parts:
         try:
             opened.append(_open(part, format, hints))
-        except NoChat as error:
+        except record.NoChat as error:
             strange[len(opened)] = error
             opened.append(None)
-        except UnknownSpeaker as error:
+        except record.UnknownSpeaker as error:
             opened.append(None)
             asking.append(error)
     if len(strange) == len(parts):
         raise strange[0]
     if asking and not (hints.me and any(opened)):
         speakers = [name for names in zip_longest(*(each.speakers for each in asking)) for name in names if name]
-        raise UnknownSpeaker(asking[0].sentence, list(dict.fromkeys(speakers)))
+        raise record.UnknownSpeaker(asking[0].sentence, list(dict.fromkeys(speakers)))
     silent = replace(hints, me=NOBODY)
     chats = {
         number: found or _open(parts[number], format, silent)
@@ -198,8 +187,8 @@ def _open_all(parts: Sequence[SourceFile], format: str, hints: Hints) -> list[tu
     ]
 
 
-def _rejecting(part: SourceFile, error: NoChat) -> Reader:
-    rejected = Rejected(part.member or part.path.name, str(error))
+def _rejecting(part: SourceFile, error: record.NoChat) -> Reader:
+    rejected = record.Rejected(part.member or part.path.name, str(error))
     return Reader(lambda _clock: iter([rejected]))
 
 
@@ -207,8 +196,8 @@ def _check_chosen(chat: ChatFile) -> None:
     """Raises UnreadableFile when a chat was chosen that the file does not have."""
     there = {name.casefold() for each in chat.chats() for name in (each.id, each.name)}
     for name in sorted(chat.hints.chats - there):
-        listed = ", ".join(each.name or each.id for each in chat.chats()[:MOST_SPEAKERS]) or "–"
-        raise UnreadableFile(
+        listed = ", ".join(each.name or each.id for each in chat.chats()[: record.MOST_SPEAKERS]) or "–"
+        raise record.UnreadableFile(
             _("There is no chat “%(name)s” in %(path)s. It has: %(chats)s.")
             % {"name": name, "path": chat.hints.name or chat.path, "chats": listed}
         )
@@ -216,12 +205,13 @@ def _check_chosen(chat: ChatFile) -> None:
 
 def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]:
     """Returns the format of one source, and its reader. ``asked`` is the format that a person named, or ``auto``."""
-    if found := _database(source) or _any_lines(asked) or _first_line(source):
+    database = None if source.packing else _find_layout(DatabaseLayout, source)
+    if found := database or _any_lines(asked) or next(_of_lines(source, most=1), None):
         format, layout = found
         return _check_asked(source, asked, format), layout.open(source, hints)
     try:
         whole = document.read(source)
-    except UnreadableFile:
+    except record.UnreadableFile:
         external.refuse(source.name, external.text(_beginning(source)))
         if chats := _documents_in_lines(source):
             return _open_document(chats, asked, hints)
@@ -248,15 +238,11 @@ def _layouts() -> Iterator[tuple[Format, Layout]]:
 def _check_asked(source: SourceFile, asked: str, found: Format) -> Format:
     """Returns ``found``. Raises UnreadableFile when a person named another format."""
     if asked not in (AUTO, found.name):
-        raise UnreadableFile(
+        raise record.UnreadableFile(
             _("%(path)s is in the format %(found)s, not %(format)s.")
             % {"path": source.name, "found": found.name, "format": asked}
         )
     return found
-
-
-def _database(source: SourceFile) -> tuple[Format, FileLayout] | None:
-    return None if source.packing else _find_layout(DatabaseLayout, source)
 
 
 def _any_lines(asked: str) -> tuple[Format, FileLayout] | None:
@@ -265,10 +251,6 @@ def _any_lines(asked: str) -> tuple[Format, FileLayout] | None:
         if format.name == asked and isinstance(layout, LinesLayout) and layout.takes_any:
             return format, layout
     return None
-
-
-def _first_line(source: SourceFile) -> tuple[Format, FileLayout] | None:
-    return next(_of_lines(source, most=1), None)
 
 
 def _other_layouts(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:
@@ -330,8 +312,8 @@ def _refuse_other_text(source: SourceFile) -> None:
         raise _unknown(source.name)
 
 
-def _unknown(name: str) -> NoChat:
-    return NoChat(
+def _unknown(name: str) -> record.NoChat:
+    return record.NoChat(
         _("%(path)s is in none of the formats that can be read: %(formats)s.")
         % {"path": name, "formats": ", ".join(format.label for format in FORMATS.values())}
     )
@@ -362,7 +344,7 @@ def _wrapped(whole: JsonDocument, outline: object) -> tuple[tuple[Format, Docume
     inner = document.in_wrappers(outline)
     found = [(layout, place, each) for place, each in inner if (layout := _find_layout(DocumentLayout, each))]
     if len({layout[0].name for layout, place, _each in found if "." not in place}) > 1:
-        raise UnreadableFile(
+        raise record.UnreadableFile(
             _("%(path)s holds chats of several programs; import each alone.") % {"path": whole.source.name}
         )
     return next(((layout, replace(whole, within=place), each) for layout, place, each in found), None)

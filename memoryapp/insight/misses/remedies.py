@@ -27,7 +27,8 @@ from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import parse_item_id, parse_topic_id, topic_id
 from memoryapp.engine.text.lines import one_line, shortened
-from memoryapp.importers.record import BadRecord, message
+from memoryapp.importers.record import message
+from memoryapp.importers.values import BadRecord
 from memoryapp.insight.explain import Explanation
 from memoryapp.insight.explain.counterfactuals import Counterfactual
 from memoryapp.insight.misses import misses

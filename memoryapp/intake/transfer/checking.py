@@ -23,7 +23,8 @@ from pydantic import ValidationError as BadShape
 from memoryapp.curation import knowledge
 from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.engine.notes import Note, english
-from memoryapp.importers.record import MOST_TEXT, BadRecord, moment, quote
+from memoryapp.importers.record import MOST_TEXT
+from memoryapp.importers.values import BadRecord, moment, quote
 from memoryapp.intake import items as item_bounds
 from memoryapp.intake.transfer.exporting import columns
 from memoryapp.memory import content

@@ -22,8 +22,9 @@ from memoryapp.importers import document
 from memoryapp.importers.document import numbered
 from memoryapp.importers.formats.memories.jsonl import conversation
 from memoryapp.importers.formats.registry import members
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile, clean, quote
+from memoryapp.importers.record import Clock, MessageRecord, UnreadableFile
 from memoryapp.importers.source import SourceFile, sources
+from memoryapp.importers.values import BadRecord, clean, quote
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.messages import SAID
 from memoryapp.intake.transfer.checking import checked, value_of

@@ -39,8 +39,11 @@ class Command(BaseCommand):
                 report["repaired"] = [{**asdict(each), "run": str(each.run)} for each in repaired]
             self.stdout.write(json.dumps(report, ensure_ascii=False))
         else:
+            form = _(
+                "Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s."
+            )
             for each in repaired:
-                self.stdout.write(_repaired(each))
+                self.stdout.write(form % asdict(each))
             for violation in found:
                 self.stdout.write(f"{violation.subject} {violation.invariant}: {violation.sentence}")
         if found:
@@ -49,8 +52,3 @@ class Command(BaseCommand):
         if not options["json"]:
             rows = ", ".join(f"{name} {count}" for name, count in checked.items())
             self.stdout.write(_("Every invariant holds (%(rows)s).") % {"rows": rows})
-
-
-def _repaired(repair: endings.Repair) -> str:
-    sentence = _("Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s.")
-    return sentence % asdict(repair)

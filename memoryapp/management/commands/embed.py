@@ -35,19 +35,17 @@ class Command(BaseCommand):
         first, row = profiles.serving(), profiles.configured()
         expected, made = forecast(row, topics_anew=topics_anew), 0
         if not options["json"]:
-            self._describe(first, row, expected)
+            if first != row:
+                self.stdout.write(_("%(old)s serves; the settings ask for %(new)s.") % {"old": first, "new": row})
+            self.stdout.write(_sentence(expected))
         if yes:
             made = self._embed(row, topics_anew)
         row.refresh_from_db()
         if options["json"]:
             self.stdout.write(json.dumps(_report(row, expected, made)))
         elif yes:
-            self.stdout.write(_("Vectors made: %(made)s. Searches compare in %(name)s.") % _outcome(made))
-
-    def _describe(self, first: EmbeddingProfile, row: EmbeddingProfile, expected: EmbeddingForecast | None) -> None:
-        if first != row:
-            self.stdout.write(_("%(old)s serves; the settings ask for %(new)s.") % {"old": first, "new": row})
-        self.stdout.write(_sentence(expected))
+            done = {"made": made, "name": profiles.serving()}
+            self.stdout.write(_("Vectors made: %(made)s. Searches compare in %(name)s.") % done)
 
     def _embed(self, row: EmbeddingProfile, topics_anew: bool) -> int:
         """Makes the vectors; returns their number."""
@@ -63,10 +61,6 @@ class Command(BaseCommand):
             raise CommandError(error) from None
         profiles.change_over()
         return made
-
-
-def _outcome(made: int) -> dict[str, object]:
-    return {"made": made, "name": profiles.serving()}
 
 
 def _sentence(expected: EmbeddingForecast | None) -> str:

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer
-from memoryapp.management.arguments import run_named, settings_given, utf8
+from memoryapp.management.arguments import run_named, settings_given, utf8, waited_for
 from memoryapp.models import Run
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
@@ -60,20 +60,8 @@ class Command(BaseCommand):
         async with open_clients() as clients:
             fork = await sync_to_async(forks.fork)(parent, turn=turn, changes=changes)
             events = await sync_to_async(forks.events_of)(parent)
-            self.stderr.write(_words(forks.forecast(events, forks.first_asked(fork))))
+            part = forks.forecast(events, forks.first_asked(fork))
+            tokens = f"{part.usage.input_tokens} + {part.usage.output_tokens} tokens"
+            self.stderr.write(f"This part of the run took {part.turns} turns, {tokens}, ${part.usage.cost_usd:.4f}.")
             await lifecycle.execute(fork.pk, clients)
-        try:
-            await lifecycle.wait_for_end(fork)
-        except TimeoutError:
-            raise CommandError(
-                f"Another process works on run {fork.pk} and has not ended it; look at it later."
-            ) from None
-        return fork
-
-
-def _words(forecast: forks.Forecast) -> str:
-    used = forecast.usage
-    return (
-        f"This part of the run took {forecast.turns} turns, {used.input_tokens} + {used.output_tokens} tokens,"
-        f" ${used.cost_usd:.4f}."
-    )
+        return await waited_for(fork)

@@ -21,8 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
-from memoryapp.importers.format import ListedChat
-from memoryapp.importers.record import BadRecord, moment
+from memoryapp.importers.values import BadRecord, moment
 from memoryapp.intake import transfer
 from memoryapp.intake.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
 from memoryapp.intake.transfer import distilled
@@ -118,7 +117,9 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(found, ensure_ascii=False))
         else:
             self._print(imported, brought, dry_run)
-            self._print_chats(chats)
+            for each in chats:
+                last = each.last[:10]
+                self.stdout.write(f"{last:10}  {each.count:>9,}  {each.kind:18}  {each.name or '–'} ({each.id})")
         if not imported.users and not brought.users:
             raise CommandError(_nothing_sentence(path, imported, brought))
 
@@ -175,12 +176,6 @@ class Command(BaseCommand):
             self.stderr.write(_changed_sentence(imported))
         imported.rejected.join(brought.refused)
         self._print_rejected(imported.rejected)
-
-    def _print_chats(self, chats: Sequence[ListedChat]) -> None:
-        """Lists the chats of a file to choose from, the latest first."""
-        for each in chats:
-            last = each.last[:10]
-            self.stdout.write(f"{last:10}  {each.count:>9,}  {each.kind:18}  {each.name or '–'} ({each.id})")
 
     def _print_rejected(self, rejected: NamedMessages) -> None:
         """A line for each reason: a file may give one for every message."""
@@ -264,6 +259,13 @@ def _valid_name(user: str) -> str:
 
 
 def _document(imported: Imported, brought: DistilledCounts) -> dict[str, Any]:
+    # What had been made from the messages, by kind.
+    rest = {
+        "brought": dict(brought.new),
+        "brought_before": dict(brought.known),
+        "not_brought": [{"line": item.line, "reason": item.reason} for item in brought.refused.items],
+        "not_brought_left_out": dict(brought.left_out),
+    }
     return {
         "users": _users(imported, brought),
         "messages_in_file": imported.total,
@@ -275,15 +277,5 @@ def _document(imported: Imported, brought: DistilledCounts) -> dict[str, Any]:
         "changed": [item.known_id for item in imported.changed.items],
         "messages_left_out": sum(imported.left_out.values()),
         "left_out": dict(imported.left_out),
-        **(_rest(brought) if brought.users or brought.refused.count or brought.left_out else {}),
-    }
-
-
-def _rest(brought: DistilledCounts) -> dict[str, Any]:
-    """Returns what had been made from the messages, by kind."""
-    return {
-        "brought": dict(brought.new),
-        "brought_before": dict(brought.known),
-        "not_brought": [{"line": item.line, "reason": item.reason} for item in brought.refused.items],
-        "not_brought_left_out": dict(brought.left_out),
+        **(rest if brought.users or brought.refused.count or brought.left_out else {}),
     }

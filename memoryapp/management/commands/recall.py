@@ -14,7 +14,7 @@ from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
-from memoryapp.management.arguments import named_user, settings_given, utf8
+from memoryapp.management.arguments import named_user, settings_given, utf8, waited_for
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
@@ -54,8 +54,4 @@ async def _run_to_end(owner: ChatUser, query: str, strategy: str, parameters: Ma
     async with open_clients() as clients:
         run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
         await lifecycle.execute(run.pk, clients)
-    try:
-        await lifecycle.wait_for_end(run)
-    except TimeoutError:
-        raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
-    return run
+    return await waited_for(run)

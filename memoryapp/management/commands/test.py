@@ -76,7 +76,8 @@ class Command(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Passes the arguments on unchanged, because they are pytest's."""
-        browser = _chromium()
+        names = filter(None, (os.environ.get("CHROMIUM"), *_CHROMIUMS))
+        browser = next(filter(None, map(shutil.which, names)), "")
         self._say(f"Browser tests use {browser}." if browser else "No chromium was found: browser tests are skipped.")
         if browser:
             os.environ["CHROMIUM"] = browser
@@ -110,11 +111,6 @@ class Command(BaseCommand):
         lines.append(f"{used.ru_utime + used.ru_stime:.0f} s of the processor, without the database servers")
         self._say("\n" + "\n".join(lines) + "\n")
         return 0 if all(outcome.passed for outcome in outcomes) else 1
-
-
-def _chromium() -> str:
-    given = os.environ.get("CHROMIUM", "")
-    return next((path for name in (given, *_CHROMIUMS) if name and (path := shutil.which(name))), "")
 
 
 def _steps(tier: str) -> list[Step]:

@@ -32,7 +32,6 @@ from memoryapp.platform import database, environment
 from memoryapp.platform.embedded import backups, children, paths, statics
 from memoryapp.platform.embedded.children import Child
 from memoryapp.platform.embedded.lease import Lease, Revival
-from memoryapp.platform.embedded.paths import Cluster
 from memoryapp.upkeep import demo
 from memoryapp.upkeep.demo import recorded
 
@@ -66,7 +65,9 @@ class Command(BaseCommand):
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
                 listener = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
                 embedded = None if environment.text("DATABASE_URL") else paths.cluster(settings.DATA_DIR)
-                lease = stack.enter_context(self._database(embedded)) if embedded else None
+                if embedded and not embedded.data.exists():
+                    self._say(f"Making the database in {embedded.base} ...")
+                lease = stack.enter_context(Lease(embedded)) if embedded else None
                 self._prepare(with_demo=not options["no_demo"])
                 self._run(listener, host, port, lease)
         except KeyboardInterrupt:
@@ -78,25 +79,22 @@ class Command(BaseCommand):
         self.stdout.write(text)
         self.stdout.flush()
 
-    def _database(self, cluster: Cluster) -> Lease:
-        if not cluster.data.exists():
-            self._say(f"Making the database in {cluster.base} ...")
-        return Lease(cluster)
-
     def _prepare(self, with_demo: bool) -> None:
         try:
             database.check_pooling()
             database.check_version()
         except database.UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from None
-        if _has_unapplied_migrations():
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             self._back_up()
             self._say("Bringing the database's tables up to date ...")
             call_command("migrate", interactive=False, verbosity=0)
             backups.after_upgrade()
         statics.collect()
-        if with_demo:
-            self._load_demo()
+        if with_demo and demo.load():
+            recorded.record_runs()
+            self._say("The demo memory is loaded.")
         connection.close()
 
     def _back_up(self) -> None:
@@ -104,11 +102,6 @@ class Command(BaseCommand):
             backups.before_upgrade(self._say)
         except backups.BackupError as refusal:
             raise CommandError(f"{refusal} UPGRADE_BACKUP=false goes on without a backup.") from None
-
-    def _load_demo(self) -> None:
-        if demo.load():
-            recorded.record_runs()
-            self._say("The demo memory is loaded.")
 
     def _run(self, listener: socket.socket, host: str, port: int, lease: Lease | None) -> None:
         running = _children(listener, host, port)
@@ -187,17 +180,14 @@ def login_sentence(host: str) -> str:
         return ""
     if is_local(host):
         return f"Log in as {demo.LOGIN} with the password {demo.PASSWORD}."
+    exposure = "ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names other machines"
+    if not _loopback(host):
+        exposure = "other machines can reach this address"
     return (
-        f"WARNING: {_exposure(host)}, so the demo account got a new password, shown only now.\n"
+        f"WARNING: {exposure}, so the demo account got a new password, shown only now.\n"
         f"Log in as {demo.LOGIN} with the password {demo.renew_password()} (another one: "
         f"{_manage(f'changepassword {demo.LOGIN}')})."
     )
-
-
-def _exposure(host: str) -> str:
-    if not _loopback(host):
-        return "other machines can reach this address"
-    return "ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names other machines"
 
 
 def _manage(command: str) -> str:
@@ -260,21 +250,20 @@ def _free_port(host: str, taken: int) -> int:
     return 0
 
 
-def _has_unapplied_migrations() -> bool:
-    executor = MigrationExecutor(connection)
-    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-
-
 def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
     """Returns web, worker and beat. Beat is a separate child: as a child of the worker, it would outlive a killed one.
 
     The background processes have a higher niceness than the web.
     """
+    metrics = paths.open_folder(settings.DATA_DIR / "metrics")
+    # The counts of earlier processes.
+    for file in metrics.glob("*.db"):
+        file.unlink()
     shared = {
         "DATA_DIR": str(settings.DATA_DIR),
         "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
         # In this folder the metrics of all children are added up.
-        "PROMETHEUS_MULTIPROC_DIR": str(_empty_metrics_folder(settings.DATA_DIR / "metrics")),
+        "PROMETHEUS_MULTIPROC_DIR": str(metrics),
     }
     if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
         shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
@@ -312,14 +301,6 @@ def _webs(
         Child(name, command, environment, inherits=(listener.fileno(),), hang_timeout=settings.HANG_TIMEOUT)
         for name in names
     ]
-
-
-def _empty_metrics_folder(folder: Path) -> Path:
-    """Returns the folder of the metrics, without the counts of earlier processes."""
-    paths.open_folder(folder)
-    for file in folder.glob("*.db"):
-        file.unlink()
-    return folder
 
 
 class FirstRequest:

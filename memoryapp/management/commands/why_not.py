@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp.doors.api.access import written
 from memoryapp.doors.api.shapes.runs import WhyNotAnswer
-from memoryapp.insight.explain import Explanation, WhyNotError, why_not
+from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.management.arguments import run_named, utf8
 
 
@@ -31,10 +31,6 @@ class Command(BaseCommand):
             found = why_not(run_named(run), topic=topic, message=message, text=text)
         except WhyNotError as error:
             raise CommandError(str(error)) from error
-        whole = written(WhyNotAnswer.model_validate(found)) if options["json"] else _words(found)
-        self.stdout.write(whole)
-
-
-def _words(found: Explanation) -> str:
-    tried = [f"  {each.change}: {each.result}" for each in found.counterfactuals]
-    return "\n".join([f"{found.stage}: {found.sentence}", *tried])
+        tried = [f"  {each.change}: {each.result}" for each in found.counterfactuals]
+        words = "\n".join([f"{found.stage}: {found.sentence}", *tried])
+        self.stdout.write(written(WhyNotAnswer.model_validate(found)) if options["json"] else words)

@@ -67,8 +67,9 @@ def change(operator: Operator, *, role: Role, owners: Sequence[ChatUser], is_act
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     stored = Operator.objects.select_for_update(of=("self",)).select_related("user").get(pk=operator.pk)
-    stays = is_active and role == Role.ADMIN
-    if _is_admin(stored) and not stays and not _other_admins(stored).exists():
+    is_admin, stays = stored.role == Role.ADMIN and stored.user.is_active, is_active and role == Role.ADMIN
+    others = Operator.objects.filter(role=Role.ADMIN, user__is_active=True).exclude(pk=operator.pk)
+    if is_admin and not stays and not others.exists():
         raise OperatorRefused(_("This is the last admin who can sign in. Make another operator an admin first."))
     had = set(Access.objects.filter(operator=stored).values_list("owner", flat=True))
     changed = [
@@ -99,14 +100,6 @@ def set_password(operator: Operator, password: str, *, by: User) -> None:
     operator.user.save(update_fields=["password"])
     LoginSession.objects.filter(user=operator.user).delete()
     _record(operator, by, CHANGE, ["password"])
-
-
-def _is_admin(operator: Operator) -> bool:
-    return operator.role == Role.ADMIN and operator.user.is_active
-
-
-def _other_admins(operator: Operator) -> QuerySet[Operator]:
-    return Operator.objects.filter(role=Role.ADMIN, user__is_active=True).exclude(pk=operator.pk)
 
 
 def _give(operator: Operator, owners: Iterable[ChatUser]) -> None:

@@ -83,33 +83,17 @@ def make(
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
-    token = _insert(
-        ApiToken(
-            pk=number,
-            name=name,
-            prefix=text[:SHOWN],
-            digest=digest(text),
-            scopes=stored,
-            when_unsure=when_unsure,
-        )
-    )
-    token.owners.set(owners)
-    if by:
-        _log(by, [token], ADDITION, _MADE)
-    return token, text
-
-
-def _insert(token: ApiToken) -> ApiToken:
+    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure}
+    token = ApiToken(pk=number, digest=digest(text), scopes=stored, **shown)
     try:
         with transaction.atomic():
             token.save(force_insert=True)
     except IntegrityError as error:
         raise MadeAlready from error
-    return token
-
-
-def _log(by: User, tokens: Sequence[ApiToken], flag: int, words: str) -> None:
-    LogEntry.objects.log_actions(by.pk, tokens, flag, words)
+    token.owners.set(owners)
+    if by:
+        LogEntry.objects.log_actions(by.pk, [token], ADDITION, _MADE)
+    return token, text
 
 
 def digest(text: str) -> str:
@@ -140,7 +124,7 @@ def revoke(tokens: QuerySet[ApiToken], *, by: User | None = None) -> int:
     ended = list(tokens.filter(revoked_at__isnull=True).order_by("pk").select_for_update())
     ApiToken.objects.filter(pk__in=[token.pk for token in ended]).update(revoked_at=timezone.now())
     if by and ended:
-        _log(by, ended, CHANGE, _REVOKED)
+        LogEntry.objects.log_actions(by.pk, ended, CHANGE, _REVOKED)
     return len(ended)
 
 

@@ -18,7 +18,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
@@ -86,7 +86,7 @@ def back_up(target: Path) -> Manifest:
     applied = _applied()
     _remove_stale_drafts(target)
     try:
-        check_space(target.parent, _size() // _PACKED)
+        check_space(target.parent, _asked("SELECT pg_database_size(current_database())") // _PACKED)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     except NoSpace as error:
         raise BackupError(str(error)) from None
@@ -97,8 +97,14 @@ def back_up(target: Path) -> Manifest:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
             _dump(archive)
             at = datetime.now(UTC).isoformat(timespec="seconds")
-            manifest = Manifest(at, applied, _add_files(archive), _major())
-            archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **_fields(manifest)}, indent=1))
+            count = 0
+            for name, path in _present():
+                # What was erased or moved meanwhile is no longer part of the memory.
+                with suppress(FileNotFoundError):
+                    archive.write(path, name)
+                    count += 1
+            manifest = Manifest(at, applied, count, _major())
+            archive.writestr(_MANIFEST, json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1))
         _check_readable(draft)
         draft.replace(target)
     except OSError as error:
@@ -146,8 +152,14 @@ def restore(source: Path) -> Manifest:
         marker = Path(settings.DATA_DIR) / _RESTORING
         marker.touch(mode=0o600)
         try:
-            _unpack(archive, members)
-            _fill(archive)
+            for name, path in members.items():
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with archive.open(name) as packed, path.open("wb") as file:
+                    shutil.copyfileobj(packed, file, _PIECE)
+            # In one transaction, so that a fault leaves the database empty.
+            command, environment = _tool("pg_restore", "--no-owner", "--no-privileges", "--single-transaction")
+            connection.close()
+            _feed(archive, command, environment, "restored")
         except BaseException:
             _take_back()
             raise
@@ -155,25 +167,24 @@ def restore(source: Path) -> Manifest:
     return manifest
 
 
+def _asked(statement: str) -> int:
+    """What the database answers by a number."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return int(cursor.fetchone()[0])
+
+
+def _major() -> int:
+    """The major version of the server."""
+    return _asked("SHOW server_version_num") // 10_000
+
+
 def _await_others() -> None:
     until = time.monotonic() + _LONGEST_END
-    while _is_filled_by_another():
+    while _asked(_ANOTHER):
         if time.monotonic() > until:
             raise BackupError("Another restore is filling the database; wait for its end.")
         time.sleep(0.1)
-
-
-def _is_filled_by_another() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(_ANOTHER)
-        return bool(cursor.fetchone()[0])
-
-
-def _unpack(archive: zipfile.ZipFile, members: Mapping[str, Path]) -> None:
-    for name, path in members.items():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with archive.open(name) as packed, path.open("wb") as file:
-            shutil.copyfileobj(packed, file, _PIECE)
 
 
 def _take_back() -> None:
@@ -196,25 +207,6 @@ def _remove_stale_drafts(target: Path) -> None:
         with suppress(OSError):
             if draft.stat().st_mtime < oldest:
                 draft.unlink()
-
-
-def _size() -> int:
-    """The bytes of the database on its server."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        return int(cursor.fetchone()[0])
-
-
-def _fields(manifest: Manifest) -> dict[str, Any]:
-    fields = {"at": manifest.at, "migrations": manifest.migrations, "files": manifest.files}
-    return {**fields, "postgres": manifest.postgres}
-
-
-def _major() -> int:
-    """The major version of the server."""
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW server_version_num")
-        return int(cursor.fetchone()[0]) // 10_000
 
 
 def _tool(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
@@ -262,13 +254,6 @@ def _dump(archive: zipfile.ZipFile) -> None:
         _check_ended(process.returncode, faults, "backed up")
 
 
-def _fill(archive: zipfile.ZipFile) -> None:
-    """Restores the database in one transaction, so that a fault leaves it empty."""
-    command, environment = _tool("pg_restore", "--no-owner", "--no-privileges", "--single-transaction")
-    connection.close()
-    _feed(archive, command, environment, "restored")
-
-
 def _read(archive: zipfile.ZipFile, done: str, *arguments: str) -> bytes:
     """What the tool prints that reads the dump without a database."""
     with tempfile.TemporaryFile() as output:
@@ -303,16 +288,6 @@ def _check_ended(status: int, faults: IO[bytes], done: str) -> None:
         faults.seek(0)
         lines = faults.read(4_000).decode("utf-8", "replace").strip().splitlines()
         raise BackupError(f"The database cannot be {done}: {lines[0] if lines else f'the tool ended with {status}'}")
-
-
-def _add_files(archive: zipfile.ZipFile) -> int:
-    count = 0
-    for name, path in _present():
-        # What was erased or moved meanwhile is no longer part of the memory.
-        with suppress(FileNotFoundError):
-            archive.write(path, name)
-            count += 1
-    return count
 
 
 def _present() -> Iterator[tuple[str, Path]]:

@@ -92,27 +92,17 @@ def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
 
 def command_lines() -> Iterator[tuple[int, str]]:
     """Yields (pid, command line) of every running process. A zombie has no command line, so it is left out."""
-    if Path("/proc/self/cmdline").exists():
-        yield from _command_lines_of_proc()
-    else:
-        yield from _command_lines_of_ps()
-
-
-def _command_lines_of_proc() -> Iterator[tuple[int, str]]:
+    if not Path("/proc/self/cmdline").exists():
+        listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, check=True).stdout
+        for line in os.fsdecode(listing).splitlines():
+            pid, _, command = line.strip().partition(" ")
+            yield int(pid), command
+        return
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            raw = path.read_bytes()
-        except OSError:  # the process has ended
-            continue
-        if raw:
-            yield int(path.parent.name), os.fsdecode(raw.replace(b"\0", b" "))
-
-
-def _command_lines_of_ps() -> Iterator[tuple[int, str]]:
-    listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, check=True).stdout
-    for line in os.fsdecode(listing).splitlines():
-        pid, _, command = line.strip().partition(" ")
-        yield int(pid), command
+        # A process may have ended.
+        with suppress(OSError):
+            if raw := path.read_bytes():
+                yield int(path.parent.name), os.fsdecode(raw.replace(b"\0", b" "))
 
 
 def send(pid: int, number: signal.Signals) -> None:
@@ -127,7 +117,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _HEALTHY_AFTER = 30.0
 # With what the database needs for its own end, everything ends within two seconds on a busy machine.
 _GRACE = 0.5
-# A start may take long on a busy machine, and sends no byte before its end.
 
 
 class Child:
@@ -195,7 +184,9 @@ class Child:
         if self._process is not None:
             self.failures = 1 if now - self._started > _HEALTHY_AFTER else self.failures + 1
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 1))
-            say(f"{self.name} ended ({_ending(self._process.returncode)}); starting it again in {pause:g} s")
+            code = self._process.returncode
+            how = f"exit {code}" if code >= 0 else f"signal {-code}"
+            say(f"{self.name} ended ({how}); starting it again in {pause:g} s")
             self._process, self._due = None, now + pause
         elif now >= self._due:
             self.start()
@@ -224,10 +215,6 @@ class Child:
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-
-
-def _ending(code: int) -> str:
-    return f"exit {code}" if code >= 0 else f"signal {-code}"
 
 
 def stop(children: Sequence[Child]) -> None:

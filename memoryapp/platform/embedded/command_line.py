@@ -54,20 +54,8 @@ _SETTINGS = {
 }
 _FAMILIES = (
     *("CELERY_", "DJANGO_", "LLM_", "ARCHIVIST_", "EMBEDDING_", "RERANK_", "RERANKER_", "SPLITTER_", "MERGER_"),
-    *(
-        "VERIFIER_",
-        "ENRICHER_",
-        "CHUNK_",
-        "SPLIT_",
-        "CONSOLIDATION_",
-        "LOGIN_",
-        "API_",
-        "METRICS_",
-        "LOG_",
-        "AGENT_",
-        "CHAT_",
-    ),
-    *("WEBHOOK_", "EMAIL_"),
+    *("VERIFIER_", "ENRICHER_", "CHUNK_", "SPLIT_", "CONSOLIDATION_", "LOGIN_", "API_", "METRICS_", "LOG_", "AGENT_"),
+    *("CHAT_", "WEBHOOK_", "EMAIL_"),
 )
 
 
@@ -109,9 +97,7 @@ class _CommandLine(ManagementUtility):
         it, which takes as long as the start of the command itself."""
         command = super().fetch_command(subcommand)
         if subcommand in ("migrate", "up"):
-            from memoryapp.platform import database as whole_migrations  # noqa: PLC0415 Django is not set up before
-
-            whole_migrations.use()
+            database.use()
         if subcommand in _OURS:
             command.requires_system_checks = []
         return command
@@ -131,15 +117,13 @@ def _check(command: str, argv: Sequence[str]) -> None:
     if command not in {*_OURS, "migrate"} - _WITHOUT_DATABASE - _WITH_ANY_TABLES or {"-h", "--help"} & {*argv}:
         return
     django.setup()
-    from memoryapp.platform import database as startup  # noqa: PLC0415 it reads the settings, which are not configured before
-
     try:
         if command == "migrate":
-            startup.check_version()
+            database.check_version()
         else:
-            startup.check_tables()
-            startup.check_pooling()
-    except startup.UnusableDatabase as refusal:
+            database.check_tables()
+            database.check_pooling()
+    except database.UnusableDatabase as refusal:
         sys.exit(str(refusal))
 
 
@@ -190,7 +174,10 @@ def _database_sentence(error: Exception) -> str:
     if isinstance(cause, psycopg.errors.UndefinedTable):
         return f"The database has no tables yet: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
-        return _privilege_sentence(database.reason(cause))
+        refused = f"The database's role may not do what is needed: {database.reason(cause)}."
+        if "extension" in refused:
+            return f"{refused} Have an administrator run `CREATE EXTENSION vector` in this database, and start again."
+        return f"{refused} Make it the owner of its database and tables."
     if isinstance(cause, psycopg.errors.FeatureNotSupported | psycopg.errors.UndefinedFile) and "vector" in str(cause):
         return "The database's server has no pgvector: install version 0.8 or newer there."
     if not database.is_outage(error):
@@ -198,15 +185,6 @@ def _database_sentence(error: Exception) -> str:
     is_own = bool(environment.text("DATABASE_URL"))
     advice = "Is DATABASE_URL right, and its server up?" if is_own else f"`{PROGRAM} up` starts it."
     return f"The database cannot be reached: {database.reason(error)}. {advice}"
-
-
-def _privilege_sentence(reason: str) -> str:
-    if "extension" in reason:
-        return (
-            f"The database's role may not do what is needed: {reason}. "
-            "Have an administrator run `CREATE EXTENSION vector` in this database, and start again."
-        )
-    return f"The database's role may not do what is needed: {reason}. Make it the owner of its database and tables."
 
 
 @contextmanager

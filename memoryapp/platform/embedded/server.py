@@ -94,20 +94,8 @@ class Server:
 
     def accepts(self) -> bool:
         """Whether a connection would succeed now."""
-        command = [
-            str(self.bin / "pg_isready"),
-            "-q",
-            "-h",
-            str(self.cluster.socket),
-            "-p",
-            "5432",
-            "-t",
-            "5",
-            "-U",
-            paths.ROLE,
-            "-d",
-            "postgres",
-        ]
+        place = ("-h", str(self.cluster.socket), "-p", "5432", "-U", paths.ROLE, "-d", "postgres")
+        command = (str(self.bin / "pg_isready"), "-q", "-t", "5", *place)
         return subprocess.run(command, capture_output=True).returncode == 0
 
     def _make(self) -> None:

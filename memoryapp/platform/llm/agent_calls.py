@@ -18,7 +18,7 @@ from django.conf import settings
 
 from memoryapp.engine.agents.ask import CUT_REASON, Agent, Ask
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.events import Event, ModelReplied, raw_message, to_payload
+from memoryapp.engine.events import ModelReplied, raw_message, to_payload
 from memoryapp.models import AgentCall, ChatUser, Topic
 from memoryapp.platform import metrics
 
@@ -78,14 +78,11 @@ class AgentCaller:
     async def _complete(self, question: Callable[[Chat], Ask[_Answer]]) -> tuple[Ask[_Answer], AgentCall | None]:
         async with self.open_chat(self.model) as chat:
             ask = question(chat)
-            key = ask.key
-            if not self.asked_by and (kept := await self._known_answer(key)) and ask.reuse(_replies(kept)):
+            asked = AgentCall.objects.filter(owner=self.owner, key=ask.key, outcome="", agent=self.agent.name)
+            kept = None if self.asked_by else await asked.order_by("-pk").afirst()
+            if kept and ask.reuse(_replies(kept)):
                 return ask, kept
             return await ask.complete(), None
-
-    async def _known_answer(self, key: str) -> AgentCall | None:
-        rows = AgentCall.objects.filter(owner=self.owner, key=key, outcome="", agent=self.agent.name)
-        return await rows.order_by("-pk").afirst()
 
     def _keep(self, ask: Ask[Any], topics: Sequence[Topic]) -> AgentCall:
         replies = [event for event in ask.events if isinstance(event, ModelReplied)]
@@ -104,7 +101,10 @@ class AgentCaller:
             output_tokens=ask.usage.output_tokens,
             cost_usd=ask.usage.cost_usd,
             seconds=round(ask.spent_seconds, 6),
-            events=[_stored(event) for event in ask.events],
+            events=[
+                {"kind": event.kind, "payload": to_payload(event), **({"message": raw} if raw else {})}
+                for event, raw in zip(ask.events, map(raw_message, ask.events), strict=True)
+            ],
         )
 
 
@@ -112,8 +112,3 @@ def _replies(call: AgentCall) -> list[str]:
     """Returns the texts of the model's replies, without those that were cut off or failed."""
     replies = (event["payload"] for event in call.events if event["kind"] == ModelReplied.kind)
     return [str(each["text"]) for each in replies if each.get("finish_reason") != CUT_REASON and not each.get("error")]
-
-
-def _stored(event: Event) -> dict[str, Any]:
-    message = raw_message(event)
-    return {"kind": event.kind, "payload": to_payload(event), **({"message": message} if message else {})}

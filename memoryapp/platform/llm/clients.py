@@ -90,8 +90,9 @@ def embedder_of(owner: Profile, http: httpx.AsyncClient | None = None) -> Embedd
     """
     if owner == offline_embedder().profile:
         return offline_embedder()
-    for address, key in _embedding_endpoints():
-        if host_of(address) == owner.provider:
+    now = settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY
+    for address, key in (now, (settings.EMBEDDING_PREVIOUS_BASE_URL, settings.EMBEDDING_PREVIOUS_API_KEY)):
+        if address and host_of(address) == owner.provider:
             http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
             accepted = _accepted().setdefault((address, owner.model), Accepted())
             return HttpEmbedder(http, address, key, owner, accepted)
@@ -101,15 +102,6 @@ def embedder_of(owner: Profile, http: httpx.AsyncClient | None = None) -> Embedd
 def is_reachable(owner: Profile) -> bool:
     """Whether the settings say where vectors of this profile are made; that place may still not answer."""
     return not isinstance(embedder_of(owner), UnreachableEmbedder)
-
-
-def _embedding_endpoints() -> list[tuple[str, str]]:
-    """Addresses and keys in the settings: the current endpoint, and the previous one."""
-    named = (
-        (settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY),
-        (settings.EMBEDDING_PREVIOUS_BASE_URL, settings.EMBEDDING_PREVIOUS_API_KEY),
-    )
-    return [(address, key) for address, key in named if address]
 
 
 @cache

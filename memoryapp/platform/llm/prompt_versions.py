@@ -143,7 +143,8 @@ def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
     ``seen`` is the newest version that the author knew of. Raises Faulty; StaleVersion when there is a newer one;
     Duplicate when the text is one of the versions. In these cases nothing is written.
     """
-    _refuse_faulty(text)
+    if found := faults(text):
+        raise Faulty(found)
     with transaction.atomic():
         newest = _last((text.name, text.language))
         if newest and newest.version > seen:
@@ -156,7 +157,8 @@ def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
 
 def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
     """Returns a version with this text to try on a run: an existing one, or a new one. Raises Faulty."""
-    _refuse_faulty(text)
+    if found := faults(text):
+        raise Faulty(found)
     with transaction.atomic():
         _last((text.name, text.language))
         same = history((text.name, text.language)).filter(system=text.system, user=text.user).first()
@@ -171,8 +173,8 @@ def put_in_force(key: Key, version: int, *, by: str) -> None:
     """
     with transaction.atomic():
         _last(key)
-        if version:
-            _refuse_faulty(text_of(history(key).get(version=version)))
+        if version and (found := faults(text_of(history(key).get(version=version)))):
+            raise Faulty(found)
         now, others = timezone.now(), history(key).filter(in_force=True).exclude(version=version)
         others.update(in_force=False, replaced_at=now, replaced_by=by)
         history(key).filter(version=version, in_force=False).update(
@@ -193,12 +195,6 @@ def _since(row: Prompt) -> Since | None:
     if row.in_force:
         return Since(row.version, row.forced_at, row.forced_by) if row.forced_at else None
     return Since(0, row.replaced_at, row.replaced_by) if row.replaced_at else None
-
-
-def _refuse_faulty(text: PromptText) -> None:
-    found = faults(text)
-    if found:
-        raise Faulty(found)
 
 
 def _last(key: Key) -> Prompt | None:

@@ -76,7 +76,9 @@ class RunExporter:
         for name in _NOISY:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._ids = _RunIds()
-        self._provider = TracerProvider(resource=_resource(), id_generator=self._ids, shutdown_on_exit=False)
+        given = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        resource = Resource.create({} if given else {SERVICE_NAME: PROVIDER})
+        self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(_Watched(OTLPSpanExporter())))
         self._tracer = self._provider.get_tracer(PROVIDER)
 
@@ -84,7 +86,11 @@ class RunExporter:
         """Hands the spans of a run to the batch; ``traceparent`` names the span to which the first one belongs."""
         self._ids.begin(run)
         whole: trace.Span | None = None
-        context = trace.set_span_in_context(NonRecordingSpan(_caller(traceparent))) if traceparent else None
+        context = None
+        if traceparent:
+            _version, number, caller, flags = traceparent.split("-")
+            place = SpanContext(int(number, 16), int(caller, 16), True, TraceFlags(int(flags, 16)))
+            context = trace.set_span_in_context(NonRecordingSpan(place))
         for each in spans:
             kind = SpanKind.CLIENT if each.is_remote else SpanKind.INTERNAL if whole else SpanKind.SERVER
             span = self._tracer.start_span(
@@ -106,16 +112,6 @@ class RunExporter:
 
     def close(self) -> None:
         self._provider.shutdown()
-
-
-def _resource() -> Resource:
-    given = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return Resource.create({} if given else {SERVICE_NAME: PROVIDER})
-
-
-def _caller(traceparent: str) -> SpanContext:
-    _version, number, span, flags = traceparent.split("-")
-    return SpanContext(int(number, 16), int(span, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
 
 
 def _nanoseconds(at: datetime) -> int:

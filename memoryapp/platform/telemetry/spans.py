@@ -76,10 +76,6 @@ def _document(candidate: Candidate, score: float) -> dict[str, Any]:
     return {"id": candidate.id, "score": score, "content": candidate.summary, **({"metadata": about} if about else {})}
 
 
-def conversation(messages: Sequence[Mapping[str, Any]]) -> str:
-    return as_json(list(messages))
-
-
 PROVIDER = "mnemoscope"
 # Outcomes in which nothing failed.
 NO_FAULT = ("", "disabled", "no_candidates", "stopped")
@@ -176,8 +172,8 @@ class RunSpans:
             "mnemoscope.part": "enricher",
         }
         if self.with_texts:
-            attributes["gen_ai.input.messages"] = as_json([_spoken("user", event.query)])
-            attributes["gen_ai.output.messages"] = as_json([_spoken("assistant", event.enriched)])
+            attributes["gen_ai.input.messages"] = as_json([message(PromptMessage("user", event.query))])
+            attributes["gen_ai.output.messages"] = as_json([message(PromptMessage("assistant", event.enriched))])
         if event.cause:
             attributes["error.type"] = event.cause
         began = at - timedelta(seconds=event.seconds)
@@ -220,8 +216,8 @@ class RunSpans:
         if event.error:
             attributes["error.type"] = str(event.status or "no_answer")
         if self.with_texts:
-            attributes["gen_ai.input.messages"] = conversation(messages)
-            attributes["gen_ai.output.messages"] = conversation([reply(event)])
+            attributes["gen_ai.input.messages"] = as_json(messages)
+            attributes["gen_ai.output.messages"] = as_json([reply(event)])
         # The words of a failure quote the endpoint's address at most.
         name = f"chat {asked or event.model}".strip()
         return OutgoingSpan(name, began, at, attributes, event.error, is_remote=True)
@@ -235,10 +231,6 @@ class RunSpans:
         if fault:
             attributes["error.type"] = fault
         return OutgoingSpan(f"execute_tool {name}", began, at, attributes, fault)
-
-
-def _spoken(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _call(asked: str, answered: str, sent: int, received: int) -> dict[str, Any]:

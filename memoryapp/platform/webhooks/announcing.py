@@ -150,15 +150,11 @@ def _golden(delivery: WebhookDelivery) -> Data | None:
     }
 
 
-def _test(delivery: WebhookDelivery) -> Data:
-    return {"url": address_of("webhook", delivery.webhook_id)}
-
-
 _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     RUN_FINISHED: _run,
     RUN_FELL_BACK: _run,
     INBOX_WAITING: _waiting,
     ERASURE_FINISHED: _erasure,
     GOLDEN_DROPPED: _golden,
-    TEST: _test,
+    TEST: lambda delivery: {"url": address_of("webhook", delivery.webhook_id)},
 }

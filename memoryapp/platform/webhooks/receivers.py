@@ -152,16 +152,13 @@ def headers(webhook: Webhook, message_id: str, body: bytes, at: datetime) -> Map
     if webhook.former_nonce and webhook.former_until and timezone.now() < webhook.former_until:
         nonces.append(webhook.former_nonce)
     stamp = str(int(at.timestamp()))
+    signed = b".".join((message_id.encode(), stamp.encode(), body))
+    signatures = [base64.b64encode(hmac.digest(_key(nonce), signed, "sha256")).decode() for nonce in nonces]
     return {
         "webhook-id": message_id,
         "webhook-timestamp": stamp,
-        "webhook-signature": " ".join(_signature(nonce, message_id, stamp, body) for nonce in nonces),
+        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
     }
-
-
-def _signature(nonce: str, message_id: str, stamp: str, body: bytes) -> str:
-    signed = hmac.digest(_key(nonce), b".".join((message_id.encode(), stamp.encode(), body)), "sha256")
-    return f"v1,{base64.b64encode(signed).decode()}"
 
 
 def _key(nonce: str) -> bytes:
@@ -195,7 +192,7 @@ def make(name: str, address: str, kinds: Iterable[str], *, nonce: str, by: User)
             row.save(force_insert=True)
     except IntegrityError as error:
         raise WebhookMadeAlready from error
-    _log(by, row, ADDITION, _ADDED)
+    LogEntry.objects.log_actions(by.pk, [row], ADDITION, _ADDED)
     return row, secret_of(nonce)
 
 
@@ -206,13 +203,13 @@ def change(webhook: Webhook, name: str, address: str, kinds: Iterable[str], *, b
     webhook.save(update_fields=["name", "address", "kinds"])
     if is_elsewhere:
         _rested(webhook)
-    _log(by, webhook, CHANGE, '[{"changed": {"fields": ["address"]}}]')
+    LogEntry.objects.log_actions(by.pk, [webhook], CHANGE, '[{"changed": {"fields": ["address"]}}]')
 
 
 def pause(webhook: Webhook, *, by: User) -> None:
     """Sends nothing until ``resume``; what happens meanwhile is collected."""
     Webhook.objects.filter(pk=webhook.pk, state=Webhook.State.ON).update(state=Webhook.State.PAUSED)
-    _log(by, webhook, CHANGE, '[{"changed": {"fields": ["paused"]}}]')
+    LogEntry.objects.log_actions(by.pk, [webhook], CHANGE, '[{"changed": {"fields": ["paused"]}}]')
 
 
 def resume(webhook: Webhook, *, by: User) -> None:
@@ -223,7 +220,7 @@ def resume(webhook: Webhook, *, by: User) -> None:
         )
     Webhook.objects.filter(pk=webhook.pk).update(state=Webhook.State.ON, off_reason="")
     _rested(webhook)
-    _log(by, webhook, CHANGE, '[{"changed": {"fields": ["resumed"]}}]')
+    LogEntry.objects.log_actions(by.pk, [webhook], CHANGE, '[{"changed": {"fields": ["resumed"]}}]')
 
 
 def rotate(webhook: Webhook, *, nonce: str, by: User) -> str:
@@ -242,14 +239,14 @@ def rotate(webhook: Webhook, *, nonce: str, by: User) -> str:
             )
     except IntegrityError as error:
         raise WebhookMadeAlready from error
-    _log(by, webhook, CHANGE, '[{"changed": {"fields": ["secret"]}}]')
+    LogEntry.objects.log_actions(by.pk, [webhook], CHANGE, '[{"changed": {"fields": ["secret"]}}]')
     return secret_of(nonce)
 
 
 @transaction.atomic
 def remove(webhook: Webhook, *, by: User) -> None:
     """Removes it with its messages."""
-    _log(by, webhook, DELETION, '[{"deleted": {}}]')
+    LogEntry.objects.log_actions(by.pk, [webhook], DELETION, '[{"deleted": {}}]')
     # The database deletes the messages, so Django need not fetch them.
     Webhook.objects.filter(pk=webhook.pk)._raw_delete(DEFAULT_DB_ALIAS)
 
@@ -271,7 +268,3 @@ def _known(kinds: Iterable[str]) -> list[str]:
     if not (known := [kind for kind in KINDS if kind in wanted]):
         raise WebhookError(_("Choose at least one event."))
     return known
-
-
-def _log(by: User, webhook: Webhook, flag: int, words: str) -> None:
-    LogEntry.objects.log_actions(by.pk, [webhook], flag, words)

@@ -25,7 +25,7 @@ import httpx
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -298,7 +298,7 @@ def _record(row: WebhookDelivery, made: Attempt, began: datetime) -> None:
     WebhookDelivery.objects.filter(pk=row.pk).update(
         state=state, next_at=next_at, last_at=began, tries=[*row.tries, tried][-30:], **shown
     )
-    metrics.webhook_tried("delivered" if made.is_delivered else "failed")
+    metrics.webhook_attempts.labels(outcome="delivered" if made.is_delivered else "failed").inc()
     receiver = Webhook.objects.filter(pk=row.webhook_id)
     if made.is_delivered:
         receiver.update(failures=0, failing_since=None, rests_until=None)
@@ -373,7 +373,7 @@ def strips(webhooks: Iterable[Webhook]) -> dict[int, list[Any]]:
 
 
 def waiting_count(webhook: Webhook) -> int:
-    return WebhookDelivery.objects.filter(Q(state=State.WAITING), webhook=webhook).count()
+    return WebhookDelivery.objects.filter(state=State.WAITING, webhook=webhook).count()
 
 
 def prune() -> int:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,8 @@ from memoryapp.curation.change import PROGRAM
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.importers.record import message, moment
+from memoryapp.importers.record import message
+from memoryapp.importers.values import moment
 from memoryapp.intake.archiving import put_topics
 from memoryapp.intake.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Operator, Person, Role, Topic
@@ -79,7 +80,10 @@ def _fill_empty_memory() -> bool:
         return False
     for name in AUTHORS:
         _put_user(name)
-    _put_operator()
+    # Sees every memory and is no superuser.
+    if not User.objects.filter(username=LOGIN).exists():
+        user = User.objects.create_user(LOGIN, password=PASSWORD, is_staff=True)
+        Operator.objects.create(user=user, role=Role.ADMIN)
     return True
 
 
@@ -91,9 +95,28 @@ def _put_user(name: str) -> None:
     ids = dict(Message.objects.of(owner).values_list("external_id", "pk"))
     drafts = [TopicDraft(talk.summary, tuple(ids[record.external_id] for record in talk.records)) for talk in archived]
     topics = put_topics(owner, drafts, actor=PROGRAM, reason="Topics of the demo.")
-    _put_people(owner, memory["people"])
-    _put_artifacts(owner, memory["artifacts"])
-    _put_facts(owner, memory["facts"], dict(zip((talk.key for talk in archived), topics, strict=True)))
+    by_key = dict(zip((talk.key for talk in archived), topics, strict=True))
+    Person.objects.bulk_create(
+        Person(owner=owner, **{**fields, **{name: moment(fields[name]) for name in ("first_seen", "last_seen")}})
+        for fields in memory["people"]
+    )
+    messages = Message.objects.of(owner).in_bulk(ids[fields["message"]] for fields in memory["artifacts"])
+    Artifact.objects.bulk_create(
+        Artifact(
+            owner=owner,
+            state=Artifact.State.READY,
+            # Of no bytes, because the demo has no files.
+            sha256=hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest(),
+            created_at=messages[ids[fields["message"]]].sent_at,
+            **{**fields, "message": messages[ids[fields["message"]]]},
+        )
+        for fields in memory["artifacts"]
+    )
+    Fact.objects.bulk_create(
+        Fact(owner=owner, created_at=by_key[fields["topic"]].ended_at, **{**fields, "topic": by_key[fields["topic"]]})
+        for fields in memory["facts"]
+    )
+    Topic.objects.of(owner).update(facts_extracted=True)
 
 
 def talks(name: str) -> list[DemoTalk]:
@@ -112,7 +135,7 @@ def active_session(name: str, now: datetime) -> DemoTalk:
     At its original date the first sweep would archive it before anybody has seen it.
     """
     item = json.loads((CONTENT / name / "active.json").read_text("utf-8"))
-    last = _moment(item["date"], item["messages"][-1][0])
+    last = moment(f"{item['date']}T{item['messages'][-1][0]}")
     later = max(now.replace(second=0, microsecond=0) - SILENCE - last, timedelta(0))
     return DemoTalk("active", "", tuple(_records(name, "active", item, later)))
 
@@ -126,50 +149,11 @@ def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = ti
             external_id=f"{key}.{number}",
             role=ROLES[role],
             author=AUTHORS[name] if role == "u" else "",
-            sent_at=_moment(item["date"], clock) + later,
+            sent_at=moment(f"{item['date']}T{clock}") + later,
             text=text,
             forwarded_from=extra.pop("forwarded_from", ""),
             metadata=extra,
         )
-
-
-def _moment(day: str, clock: str) -> datetime:
-    return moment(f"{day}T{clock}")
-
-
-def _put_people(owner: ChatUser, people: Sequence[Mapping[str, Any]]) -> None:
-    Person.objects.bulk_create(
-        Person(owner=owner, **{**fields, **{name: moment(fields[name]) for name in ("first_seen", "last_seen")}})
-        for fields in people
-    )
-
-
-def _put_artifacts(owner: ChatUser, artifacts: Sequence[Mapping[str, Any]]) -> None:
-    named = [fields["message"] for fields in artifacts]
-    messages = {row.external_id: row for row in Message.objects.of(owner).filter(external_id__in=named)}
-    Artifact.objects.bulk_create(
-        Artifact(
-            owner=owner,
-            state=Artifact.State.READY,
-            sha256=_fingerprint(fields),
-            created_at=messages[fields["message"]].sent_at,
-            **{**fields, "message": messages[fields["message"]]},
-        )
-        for fields in artifacts
-    )
-
-
-def _fingerprint(fields: Mapping[str, Any]) -> str:
-    """Returns a hash of name and summary instead of bytes, because the demo has no files."""
-    return hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest()
-
-
-def _put_facts(owner: ChatUser, facts: Sequence[Mapping[str, Any]], topics: Mapping[str, Topic]) -> None:
-    Fact.objects.bulk_create(
-        Fact(owner=owner, created_at=topics[fields["topic"]].ended_at, **{**fields, "topic": topics[fields["topic"]]})
-        for fields in facts
-    )
-    Topic.objects.of(owner).update(facts_extracted=True)
 
 
 def known_password_works() -> bool:
@@ -185,10 +169,3 @@ def renew_password() -> str:
     user.set_password(password)
     user.save(update_fields=["password"])
     return password
-
-
-def _put_operator() -> None:
-    """Creates the demo operator, who sees every memory and is no superuser, unless a user of that name exists."""
-    if not User.objects.filter(username=LOGIN).exists():
-        user = User.objects.create_user(LOGIN, password=PASSWORD, is_staff=True)
-        Operator.objects.create(user=user, role=Role.ADMIN)

@@ -15,7 +15,6 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from django.db import DatabaseError
@@ -126,10 +125,6 @@ def _lengthen(run: Run, seconds: Sequence[float]) -> None:
             event.payload["totals"]["seconds"] += whole
         event.at += timedelta(seconds=passed - whole)
         event.save(update_fields=["at", "payload"])
-    _begin_earlier(run.pk, whole)
-
-
-def _begin_earlier(number: UUID, seconds: float) -> None:
-    run = Run.objects.get(pk=number)
-    began = run.created_at - timedelta(seconds=seconds)
-    Run.objects.filter(pk=number).update(created_at=began, seconds=run.seconds + seconds)
+    ended = Run.objects.get(pk=run.pk)
+    began = ended.created_at - timedelta(seconds=whole)
+    Run.objects.filter(pk=run.pk).update(created_at=began, seconds=ended.seconds + whole)

@@ -26,21 +26,8 @@ def read_artifacts() -> None:
     artifacts.take_in()
     with lane("read_artifacts", LANES) as is_free:
         if is_free:
-            artifacts.process_due(describer=_describer())
-
-
-def _describer() -> Describer | None:
-    if not settings.LLM_BASE_URL:
-        return None
-    return Describer(settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
-
-
-def _waiting(scope: Scope) -> int:
-    return up_to_most(scope.of(Artifact.objects.filter(state__in=(State.PENDING, State.PROCESSING))))
-
-
-def _hours(scope: Scope) -> list[int]:
-    return scope.by_hour(scope.of(Artifact.objects.filter(read_at__gte=scope.day_ago)), "read_at")
+            model = Describer(settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
+            artifacts.process_due(describer=model if settings.LLM_BASE_URL else None)
 
 
 def _faults(scope: Scope) -> list[StageFault]:
@@ -61,9 +48,9 @@ STAGE = Stage(
         gettext_lazy("Text is read from files as it is; %(model)s at %(host)s describes pictures and sound."),
         gettext_lazy("No chat model is connected: text is read from files as it is, pictures and sound wait for one."),
     ),
-    _waiting,
+    lambda scope: up_to_most(scope.of(Artifact.objects.filter(state__in=(State.PENDING, State.PROCESSING)))),
     artifacts.ARTIFACTS,
-    _hours,
+    lambda scope: scope.by_hour(scope.of(Artifact.objects.filter(read_at__gte=scope.day_ago)), "read_at"),
     _faults,
     shows_calls=False,
 )

@@ -101,14 +101,11 @@ def index_talk() -> None:
         few = list(latest[:AT_ONCE])
         few += latest.exclude(pk__in=[owner.pk for owner in few]).order_by("?")[:AT_ONCE]
         for owner in few:
-            work.serve(owner, EMBED, _make_passages, PASSAGES)
+            renew = partial(sessions.renew, until=enough_after(SLICE_SECONDS), waits=False)
+            work.serve(owner, EMBED, renew, PASSAGES)
     row = profiles.serving()
     fresh = ChatUser.objects.filter(pk__in=profiles.fresh(row).values("owner")).order_by("?")
     work.do_for_each(fresh, EMBED, lambda owner: _embed(row, owner, TALK_SECONDS / 2), enough_after(TALK_SECONDS))
-
-
-def _make_passages(owner: ChatUser) -> None:
-    sessions.renew(owner, until=enough_after(SLICE_SECONDS), waits=False)
 
 
 def _waiting(scope: Scope) -> int:

@@ -14,7 +14,7 @@ from memoryapp.models import Erasure
 from memoryapp.models.work import WorkKind
 from memoryapp.platform import work
 from memoryapp.platform.database import each_alone, lane, log_and_continue
-from memoryapp.upkeep.pipeline.stage import Scope, Stage, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import Stage, StageWords, up_to_most
 
 ERASE = WorkKind("erase", gettext_lazy("Erasing"))
 
@@ -33,18 +33,13 @@ def verify_asked() -> None:
     with lane("verify_asked", 1) as is_free:
         asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
         for receipt in asked if is_free else ():
-            with log_and_continue(
-                "Erasure %s is not checked; somebody has to ask again.", receipt.pk, partial(_give_up, receipt)
-            ):
+            message = "Erasure %s is not checked; somebody has to ask again."
+            with log_and_continue(message, receipt.pk, partial(_give_up, receipt)):
                 scanner.verify(receipt)
 
 
 def _give_up(receipt: Erasure, error: Exception) -> None:
     Erasure.objects.filter(pk=receipt.pk).update(verify_asked_at=None)
-
-
-def _hours(scope: Scope) -> list[int]:
-    return scope.by_hour(Erasure.objects.filter(ended_at__gte=scope.day_ago), "ended_at")
 
 
 STAGE = Stage(
@@ -57,6 +52,6 @@ STAGE = Stage(
     ),
     lambda scope: up_to_most(Erasure.objects.filter(ended_at__isnull=True)),
     ERASE,
-    _hours,
+    lambda scope: scope.by_hour(Erasure.objects.filter(ended_at__gte=scope.day_ago), "ended_at"),
     names_nobody=True,
 )

@@ -10,8 +10,7 @@ from memoryapp.intake.imports import IMPORT
 from memoryapp.intake.transfer import files
 from memoryapp.models import ImportBatch, ImportFile
 from memoryapp.platform import work
-from memoryapp.platform.database import is_outage, log_fault
-from memoryapp.platform.pauses import StagePaused
+from memoryapp.platform.database import StagePaused, is_outage, log_fault
 from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
 
 

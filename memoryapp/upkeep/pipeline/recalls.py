@@ -7,7 +7,7 @@ import logging
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
@@ -41,17 +41,13 @@ async def _execute(late: list[UUID]) -> list[BaseException | None]:
         return await asyncio.gather(*(lifecycle.execute(run_id, opened) for run_id in late), return_exceptions=True)
 
 
-def _hours(scope: Scope) -> list[int]:
-    return scope.by_hour(scope.of(Run.objects.made_here().filter(created_at__gte=scope.day_ago)), "created_at")
-
-
-def _running(scope: Scope) -> int:
-    return up_to_most(scope.of(Run.objects.made_here().filter(state=Run.State.RUNNING)))
+def _runs(scope: Scope) -> QuerySet[Run]:
+    return Run.objects.made_here().filter(created_at__gte=scope.day_ago)
 
 
 def _faults(scope: Scope) -> list[StageFault]:
     """Runs of the day that fell back, by reason."""
-    runs = scope.of(Run.objects.made_here().filter(created_at__gte=scope.day_ago).exclude(fallback__in=_MEANT))
+    runs = scope.of(_runs(scope).exclude(fallback__in=_MEANT))
     counted = runs.order_by().values_list("fallback").annotate(n=Count("pk")).order_by("-n")
     return [StageFault(None, None, code=fallback, count=n) for fallback, n in counted[:MOST_FAULTS]]
 
@@ -68,8 +64,8 @@ STAGE = Stage(
         gettext_lazy("No chat model is connected: the embedded scorer chooses."),
     ),
     lambda scope: up_to_most(scope.of(Run.objects.filter(state=Run.State.PENDING))),
-    hours=_hours,
+    hours=lambda scope: scope.by_hour(scope.of(_runs(scope)), "created_at"),
     faults=_faults,
     shows_calls=False,
-    running=_running,
+    running=lambda scope: up_to_most(scope.of(Run.objects.made_here().filter(state=Run.State.RUNNING))),
 )

@@ -81,8 +81,10 @@ def stages(
     About twenty queries, whatever the memory contains.
     """
     scope = Scope(owners, owner, profile, profiles.being_made(), now)
-    works, pauses, dollars = _works(scope), _pauses(owner), usage.by_stage(scope.seen, scope.day_ago)
-    failed = _failed(scope)
+    # Work that is running, or failed or ended within a day, the latest first.
+    rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")
+    works = [work.progress(row) for row in rows.order_by("-at")[:200]]
+    pauses, dollars, failed = _pauses(owner), usage.by_stage(scope.seen, scope.day_ago), _failed(scope)
     return [
         PipelineStage(
             stage,
@@ -99,12 +101,6 @@ def stages(
         for name, stage in STAGES.items()
         if erasures or not stage.names_nobody
     ]
-
-
-def _works(scope: Scope) -> list[work.WorkProgress]:
-    """Work that is running, or failed or ended within a day, the latest first."""
-    rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")
-    return [work.progress(row) for row in rows.order_by("-at")[:200]]
 
 
 def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:

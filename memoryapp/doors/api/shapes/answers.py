@@ -18,7 +18,8 @@ from memoryapp.doors.api.shapes.fields import (
     exemplified,
 )
 from memoryapp.doors.api.shapes.runs import NOTHING_IS_NULL, Conversation, RecallBody, Usage, of
-from memoryapp.importers.record import BadRecord, message, moment, quote
+from memoryapp.importers.record import message
+from memoryapp.importers.values import BadRecord, moment, quote
 
 
 class QuestionBody(StrictBody):

@@ -27,7 +27,8 @@ from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.parameters import Declaration
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
-from memoryapp.importers.record import LONGEST, ROLES, clean
+from memoryapp.importers.record import LONGEST, ROLES
+from memoryapp.importers.values import clean
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import all_declarations
 

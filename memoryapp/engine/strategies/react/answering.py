@@ -264,11 +264,6 @@ def _reason(draft: Draft | None, numbers: Sequence[int]) -> str:
     return " ".join(citing)[:_MOST_REASON]
 
 
-def located_in(event: Answered, draft: Draft) -> Located:
-    """The citations of a model's answer with their places; none for a refusal."""
-    return citations_of(draft.statements.numbered()) if event.citations else ()
-
-
 # A model writes from the sources of a run, what it says is checked against them, and the run ends with that, or with
 # the passages nearest to the question.
 
@@ -315,15 +310,10 @@ def conversation(
     variables = {
         "today": request.today.isoformat(),
         "query": quoted(request.query.strip()),
-        "sources": numbered(composing.texts),
+        "sources": "\n\n".join(composing.texts.values()),
     }
     text = ANSWER.of(request.prompts, language_of(request.query))
     return Conversation(writer, text, variables, limits=limits, tools=tools)
-
-
-def numbered(texts: Mapping[int, str]) -> str:
-    """Sources, each with its number, as one text."""
-    return "\n\n".join(texts.values())
 
 
 async def verified(draft: Draft, most: int, verify: Callable[[Statement], Awaitable[VerifyOutput | None]]) -> Draft:
@@ -343,12 +333,15 @@ def conclusion(
     """The answer of a ``draft``, or the passages where there is none, and the last event of the run."""
     sources, baseline = composing.sources, searching.pool.baseline
     coverage = composing.coverage(sources.values())
-    notes = (*notes, *_by_others(composing))
+    # The question names one speaker and another one says what it asks about.
+    if (other := composing.by_others) and other.lead > _LEAD:
+        notes = (*notes, Note("said_by_others", {"named": other.named, "who": other.who}))
     notes = (*notes, *filter_notes(request.where, request.unread, searching.widened, searching.narrowed, bool(sources)))
     if draft:
         draft = replace(draft, notes=(*notes, *draft.notes))
         answer = answer_event(draft, coverage, searching.parameters, language_of(request.query))
-        located = located_in(answer, draft)
+        # None for a refusal.
+        located: Located = citations_of(draft.statements.numbered()) if answer.citations else ()
     else:
         notes = (*_why(searching, composing), *notes)
         answer, located = passages_event(sources, composing.question_terms, coverage, notes)
@@ -358,12 +351,6 @@ def conclusion(
         answer = replace(answer, cut=True, notes=(*answer.notes, Note("reply_at_limit")))
         end = replace(end, cut=True)
     return answer, end
-
-
-def _by_others(composing: Composing) -> Notes:
-    """A remark where the question names one speaker and another one says what it asks about."""
-    other = composing.by_others
-    return (Note("said_by_others", {"named": other.named, "who": other.who}),) if other and other.lead > _LEAD else ()
 
 
 def _why(searching: Searching, composing: Composing) -> Notes:

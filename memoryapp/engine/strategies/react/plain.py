@@ -17,17 +17,11 @@ from memoryapp.engine.events import QueryEnriched, RunFinished
 from memoryapp.engine.notes import Notes
 from memoryapp.engine.parameters import Parameters, number
 from memoryapp.engine.prompts.prompt import language_of
+from memoryapp.engine.strategies.react import toolbox
 from memoryapp.engine.strategies.react.answering import ANSWER, Draft, conclusion, conversation, model_draft, verified
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.searching import Searching
 from memoryapp.engine.strategies.react.statements import Statement
-from memoryapp.engine.strategies.react.toolbox import (
-    ComposeInput,
-    FetchInput,
-    ReactParameters,
-    SearchInput,
-    VerifyOutput,
-)
 from memoryapp.engine.strategies.react.verifying import Verifying
 from memoryapp.engine.strategies.strategy import Ports, Strategy, StrategyRequest
 
@@ -41,9 +35,9 @@ class PlainParameters(Parameters):
     least_coverage: float = number(0.5, 0.0, 1.0)
 
     @property
-    def of_agent(self) -> ReactParameters:
+    def of_agent(self) -> toolbox.ReactParameters:
         """The same parameters for the tools of *react*, with defaults for all others."""
-        return ReactParameters(**self.as_dict())
+        return toolbox.ReactParameters(**self.as_dict())
 
 
 async def recall(request: StrategyRequest[PlainParameters], ports: Ports, emit: Emit) -> RunFinished:
@@ -59,12 +53,12 @@ async def answered_at_once(
 ) -> RunFinished:
     """Searches once within the seconds of the run, and asks its model once. Raises SearchTimeout."""
     parameters, composing = searching.parameters, Composing(request.query, searching.pool)
-    await searching.search(SearchInput(queries=(request.query,), k=parameters.hits), unheard)
+    await searching.search(toolbox.SearchInput(queries=(request.query,), k=parameters.hits), unheard)
     found = searching.pool.event(parameters.candidates)
     emit(found)
     if ids := tuple(searching.pool.order):
-        await searching.fetch(FetchInput(ids=ids), unheard)
-        await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=parameters.context_tokens), unheard)
+        await searching.fetch(toolbox.FetchInput(ids=ids), unheard)
+        await composing.compose(toolbox.ComposeInput(ids=ids, max_tokens_ctx=parameters.context_tokens), unheard)
     draft = await _written(request, searching, composing, emit)
     candidates = {candidate.id: candidate for candidate in found.candidates}
     answer, end = conclusion(request, searching, composing, draft, candidates, notes)
@@ -85,7 +79,7 @@ async def _written(
         return None
     verifying = Verifying(composing, request.prompts, language_of(request.query), ports.deadline, most_seconds=0.0)
 
-    async def verify(statement: Statement) -> VerifyOutput | None:
+    async def verify(statement: Statement) -> toolbox.VerifyOutput | None:
         asked = verifying.question(statement, parameters.claim_evidence)
         return await verifying.verify(asked, unheard)
 

@@ -111,17 +111,16 @@ class Planning:
         assert self.writer
         text = prompt.of(self.prompts, language_of(question))
         variables = {"today": self.today, "query": quoted(question.strip())}
-        ask = Ask(self.writer, text, variables, read=_object, seconds=self.left(), schema=schema, tries=1)
+
+        def read(answer: str) -> Mapping[str, Any] | None:
+            value = mended(answer[:_LONGEST_ANSWER])
+            return value if isinstance(value, dict) and value else None
+
+        ask = Ask(self.writer, text, variables, read=read, seconds=self.left(), schema=schema, tries=1)
         await ask.complete(emit)
         if ask.failure and ask.failure.cause in ("timeout", "turn_timeout"):
             raise TimeoutError
         return ask.answer or {}
-
-
-def _object(text: str) -> Mapping[str, Any] | None:
-    """The object that a model wrote, repaired if broken; None for anything else."""
-    value = mended(text[:_LONGEST_ANSWER])
-    return value if isinstance(value, dict) and value else None
 
 
 def _texts(found: Mapping[str, Any], name: str) -> Iterable[str]:

@@ -17,20 +17,8 @@ from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, ReciprocalRanks, Sum, z_scores
 from memoryapp.engine.memory import ANYWHERE, MessageContent, Where, topic_id
+from memoryapp.engine.strategies.react import toolbox
 from memoryapp.engine.strategies.react.planning import weights_of
-from memoryapp.engine.strategies.react.toolbox import (
-    FetchInput,
-    FetchOutput,
-    Hit,
-    ReactParameters,
-    RerankInput,
-    RerankOutput,
-    Rescored,
-    Route,
-    SearchInput,
-    SearchOutput,
-    ToolFailed,
-)
 from memoryapp.engine.strategies.strategy import Found, FoundPassage, Ports, PreparedSearch
 from memoryapp.engine.text.lexical import Floats, idf, stems
 from memoryapp.engine.text.lines import message_text, one_line, placed, source_text
@@ -203,12 +191,10 @@ def diverse(passages: Sequence[FoundPassage], share: float, most: int) -> list[i
         left.remove(best)
         taken.append(best.id)
         for each in left:
-            likeness[each.id] = max(likeness[each.id], _alike(words[each.id], words[best.id]))
+            one, other = words[each.id], words[best.id]
+            alike = len(one & other) / max(math.sqrt(len(one) * len(other)), 1.0)
+            likeness[each.id] = max(likeness[each.id], alike)
     return taken
-
-
-def _alike(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / max(math.sqrt(len(one) * len(other)), 1.0)
 
 
 # With fewer hits than this, guessed filters were too narrow.
@@ -231,7 +217,7 @@ class Searching:
     question: str
     prepared: PreparedSearch
     ports: Ports
-    parameters: ReactParameters
+    parameters: toolbox.ReactParameters
     pool: Pool = field(default_factory=Pool)
     widened: Where = ANYWHERE
     narrowed: Where = ANYWHERE
@@ -239,7 +225,7 @@ class Searching:
     def __post_init__(self) -> None:
         self.pool.seconds += self.prepared.seconds
 
-    async def search(self, asked: SearchInput, emit: Emit) -> SearchOutput:
+    async def search(self, asked: toolbox.SearchInput, emit: Emit) -> toolbox.SearchOutput:
         """Searches for each query by meaning and words, and adds the results to the pool."""
         where = asked.where
         known = set(self.pool.passages)
@@ -252,20 +238,30 @@ class Searching:
         self._diversify()
         ids = {passage.id for passage in found}
         listed = [self.pool.passages[id] for id in self.pool.order if id in ids]
-        return SearchOutput(
-            hits=tuple(_hit(passage) for passage in listed),
+        return toolbox.SearchOutput(
+            hits=tuple(
+                toolbox.Hit(
+                    id=passage.id,
+                    score=passage.score,
+                    snippet=one_line(passage.text[:_SNIPPET_CHARS]),
+                    topics=tuple(map(topic_id, passage.topics)),
+                )
+                for passage in listed
+            ),
             new=len(ids - known),
             by_meaning=sum(passage.cosine > 0 for passage in listed),
             by_words=sum(passage.bm25 > 0 for passage in listed),
             relaxed=relaxed,
         )
 
-    async def _find(self, asked: SearchInput, where: Where) -> list[FoundPassage]:
+    async def _find(self, asked: toolbox.SearchInput, where: Where) -> list[FoundPassage]:
         """The results of all queries; those that arrived in time are in the pool even if a later one is late.
 
         The queries are searched concurrently, because each may wait for its vector, and join the pool in their order.
         """
-        weight, brought = self._weight_of_meaning(asked.route), list[FoundPassage]()
+        # As far as the parts of a score show it; ranks have weights of their own.
+        weight = weights_of(asked.route)[0] if self.parameters.fusion == "zsum" else 1.0
+        brought = list[FoundPassage]()
         began = time.perf_counter()
         searches = [asyncio.create_task(self._found(query, asked, where)) for query in asked.queries]
         try:
@@ -280,20 +276,16 @@ class Searching:
             self.pool.seconds += time.perf_counter() - began
         return brought
 
-    async def _found(self, query: str, asked: SearchInput, where: Where) -> Found:
+    async def _found(self, query: str, asked: toolbox.SearchInput, where: Where) -> Found:
         line = QueryEnriched(query, query, note="not_wanted", seconds=0.0)
         prepared = self.prepared if query == self.question else await self.ports.search(line)
         return await prepared.find(fusion=self._fusion(asked.route), passages=asked.k, where=where)
 
-    def _fusion(self, route: Route) -> Fusion:
+    def _fusion(self, route: toolbox.Route) -> Fusion:
         meaning, words = weights_of(route)
         if self.parameters.fusion == "rrf":
             return ReciprocalRanks(self.parameters.rrf_k, self.parameters.rank_depth, meaning, words)
         return Sum(meaning, words)
-
-    def _weight_of_meaning(self, route: Route) -> float:
-        """The weight of meaning, as far as the parts of a score show it; ranks have weights of their own."""
-        return weights_of(route)[0] if self.parameters.fusion == "zsum" else 1.0
 
     def _diversify(self) -> None:
         if self.parameters.mmr == "on":
@@ -302,11 +294,11 @@ class Searching:
             self.pool.keep(taken)
             self.pool.rank(taken)
 
-    async def rerank(self, asked: RerankInput, emit: Emit) -> RerankOutput:
+    async def rerank(self, asked: toolbox.RerankInput, emit: Emit) -> toolbox.RerankOutput:
         """The first passages in the order of a second scoring; only a cross-encoder changes the order."""
         passages = [self.pool.passages[id] for id in asked.ids[: asked.top_n] if id in self.pool.passages]
         if not passages:
-            raise ToolFailed("no_such_passages")
+            raise toolbox.ToolFailed("no_such_passages")
         read = await self.ports.rerank_scores(asked.query, [passage.text for passage in passages])
         order = [passage.id for passage in passages]
         if read.by:
@@ -314,8 +306,8 @@ class Searching:
             self.pool.rank(order)
         moved = sum(before.id != after for before, after in zip(passages, order, strict=True))
         by_id = dict(zip((passage.id for passage in passages), read.scores, strict=True))
-        hits = tuple(Rescored(id=id, score=round(by_id[id], 6)) for id in order)
-        return RerankOutput(hits=hits, by=read.by or "scorer", moved=moved, failure=read.failure)
+        hits = tuple(toolbox.Rescored(id=id, score=round(by_id[id], 6)) for id in order)
+        return toolbox.RerankOutput(hits=hits, by=read.by or "scorer", moved=moved, failure=read.failure)
 
     def _reordered(self, passages: Sequence[FoundPassage], second: Floats) -> list[int]:
         """The passages by both scorings, that of the search and the ``second``, shape (passages,)."""
@@ -323,7 +315,7 @@ class Searching:
         worth = z_scores(first, 1.0) + _CROSS_ENCODER * z_scores(second)
         return [passages[place].id for place in np.argsort(-worth, kind="stable").tolist()]
 
-    async def fetch(self, asked: FetchInput, emit: Emit) -> FetchOutput:
+    async def fetch(self, asked: toolbox.FetchInput, emit: Emit) -> toolbox.FetchOutput:
         """The passages with their messages as they are stored now; a passage whose messages were erased is missing."""
         passages = [self.pool.passages[id] for id in asked.ids if id in self.pool.passages]
         wanted = list(dict.fromkeys(number for passage in passages for number in passage.messages))
@@ -334,7 +326,7 @@ class Searching:
             if passage.topics and any(number in stored for number in passage.messages)
         ]
         self.pool.documents |= {document.passage.id: document for document in fetched}
-        return FetchOutput(
+        return toolbox.FetchOutput(
             documents=tuple(document.passage.id for document in fetched),
             messages=len(stored),
             missing=len(asked.ids) - len(fetched),
@@ -349,11 +341,6 @@ def _wider(where: Where) -> Iterator[Where]:
         yield days
     if where:
         yield ANYWHERE
-
-
-def _hit(passage: FoundPassage) -> Hit:
-    topics = tuple(map(topic_id, passage.topics))
-    return Hit(id=passage.id, score=passage.score, snippet=one_line(passage.text[:_SNIPPET_CHARS]), topics=topics)
 
 
 def is_flat(scores: Sequence[float], least: float) -> bool:

@@ -28,34 +28,7 @@ from memoryapp.engine.text.sentences import ASKING_MARKS, sentences, spans
 # other models, how many deviations the best passage is nearer than the mean of the memory. Names of authors and dates
 # do not count.
 #
-# The weights are logistic regressions, with the coverage of what extracts quote: of 760 questions over five public
-# two-person conversations against 500 of the other conversations with the names changed and 355 about something else,
-# those of the demo memory. Cross-validated by conversation, the shares refused of both where 2, 3, 5 and 10 % of the
-# answerable are:
-#
-#     words and deviations                       .17/.34   .29/.59   .48/.79   .63/.90
-#     words and cosine                           .23/.44   .36/.66   .52/.81   .73/.95
-#     words, cosine, unknown words               .28/.54   .40/.68   .55/.82   .75/.96
-#     words, deviations, unknown words           .21/.42   .37/.68   .50/.81   .66/.93
-#     cosine and unknown words                   .35/.60   .46/.71   .54/.79
-#     lower deviations of the best, unknown      .31/.56   .38/.68   .48/.74
-#     all of 23 signals                          .33/.67   .46/.78   .61/.87   .78/.95
-#
-# The cosine replaced deviations, for as many constants. At the point chosen, 2.6 % of the answerable questions are
-# refused, 32 % of those of other conversations and 60 % of those about something else; before 3.0, 28 and 58 %. Of
-# the harder questions about the demo memory, on which nothing was fitted, .14 and .13 of the answerable in Russian
-# and in English (before .20 and .33), and .21 and .36 of 14 unanswerable each (before .29 and .43). Where 3.0 % are
-# refused, it is .20 and .24, .36 and .36.
-#
-# Unknown words (the share, by rarity, of those that no passage contains) would add a third constant; with the cosine
-# alone they would no longer ask what the sources say. A deviation depends less on the model, but several passages
-# near the question widen the spread that it is measured by; the spread of the lower half alone (root mean square
-# below the median) needs all cosines of a search. Added to the first row, no gain that lasts over 2, 3, 5 and 10 %:
-# the kind of thing that is asked for, the lead of the best topic, the best score, the scorer's chance, the number of
-# words. On the demo memory no signal separates answerable from unanswerable questions well, because half of the
-# unanswerable ones are about people and things in it: the area under the curve is .57 in Russian and .55 in English
-# for words and deviations, .59 and .55 with the cosine, .63 and .57 with unknown words too, .66 and .57 with all
-# signals.
+# The weights are logistic regressions; docs/measurements.md has their figures, and those of other signals.
 
 # The log-odds of an answer: without any signal, what the whole share of words adds, and what meaning adds: the usual
 # cosine, or a deviation.
@@ -116,11 +89,11 @@ def _contradicted(wanted: frozenset[Signed], stated: Sequence[frozenset[Signed]]
     shared = [len(terms & {term for term, _negated in sentence}) for sentence in stated]
     most = max(shared, default=0)
     nearest = [sentence for sentence, count in zip(stated, shared, strict=True) if count == most > 0]
-    return bool(nearest) and all(_opposes(sentence, wanted) for sentence in nearest)
-
-
-def _opposes(sentence: frozenset[Signed], wanted: frozenset[Signed]) -> bool:
-    return any((term, not negated) in sentence and (term, negated) not in sentence for term, negated in wanted)
+    opposed = [
+        any((term, not negated) in sentence and (term, negated) not in sentence for term, negated in wanted)
+        for sentence in nearest
+    ]
+    return bool(opposed) and all(opposed)
 
 
 def figures(text: str) -> frozenset[str]:
@@ -204,17 +177,15 @@ class Statements:
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
     """A model's text as statements about the ``sources`` that the model was given. What it asks, such as the question
     once more, states nothing."""
-    read = [_read(part) for part in map(_unmarked, _parts(_usual(answer))) if _bare(part)]
+    # With its numbers written as ``[1, 2]``.
+    usual = _ODD_NUMBERS.sub(lambda found: f"[{_RANGE.sub(_listed, _NO_NUMBER.sub('', found[1]))}]", answer)
+    parts = [_MARK.sub("", part.strip()) for part in _parts(usual)]
+    read = [_read(part) for part in parts if _bare(part)]
     read = [each for each in read if not each.text.endswith(tuple(ASKING_MARKS))]
     unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
     credited = [_credited(each, sources) for each in read]
     kept = [each for each in credited if each.numbers]
     return Statements(tuple(kept), sources, unknown, len(read) - len(kept))
-
-
-def _usual(answer: str) -> str:
-    """The answer with its numbers written as ``[1, 2]``."""
-    return _ODD_NUMBERS.sub(lambda found: f"[{_RANGE.sub(_listed, _NO_NUMBER.sub('', found[1]))}]", answer)
 
 
 def _listed(found: re.Match[str]) -> str:
@@ -235,10 +206,6 @@ def _parts(answer: str) -> list[str]:
             else:
                 parts.append(part)
     return parts
-
-
-def _unmarked(part: str) -> str:
-    return _MARK.sub("", part.strip())
 
 
 def _bare(part: str) -> str:
@@ -263,15 +230,13 @@ def _credited(statement: Statement, sources: Mapping[int, Document]) -> Statemen
 
 def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
     """The source of each number: the sentence that contains most of the statements that cite it."""
-    return tuple(
-        _citation(number, document, [each for each in statements.kept if number in each.numbers])
-        for number, document in statements.sources.items()
-    )
-
-
-def _citation(number: int, document: Document, citing: Sequence[Statement]) -> tuple[Citation, Piece]:
-    wanted = frozenset().union(*(terms_of(each.text) for each in citing))
-    return citation_at(number, document, _best_sentence(document, wanted))
+    found = []
+    for number, document in statements.sources.items():
+        citing = (terms_of(each.text) for each in statements.kept if number in each.numbers)
+        wanted = frozenset[str]().union(*citing)
+        worth = [(_worth(document, place, wanted), place) for place in quotable(document)]
+        found.append(citation_at(number, document, max(worth, key=lambda each: each[0])[1]))
+    return tuple(found)
 
 
 def citation_at(number: int, document: Document, place: Place) -> tuple[Citation, Piece]:
@@ -281,11 +246,6 @@ def citation_at(number: int, document: Document, place: Place) -> tuple[Citation
     quote = text[start:end]
     passage = tuple(each.id for each in document.messages)
     return Citation(number, document.topic, message, quote, passage), Piece(quote, "exact", message, start, end)
-
-
-def _best_sentence(document: Document, wanted: frozenset[str]) -> Place:
-    """The sentence with most of the ``wanted`` stems; the first of equal ones."""
-    return max(quotable(document), key=lambda place: _worth(document, place, wanted))
 
 
 def quotable(document: Document) -> Iterable[Place]:

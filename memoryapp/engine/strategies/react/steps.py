@@ -33,30 +33,13 @@ from memoryapp.engine.memory import ANYWHERE
 from memoryapp.engine.notes import Note
 from memoryapp.engine.offline.judging import wants_several
 from memoryapp.engine.prompts.prompt import language_of
-from memoryapp.engine.strategies.react.answering import Draft, conclusion, conversation, model_draft, numbered, verified
+from memoryapp.engine.strategies.react import toolbox
+from memoryapp.engine.strategies.react.answering import Draft, conclusion, conversation, model_draft, verified
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.plain import answered_at_once
 from memoryapp.engine.strategies.react.planning import Planning, route_of
 from memoryapp.engine.strategies.react.searching import Searching, is_flat
 from memoryapp.engine.strategies.react.statements import Statement
-from memoryapp.engine.strategies.react.toolbox import (
-    LONGEST_QUESTION,
-    MOST_QUERIES,
-    AgentTool,
-    ComposeInput,
-    FetchInput,
-    Filters,
-    Output,
-    PlanInput,
-    ReactParameters,
-    RerankInput,
-    RouterInput,
-    RouterOutput,
-    SearchInput,
-    Toolbox,
-    VerifyInput,
-    VerifyOutput,
-)
 from memoryapp.engine.strategies.react.verifying import Verifying
 from memoryapp.engine.strategies.strategy import Ports, PreparedSearch, StrategyRequest
 
@@ -76,7 +59,7 @@ _READ_ON = {
 }
 
 
-async def recall(request: StrategyRequest[ReactParameters], ports: Ports, emit: Emit) -> RunFinished:
+async def recall(request: StrategyRequest[toolbox.ReactParameters], ports: Ports, emit: Emit) -> RunFinished:
     """Emits the query, the steps with the results of their tools, the pool and the answer; returns the topics that it
     cites."""
     line = QueryEnriched(request.query, request.query, note="no_model", seconds=0.0)
@@ -105,7 +88,7 @@ class _Agent:
     """One run: its tools over one pool, and what they have found so far."""
 
     def __init__(
-        self, request: StrategyRequest[ReactParameters], ports: Ports, prepared: PreparedSearch, emit: Emit
+        self, request: StrategyRequest[toolbox.ReactParameters], ports: Ports, prepared: PreparedSearch, emit: Emit
     ) -> None:
         self._query, self._parameters, self._ports, self._emit = request.query, request.parameters, ports, emit
         self._request = request
@@ -120,12 +103,12 @@ class _Agent:
             request.parameters.planner == "always",
             lambda: min(request.parameters.tool_seconds, ports.deadline.left * _PLANNERS_SHARE),
         )
-        self._router = AgentTool("router_select", RouterInput, self._routed)
-        self._planner = AgentTool("query_plan", PlanInput, planning.plan)
-        self._search = AgentTool("search", SearchInput, searching.search, _SEARCH_PURPOSE)
-        self._rerank = AgentTool("rerank", RerankInput, searching.rerank)
-        self._fetch = AgentTool("fetch_docs", FetchInput, searching.fetch)
-        self._compose = AgentTool("compose_context", ComposeInput, self._composing.compose)
+        self._router = toolbox.AgentTool("router_select", toolbox.RouterInput, self._routed)
+        self._planner = toolbox.AgentTool("query_plan", toolbox.PlanInput, planning.plan)
+        self._search = toolbox.AgentTool("search", toolbox.SearchInput, searching.search, _SEARCH_PURPOSE)
+        self._rerank = toolbox.AgentTool("rerank", toolbox.RerankInput, searching.rerank)
+        self._fetch = toolbox.AgentTool("fetch_docs", toolbox.FetchInput, searching.fetch)
+        self._compose = toolbox.AgentTool("compose_context", toolbox.ComposeInput, self._composing.compose)
         self._verifying = Verifying(
             self._composing,
             request.prompts,
@@ -134,19 +117,19 @@ class _Agent:
             min(request.parameters.tool_seconds, request.parameters.turn_seconds),
             ports.judge or ports.writer,
         )
-        self._verify = AgentTool("verify", VerifyInput, self._verifying.verify, _VERIFY_PURPOSE)
-        self._toolbox = Toolbox(
+        self._verify = toolbox.AgentTool("verify", toolbox.VerifyInput, self._verifying.verify, _VERIFY_PURPOSE)
+        self._toolbox = toolbox.Toolbox(
             (self._router, self._planner, self._search, self._rerank, self._fetch, self._compose, self._verify),
             allowed=_allowed(request.parameters),
             seconds=request.parameters.tool_seconds,
             deadline=ports.deadline,
         )
-        self._route = RouterOutput(route="hybrid", meaning=1.0, words=1.0)
+        self._route = toolbox.RouterOutput(route="hybrid", meaning=1.0, words=1.0)
         self._line, self._guess = prepared.line.enriched, ANYWHERE
         self._queries: tuple[str, ...] = (request.query,)
         self._coverage = 0.0
 
-    async def _routed(self, asked: RouterInput, emit: Emit) -> RouterOutput:
+    async def _routed(self, asked: toolbox.RouterInput, emit: Emit) -> toolbox.RouterOutput:
         return route_of(asked.query, self._request.today)
 
     async def work(self) -> RunFinished:
@@ -156,10 +139,13 @@ class _Agent:
             await self._plan()
         self._begin("retrieve")
         await self._look(self._queries, self._hits)
-        if self._looks_again():
+        is_little = self._coverage < self._parameters.enough_coverage
+        if self._parameters.refine == "on" and is_little and self._has_step_left:
             await self._refine()
         if self._pool.is_empty:
-            return await self._answer_at_once()
+            # Every search was late: no tools, in the seconds that are left.
+            self._begin("answer")
+            return await answered_at_once(self._request, self._searching, self._emit, (Note("searched_plainly"),))
         found = self._pool.event(self._parameters.candidates)
         self._emit(found)
         return await self._answer({candidate.id: candidate for candidate in found.candidates})
@@ -171,11 +157,6 @@ class _Agent:
         several = wants_several(self._query)
         return max(self._parameters.hits, self._parameters.wider_hits if several else 0)
 
-    async def _answer_at_once(self) -> RunFinished:
-        """Answers without tools, whose searches were all late, in the seconds that are left."""
-        self._begin("answer")
-        return await answered_at_once(self._request, self._searching, self._emit, (Note("searched_plainly"),))
-
     def _begin(self, phase: Phase) -> None:
         self._toolbox.step += 1
         self._emit(StepStarted(self._toolbox.step, self._parameters.max_steps, phase))
@@ -185,12 +166,12 @@ class _Agent:
         """Whether a step is left beside the one that answers."""
         return self._toolbox.step + 1 < self._parameters.max_steps
 
-    async def _use(self, tool: AgentTool[Output], **arguments: Any) -> Output | None:
+    async def _use(self, tool: toolbox.AgentTool[toolbox.Output], **arguments: Any) -> toolbox.Output | None:
         return await self._toolbox.use(tool, arguments, self._emit)
 
     async def _plan(self) -> None:
         self._begin("plan")
-        self._route = await self._use(self._router, query=self._line[:LONGEST_QUESTION]) or self._route
+        self._route = await self._use(self._router, query=self._line[: toolbox.LONGEST_QUESTION]) or self._route
         self._guess = self._route.where
         if self._parameters.planner != "never":
             await self._ask_for_queries(found_little=False)
@@ -198,12 +179,12 @@ class _Agent:
     async def _ask_for_queries(self, *, found_little: bool) -> None:
         most = self._parameters.subqueries
         if plan := await self._use(self._planner, query=self._query, most=most, found_little=found_little):
-            self._queries = plan.queries[:MOST_QUERIES]
+            self._queries = plan.queries[: toolbox.MOST_QUERIES]
             self._guess = self._guess.over(plan.where)
 
     async def _look(self, queries: tuple[str, ...], hits: int) -> None:
         """Searches, orders, reads and puts the sources together."""
-        filters = {name: getattr(self._guess, name) for name in Filters.model_fields}
+        filters = {name: getattr(self._guess, name) for name in toolbox.Filters.model_fields}
         if self._parameters.date_filter == "off":
             filters |= {"since": "", "until": ""}
         await self._use(self._search, queries=queries, k=hits, route=self._route.route, **filters)
@@ -226,10 +207,6 @@ class _Agent:
         kept = {"beside": True} if beside else {}
         if made := await self._use(self._compose, ids=ids, max_tokens_ctx=self._parameters.context_tokens, **kept):
             self._coverage = made.coverage_est
-
-    def _looks_again(self) -> bool:
-        is_little = self._coverage < self._parameters.enough_coverage
-        return self._parameters.refine == "on" and is_little and self._has_step_left
 
     async def _refine(self) -> None:
         """Searches wider, without guessed filters, and with other words if a model finds some; earlier results are
@@ -261,7 +238,7 @@ class _Agent:
         is_other = draft.judged and judge and writer and judge.model != writer.model
         return replace(draft, judge=judge.model) if judge and is_other else draft
 
-    async def _checked(self, statement: Statement) -> VerifyOutput | None:
+    async def _checked(self, statement: Statement) -> toolbox.VerifyOutput | None:
         asked = self._verifying.question(statement, self._parameters.claim_evidence)
         return await self._use(self._verify, **asked.model_dump())
 
@@ -294,7 +271,7 @@ class _Agent:
         known = set(self._composing.sources)
         await self._put_together(beside=True)
         new = {number: text for number, text in self._composing.texts.items() if number not in known}
-        conversation.say(_READ_ON[self._language].format(numbered(new)))
+        conversation.say(_READ_ON[self._language].format("\n\n".join(new.values())))
         self._begin("answer")
 
 
@@ -302,7 +279,7 @@ _SEARCH_PURPOSE = "Search the memory once more, for what the sources do not say.
 _VERIFY_PURPOSE = "Check a claim against the messages found before you make it."
 
 
-def _allowed(parameters: ReactParameters) -> frozenset[str]:
+def _allowed(parameters: toolbox.ReactParameters) -> frozenset[str]:
     """The tools that this run may use."""
     optional = {
         "query_plan": parameters.planner != "never",

@@ -8,8 +8,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
-from memoryapp.importers.record import BadRecord, Clock, Fields, MessageRecord, Rejected, message
+from memoryapp.importers.record import Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields
 
 # Beginnings of texts that the programs write in the user's name.
 OF_THE_PROGRAM = (
@@ -18,13 +19,8 @@ OF_THE_PROGRAM = (
     *("<skill>", "<user_shell_command>", "<user_action>", "<subagent_notification>", "<cross-session-message"),
     *("<bash-input>", "<bash-stdout>", "<bash-stderr>", "<system-reminder>", "<turn_aborted>", "Caveat: "),
     *("[Request interrupted by user", "<task-notification>", "<permissions instructions>", "<collaboration_mode>"),
-    *(
-        "<ide_opened_file>",
-        "<ide_selection>",
-        "<ide_diagnostics>",
-        "<local-command-caveat>",
-        "<user-prompt-submit-hook>",
-    ),
+    *("<ide_opened_file>", "<ide_selection>", "<ide_diagnostics>", "<local-command-caveat>"),
+    "<user-prompt-submit-hook>",
 )
 _TEXTS = ("text", "input_text", "output_text")
 _IMAGES = ("image", "input_image", "local_image")

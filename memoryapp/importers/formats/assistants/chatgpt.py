@@ -19,27 +19,12 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    moment,
-    quote,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, fields, items, moment, quote
 
 _HIDDEN_KINDS = {
-    "model_editable_context",
-    "reasoning_recap",
-    "sonic_webpage",
-    "tether_browsing_display",
-    "tether_quote",
-    "thoughts",
-    "user_editable_context",
+    *("model_editable_context", "reasoning_recap", "sonic_webpage", "tether_browsing_display", "tether_quote"),
+    *("thoughts", "user_editable_context"),
 }
 _ROLES = {"user": "user", "assistant": "assistant", "tool": "assistant", "system": "system"}
 _PARTS = {
@@ -257,13 +242,10 @@ def _part(part: object) -> str:
 
 
 def _files(metadata: Node, *, with_pictures: bool = False) -> list[str]:
-    attachments = metadata.get("attachments")
-    if not isinstance(attachments, list):
-        return []
     # Pictures are parts of the content, too.
     return [
         f"[file: {item.get('name') or item.get('id')}]"
-        for item in attachments
+        for item in items(metadata.get("attachments"))
         if isinstance(item, Mapping) and (with_pictures or not str(item.get("mime_type", "")).startswith("image/"))
     ]
 

@@ -16,18 +16,8 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, fields, items, quote, text
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -188,26 +178,18 @@ def _shown(value: object) -> str:
 
 def _artifact(value: object) -> str:
     """Returns a document that the assistant wrote; of its later versions, only the changed text."""
-    fields = value if isinstance(value, Mapping) else {}
-    path = fields.get("path")
-    title = fields.get("title") or (path.rpartition("/")[2] if isinstance(path, str) else "")
-    content = next((text for name in _CONTENTS if isinstance(text := fields.get(name), str) and text), "")
+    given = fields(value)
+    title = given.get("title") or text(given.get("path")).rpartition("/")[2]
+    content = next(filter(None, (text(given.get(name)) for name in ("content", "file_text", "new_str"))), "")
     if not content:
         return ""
     head = f"[{title}]" if isinstance(title, str) and title else ""
-    return "\n".join(part for part in (head, content) if isinstance(part, str) and part)
-
-
-_CONTENTS = ("content", "file_text", "new_str")
+    return f"{head}\n{content}" if head else content
 
 
 def _all_files(item: Fields) -> list[Fields]:
-    both = [value for field in ("attachments", "files") if isinstance(value := item.get(field), list)]
-    return [file for value in both for file in value if isinstance(file, Mapping)]
-
-
-def _named_files(item: Fields) -> list[Fields]:
-    return [file for file in _all_files(item) if file.get("file_name")]
+    both = [*items(item.get("attachments")), *items(item.get("files"))]
+    return [file for file in both if isinstance(file, Mapping)]
 
 
 def _files(item: Fields, *, is_alone: bool) -> list[str]:
@@ -215,7 +197,7 @@ def _files(item: Fields, *, is_alone: bool) -> list[str]:
 
     A long text that a person pastes becomes such a file. Beside other words it is kept in the metadata.
     """
-    marks = [f"[file: {file['file_name']}]" for file in _named_files(item)]
+    marks = [f"[file: {file['file_name']}]" for file in _all_files(item) if file.get("file_name")]
     for file in _all_files(item):
         if not file.get("file_name"):
             marks.append((is_alone and text(file.get("extracted_content")).strip()) or "[file]")

@@ -23,20 +23,14 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record
 from memoryapp.importers.format import Format, Hints, LinesLayout, Reader
 from memoryapp.importers.formats.assistants.agent_logs import block_words, kind_of, message_of, values_of, words_of
-from memoryapp.importers.record import BadRecord, Clock, Fields, LeftOut, MessageRecord, Rejected, fields, items, text
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields, fields, items, text
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment")
 # Notes about a session, which need not say when they were made.
 _NOTES = (
-    "last-prompt",
-    "ai-title",
-    "custom-title",
-    "agent-name",
-    "permission-mode",
-    "mode",
-    "tag",
-    "pr-link",
+    *("last-prompt", "ai-title", "custom-title", "agent-name", "permission-mode", "mode", "tag", "pr-link"),
     "progress",
 )
 # Behind these words the result of a refused tool has the person's own.
@@ -66,7 +60,7 @@ def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]
         if isinstance(line, Rejected):
             yield line
             continue
-        value = _queued(line) or (_enqueued(line) if number in unsaid else None) or line
+        value = _queued(line) or (_typed(line, line.get("content")) if number in unsaid else None) or line
         if value.get("type") not in ("user", "assistant"):
             yield LeftOut(number, str(record.EVENT))
         elif value.get("isSidechain"):
@@ -88,11 +82,6 @@ def _queued(value: Fields) -> Fields | None:
     if inner.get("commandMode") not in (None, "prompt"):
         return None
     return _typed(value, inner.get("prompt"))
-
-
-def _enqueued(value: Fields) -> Fields:
-    """The same where nothing but its entry in the queue was written."""
-    return _typed(value, value.get("content"))
 
 
 def _typed(value: Fields, words: object) -> Fields:
@@ -208,7 +197,8 @@ def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
         if not isinstance(key, str) or not isinstance(parent, str) or value.get("isSidechain"):
             continue
         parents[key], last = parent, key
-        if value.get("type") == "user" and not _is_aside(value) and _is_prompt(value):
+        words = words_of(fields(value.get("message")).get("content"))
+        if value.get("type") == "user" and not _is_aside(value) and words:
             prompts.setdefault(between.get(parent, parent), []).append(key)
         elif not _is_turn(value):
             between[key] = between.get(parent, parent)
@@ -218,10 +208,6 @@ def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
         prompts.pop("", None)
     taken_back = {key for keys in prompts.values() if path & set(keys) for key in keys if key not in path}
     return _behind(taken_back, parents), queue.unsaid()
-
-
-def _is_prompt(value: Fields) -> bool:
-    return bool(words_of(fields(value.get("message")).get("content")))
 
 
 def _is_turn(value: Fields) -> bool:

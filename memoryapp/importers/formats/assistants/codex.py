@@ -17,8 +17,9 @@ from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
 from memoryapp.importers.formats.assistants.agent_logs import Values, kind_of, message_of, values_of, words_of
-from memoryapp.importers.record import BadRecord, Clock, Fields, LeftOut, MessageRecord, Rejected, fields
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields, fields
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
@@ -48,8 +49,7 @@ def read(values: Callable[[], Values], clock: Clock) -> Iterator[MessageRecord |
         payload = _payload(value)
         if not session and (value.get("type") == "session_meta" or "instructions" in value):
             session, place = str(payload.get("id") or ""), str(payload.get("cwd") or "")
-            began = payload.get("timestamp") or value.get("timestamp")
-            clock.begin(partial(_moment, began))
+            clock.begin([payload.get("timestamp") or value.get("timestamp")])
         event = _event(value)
         if event and event not in spoken:
             events += 1
@@ -148,13 +148,6 @@ def _payload(value: Fields) -> Fields:
     if value.get("type") in ("session_meta", "response_item") and isinstance(inner, Mapping):
         return inner
     return {} if kind_of(value) in _TYPES else value
-
-
-def _moment(value: object) -> Any:
-    try:
-        return Clock().read(value) if value else None
-    except BadRecord:
-        return None
 
 
 def _fields(payload: Fields, session: str, place: str, name: str) -> dict[str, Any]:

@@ -23,21 +23,8 @@ from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.formats.assistants.openai_messages import text_of
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    Distilled,
-    Fields,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    moment,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, Distilled, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, Fields, fields, items, moment, quote, text
 
 _ROLES = {
     "user": "user",

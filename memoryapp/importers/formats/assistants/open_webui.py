@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -17,19 +16,8 @@ from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.formats.assistants.openai_messages import text_of
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    Fields,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, Fields, fields, items, quote, text
 
 _DETAILS = ('<details type="reasoning"', '<details type="tool_calls"', '<details type="code_interpreter"')
 _END_OF_DETAILS = "</details>"
@@ -55,8 +43,7 @@ def read(chats: Iterable[object], has_users: bool, clock: Clock) -> Iterator[Mes
             yield Rejected(place, _("the conversation has no messages") if key else _("the conversation has no id"))
             continue
         user = text(fields(chat).get("user_id")) if has_users else ""
-        began = fields(chat).get("created_at")
-        clock.begin(partial(_moment, began))
+        clock.begin([fields(chat).get("created_at")])
         if known:
             yield from _tree(known, fields(inner["history"]).get("currentId"), key, (user, inner, place), clock)
         else:
@@ -157,21 +144,10 @@ def _name(file: Fields) -> str:
     return text(file.get("name")) or text(inner.get("filename")) or text(file.get("url")) or text(file.get("type"))
 
 
-def _moment(value: object) -> Any:
-    try:
-        return Clock().read(value) if value else None
-    except BadRecord:
-        return None
-
-
-def _users(names: Iterable[object]) -> set[str]:
-    found = {name for name in names if isinstance(name, str) and name}
-    return found if len(found) > 1 else set()
-
-
 def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
     place = prefix_of_items(outline)
-    users = _users(document.items(f"{place}.user_id".lstrip(".")))
+    users = set(filter(None, map(text, document.items(f"{place}.user_id".lstrip(".")))))
+    users = users if len(users) > 1 else set()
     values = partial(document.items, place)
     return Reader(lambda clock: read(values(), bool(users), clock), users=(lambda _clock: users) if users else None)
 

@@ -25,8 +25,9 @@ from memoryapp.importers import document as lines
 from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import BadRecord, Clock, LeftOut, MessageRecord, Rejected, message, quote
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, quote
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 # A tuple, because a caller may send anything as a role, and not everything can be looked up in a set.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,20 +17,9 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import document as lines
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    moment,
-    quote,
-    words,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, fields, items, quote, words
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
 # The field ``user``; its name may also be written with escapes.
@@ -122,19 +109,11 @@ def _messages(
     messages: Sequence[Any], user: str, place: int | str, rest: dict[str, Any], clock: Clock
 ) -> Iterator[MessageRecord | Rejected]:
     where = f"line {place}" if isinstance(place, int) else place
-    clock.begin(lambda: _first_time(messages))
+    clock.begin(item.get("ts") if isinstance(item, dict) else None for item in messages)
     for number, item in enumerate(messages, start=1):
         extra = {"conversation": rest} if rest and number == 1 else {}
         yield _message(item, user, f"{where}, message {number}", extra, clock)
     clock.pause()
-
-
-def _first_time(messages: Sequence[Any]) -> datetime | None:
-    """Returns the first time among a conversation's messages that can be read."""
-    for item in messages:
-        with suppress(BadRecord):
-            return moment(item.get("ts") if isinstance(item, dict) else None)
-    return None
 
 
 def _fields_of(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
@@ -163,7 +142,8 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     text = item.get("text")
     if text is None or text == "":
-        files = "\n".join(f"[file: {name}]" for name in _attached(item))
+        attached = map(fields, items(item.get("attachments")))
+        files = "\n".join(f"[file: {each.get('name') or each.get('mime') or _('a file')}]" for each in attached)
         if text is None and not files:
             raise BadRecord(_("it has no text"))
         text = files
@@ -178,23 +158,9 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
         session=item.get("session"),
         reply_to=item.get("reply_to"),
         forwarded_from=item.get("forwarded_from"),
-        metadata=_unknown(item) | extra | clock.mark(),
+        metadata={key: value for key, value in item.items() if key not in _FIELDS} | extra | clock.mark(),
         line=line,
     )
-
-
-def _attached(item: dict[str, Any]) -> list[Any]:
-    """Returns the names of the files that came with a message."""
-    return [
-        fields(each).get("name") or fields(each).get("mime") or _("a file") for each in items(item.get("attachments"))
-    ]
-
-
-def _unknown(item: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a message that are not part of this format; most messages have none."""
-    if item.keys() <= _FIELDS:
-        return {}
-    return {key: value for key, value in item.items() if key not in _FIELDS}
 
 
 def open_lines(source: SourceFile, hints: Hints) -> Reader:

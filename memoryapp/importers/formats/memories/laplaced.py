@@ -22,19 +22,9 @@ from urllib.parse import quote as parse_quote
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.format import DatabaseLayout, Format, Hints, Reader
-from memoryapp.importers.record import (
-    MOST_TEXT,
-    BadRecord,
-    Clock,
-    Distilled,
-    MessageRecord,
-    Rejected,
-    UnreadableFile,
-    clean,
-    message,
-    quote,
-)
+from memoryapp.importers.record import MOST_TEXT, Clock, Distilled, MessageRecord, Rejected, UnreadableFile, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, clean, quote
 
 # Opens the SQLite database of laplaced, and reads what its messages and its other tables have in common.
 #
@@ -249,8 +239,10 @@ def read_distilled(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rej
         for table, (kind, columns, values) in _TABLES.items():
             for row in _rows(source, rows, table, columns):
                 place, user = f"{table}[{row['id']}]", called.get(row["user_id"], str(row["user_id"] or ""))
+                topic = row.get("topic_id")
                 try:
-                    yield Distilled(kind, user, place, clean(values(row, clock)), _number(row.get("topic_id")))
+                    made = clean(values(row, clock))
+                    yield Distilled(kind, user, place, made, topic if isinstance(topic, int) else None)
                 except BadRecord as error:
                     yield Rejected(place, str(error), user)
 
@@ -266,10 +258,6 @@ def users(source: SourceFile) -> set[str]:
                 listed = rows.execute(f"SELECT DISTINCT user_id FROM {table}")
                 found |= {clean(called.get(key, str(key or ""))) for (key,) in listed}
     return found
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def _rows(source: SourceFile, rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[Row]:

@@ -7,6 +7,7 @@ left out; one whose text is empty is rejected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -14,21 +15,9 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import document as lines
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    Distilled,
-    Fields,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    clean,
-    fields,
-    items,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, Distilled, LeftOut, Rejected
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, Fields, clean, fields, items, quote, text
 
 # The places of memories in a document, in ijson's notation: of a list, of an answer, of OpenMemory's backup.
 _LISTS = ("results", "memories")
@@ -121,15 +110,11 @@ def _category(value: Fields, names: Mapping[str, str]) -> str:
     return next((each.strip()[:MOST_CATEGORY] for each in listed if isinstance(each, str) and each.strip()), "")
 
 
-def _no_messages(_clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    return iter(())
-
-
 def _reader(memories: Any, names: Mapping[str, str], user: str) -> Reader:
     def users(_clock: Clock) -> set[str]:
         return {user} if user else {_user(item) for _place, item in memories()}
 
-    return Reader(_no_messages, users, lambda clock: read(memories(), names, user, clock))
+    return Reader(lambda _clock: iter(()), users, lambda clock: read(memories(), names, user, clock))
 
 
 def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
@@ -147,10 +132,7 @@ def open_document(document: JsonDocument, outline: object, hints: Hints) -> Read
 
 
 def open_lines(source: SourceFile, hints: Hints) -> Reader:
-    def memories() -> Iterator[tuple[int, object]]:
-        yield from lines.values(source)
-
-    return _reader(memories, {}, "")
+    return _reader(partial(lines.values, source), {}, "")
 
 
 FORMAT = Format(

@@ -18,30 +18,13 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import record as reasons
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, ListedChat, Reader, found_speaker
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    Fields,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    fields,
-    items,
-    message,
-    quote,
-    text,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, message
+from memoryapp.importers.values import BadRecord, Fields, fields, items, quote, text
 
 # Notices of Discord, by the names and numbers of their kinds.
 _NOTICES = {
-    "RecipientAdd",
-    "RecipientRemove",
-    "Call",
-    "ChannelNameChange",
-    "ChannelIconChange",
-    "ChannelPinnedMessage",
-    "GuildMemberJoin",
-    "ThreadCreated",
+    *("RecipientAdd", "RecipientRemove", "Call", "ChannelNameChange", "ChannelIconChange", "ChannelPinnedMessage"),
+    *("GuildMemberJoin", "ThreadCreated"),
     *(str(number) for number in range(1, 19)),
 }
 _DIRECT = "Direct"

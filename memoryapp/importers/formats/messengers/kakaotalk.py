@@ -31,8 +31,9 @@ from memoryapp.importers.formats.messengers.whatsapp import (
     month_of,
     time_and_rest,
 )
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message
+from memoryapp.importers.record import Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord
 
 LINES_LOOKED_AT = 20
 # The head of a text: who it is with, when it was saved, the name of the file.

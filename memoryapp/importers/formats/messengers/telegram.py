@@ -30,17 +30,8 @@ from memoryapp.engine.prompts.prompt import language_of
 from memoryapp.importers import record
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import NOBODY, DocumentLayout, Format, Hints, ListedChat, Reader
-from memoryapp.importers.record import (
-    BadRecord,
-    Clock,
-    LeftOut,
-    MessageRecord,
-    Rejected,
-    UnknownSpeaker,
-    message,
-    moment,
-    quote,
-)
+from memoryapp.importers.record import Clock, LeftOut, MessageRecord, Rejected, UnknownSpeaker, message
+from memoryapp.importers.values import BadRecord, moment, quote
 
 # The chats of a Telegram export: their names, their speakers, and the places of their messages.
 #
@@ -98,10 +89,9 @@ def scan(document: JsonDocument, hints: Hints) -> list[TelegramChat]:
     """Returns the chats of the document, part by part. Raises UnknownSpeaker when a person must say who the user is."""
     found = _Scan()
     for prefix, event, value in document.places():
-        step = found.steps.get(prefix)
-        if step:
-            step(event, value)
-    chats = found.all_chats()
+        if place := _PLACES.get(prefix):
+            found.see(*place, event, value)
+    chats = [chat for part in PARTS for chat in found.chats[part] if part or found.is_chat]
     for chat in chats:
         chat.owner_id, chat.owner, chat.me = found.owner_id, hints.owner.casefold(), hints.me.casefold()
         chat.is_wanted = hints.wants_chat(chat.id, chat.name)
@@ -111,73 +101,58 @@ def scan(document: JsonDocument, hints: Hints) -> list[TelegramChat]:
     return chats
 
 
-def listed(chats: Sequence[TelegramChat]) -> list[ListedChat]:
-    """Returns what a person chooses from; an archive may have several documents with one chat each."""
-    return [ListedChat(chat.id, chat.name, chat.type, chat.count, chat.last) for chat in chats]
+# The part of a document and the field of its chats that stand at a place, in ijson's notation.
+_FIELDS = ("name", "type", "id", "messages", "messages.item")
+_OF_MESSAGES = ("messages.item.from", "messages.item.from_id", "messages.item.date")
+_PLACES = {
+    "personal_information.user_id": ("", "owner"),
+    **{place: (part, "") for part, place in PARTS.items() if place},
+    **{f"{at}.{field}".lstrip("."): (part, field) for part, at in PARTS.items() for field in (*_FIELDS, *_OF_MESSAGES)},
+}
 
 
 class _Scan:
-    """Collects chats from the events of a document; ``steps`` maps each relevant place to a function."""
+    """Collects the chats of each part from the events of a document."""
 
     def __init__(self) -> None:
         self.owner_id = ""
         self.is_chat = False
         self.chats: dict[str, list[TelegramChat]] = {part: [] for part in PARTS}
-        self.steps: dict[str, Callable[[str, Any], None]] = {"personal_information.user_id": self._account}
         self._message: dict[str, str] = {}
-        for part, place in PARTS.items():
-            self._follow(part, f"{place}.".lstrip("."))
-            if place:
-                self.steps[place] = partial(self._begin, part)
 
-    def _follow(self, part: str, base: str) -> None:
-        steps = {
-            "name": self._name,
-            "type": self._type,
-            "id": self._id,
-            "messages": self._list,
-            "messages.item": self._item,
-            "messages.item.from": self._from,
-            "messages.item.from_id": self._from_id,
-            "messages.item.date": self._date,
-        }
-        self.steps |= {f"{base}{place}": partial(step, part) for place, step in steps.items()}
+    def see(self, part: str, field: str, event: str, value: Any) -> None:
+        """Takes an event at a ``field`` of the current chat of a part; at no field another chat begins."""
+        text = value if event == "string" else ""
+        match field:
+            case "owner":
+                self.owner_id = sender(value)
+            case "":
+                if event in _BEGINS:
+                    self.chats[part].append(TelegramChat(part, f"{part}.list[{len(self.chats[part])}]"))
+            case "messages.item.from":
+                self._message |= {"from": text} if text else {}
+            case "messages.item.from_id":
+                self._message["from_id"] = sender(value)
+            case _:
+                self._see(self._chat(part), field, event, value, text)
 
-    def all_chats(self) -> list[TelegramChat]:
-        return [chat for part in PARTS for chat in self.chats[part] if part or self.is_chat]
+    def _see(self, chat: TelegramChat, field: str, event: str, value: Any, text: str) -> None:
+        match field:
+            case "name" if event == "string":
+                chat.name, chat.id = text, chat.id or text
+            case "type":
+                chat.type = text
+            case "id":
+                chat.id, chat.peer_id = str(value), sender(value)
+            case "messages":
+                self.is_chat = self.is_chat or not chat.part
+                chat.is_read = chat.is_read or event == "start_array"
+            case "messages.item":
+                self._end_message(chat, event)
+            case "messages.item.date":
+                chat.last = max(chat.last, text[:19])
 
-    def _account(self, event: str, value: Any) -> None:
-        self.owner_id = sender(value)
-
-    def _begin(self, part: str, event: str, value: Any) -> None:
-        if event in _BEGINS:
-            self.chats[part].append(TelegramChat(part, f"{part}.list[{len(self.chats[part])}]"))
-
-    def _chat(self, part: str) -> TelegramChat:
-        """Returns the current chat. A document that is one chat has no event at its beginning, so it is made here."""
-        if not self.chats[part]:
-            self.chats[part].append(TelegramChat(part, ""))
-        return self.chats[part][-1]
-
-    def _name(self, part: str, event: str, value: Any) -> None:
-        if event == "string":
-            chat = self._chat(part)
-            chat.name, chat.id = value, chat.id or value
-
-    def _type(self, part: str, event: str, value: Any) -> None:
-        self._chat(part).type = value if event == "string" else ""
-
-    def _id(self, part: str, event: str, value: Any) -> None:
-        chat = self._chat(part)
-        chat.id, chat.peer_id = str(value), sender(value)
-
-    def _list(self, part: str, event: str, value: Any) -> None:
-        self.is_chat = self.is_chat or not part
-        if event == "start_array":
-            self._chat(part).is_read = True
-
-    def _item(self, part: str, event: str, value: Any) -> None:
-        chat = self._chat(part)
+    def _end_message(self, chat: TelegramChat, event: str) -> None:
         chat.count += event in _BEGINS
         if event == "end_map" and self._message:
             name = self._message.get("from", "")
@@ -185,17 +160,11 @@ class _Scan:
         if event != "map_key":
             self._message = {}
 
-    def _from(self, part: str, event: str, value: Any) -> None:
-        if event == "string":
-            self._message["from"] = value
-
-    def _date(self, part: str, event: str, value: Any) -> None:
-        if event == "string":
-            chat = self._chat(part)
-            chat.last = max(chat.last, value[:19])
-
-    def _from_id(self, part: str, event: str, value: Any) -> None:
-        self._message["from_id"] = sender(value)
+    def _chat(self, part: str) -> TelegramChat:
+        """Returns the current chat. A document that is one chat has no event at its beginning, so it is made here."""
+        if not self.chats[part]:
+            self.chats[part].append(TelegramChat(part, ""))
+        return self.chats[part][-1]
 
 
 def _check_speakers(chats: Sequence[TelegramChat]) -> None:
@@ -203,13 +172,10 @@ def _check_speakers(chats: Sequence[TelegramChat]) -> None:
     claimed = [chat for chat in chats if chat.me and chat.me != NOBODY]
     if claimed and not any(_speaks(chat, chat.me) for chat in claimed):
         raise _unknown(_("Nobody in this file is “%(name)s”."), claimed, claimed[0].me)
-    silent = [chat for chat in chats if _is_group(chat) and not chat.me and not _speaks(chat, chat.owner)]
+    groups = [chat for chat in chats if chat.type in GROUPS and not chat.owner_id and chat.speakers]
+    silent = [chat for chat in groups if not chat.me and not _speaks(chat, chat.owner)]
     if silent:
         raise _unknown(_("The group “%(name)s” does not say which of its members the user is."), silent, silent[0].name)
-
-
-def _is_group(chat: TelegramChat) -> bool:
-    return chat.type in GROUPS and not chat.owner_id and bool(chat.speakers)
 
 
 def _speaks(chat: TelegramChat, name: str) -> bool:
@@ -356,10 +322,6 @@ def _detail(message: Fields, kind: str) -> str:
     return ""
 
 
-def _contact(message: Fields) -> str:
-    return _labelled("contact", _joined(message["contact_information"], "first_name", "last_name", "phone_number"))
-
-
 def _location(message: Fields) -> str:
     place = _joined(message, "place_name", "address", between=", ")
     return _labelled(
@@ -410,7 +372,9 @@ _MEDIA: dict[str, Callable[[Fields], str]] = {
     "photo": lambda message: "photo",
     "media_type": _file,
     "file": _file,
-    "contact_information": _contact,
+    "contact_information": lambda message: _labelled(
+        "contact", _joined(message["contact_information"], "first_name", "last_name", "phone_number")
+    ),
     "location_information": _location,
     "poll": _poll,
     "game_title": lambda message: _labelled("game", plain(message["game_title"])),
@@ -491,19 +455,8 @@ def _call(message: Fields) -> str:
 
 _KINDS = ("message", "service", "unsupported")
 _READ_FIELDS = {
-    "id",
-    "type",
-    "date",
-    "date_unixtime",
-    "from",
-    "from_id",
-    "author",
-    "actor",
-    "actor_id",
-    "text",
-    "text_entities",
-    "edited",
-    "edited_unixtime",
+    *("id", "type", "date", "date_unixtime", "from", "from_id", "author", "actor", "actor_id", "text"),
+    *("text_entities", "edited", "edited_unixtime"),
 }
 
 
@@ -649,7 +602,8 @@ def open_document(document: JsonDocument, outline: object, hints: Hints) -> Read
     """Returns the reader of the chats in a document. Raises UnknownSpeaker."""
     chats = scan(document, hints)
     document.source.meter.passes = max(1, len({chat.part for chat in chats}))
-    return Reader(partial(read, document, chats), chats=listed(chats))
+    listed = [ListedChat(chat.id, chat.name, chat.type, chat.count, chat.last) for chat in chats]
+    return Reader(partial(read, document, chats), chats=listed)
 
 
 FORMAT = Format("telegram", "Telegram", (DocumentLayout(recognises, open_document, ("result.json",)),), asks_who=True)

@@ -28,18 +28,9 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers.format import Format, Hints, Reader, Speaker, TextLayout, found_speaker
 from memoryapp.importers.formats.messengers.plain_text import AlikeTexts, text_lines
-from memoryapp.importers.record import (
-    MOST_TEXT,
-    BadRecord,
-    Clock,
-    MessageRecord,
-    Rejected,
-    UnknownOrder,
-    UnreadableFile,
-    message,
-    quote,
-)
+from memoryapp.importers.record import MOST_TEXT, Clock, MessageRecord, Rejected, UnknownOrder, UnreadableFile, message
 from memoryapp.importers.source import SourceFile
+from memoryapp.importers.values import BadRecord, quote
 
 # The head of a line in WhatsApp's export: date and time as the phone's language writes them.
 #
@@ -54,47 +45,11 @@ _MOST_WORDS_OF_NAME = 3
 # A head is within the first characters of a line.
 LONGEST_HEAD = 120
 # What may stand beside a time and says nothing about the half of the day.
-FILLERS = frozenset(
-    [
-        "à",
-        "a",
-        "às",
-        "as",
-        "at",
-        "al",
-        "alle",
-        "kl",
-        "klo",
-        "uhr",
-        "um",
-        "om",
-        "ore",
-        "ora",
-        "orë",
-        "ob",
-        "o",
-        "u",
-        "v",
-        "в",
-        "у",
-        "г",
-        "год",
-        "р",
-        "ч",
-        "ч.",
-        "години",
-        "ב",
-        "בשעה",
-        "lúc",
-        "giờ",
-        "น",
-        "นาฬิกา",
-        "kell",
-        "saat",
-        "pukul",
-        "jam",
-    ]
-)
+_FILLERS = """
+à a às as at al alle kl klo uhr um om ore ora orë ob o u v в у г год р ч ч. години ב בשעה lúc giờ น นาฬิกา kell saat
+pukul jam
+"""
+FILLERS = frozenset(_FILLERS.split())
 # A word beside the time that nobody knows must be short, or the line is somebody's text that has a date in it.
 LONGEST_UNKNOWN = 6
 MARKS_OF_DIRECTION = "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\ufeff"
@@ -122,26 +77,12 @@ class HeadPatterns(NamedTuple):
 _BEFORE = rf"{_GAP}{_TIME}"
 _AFTER_HEAD = rf"{_GAP}(\] ?|(?<=[^-–—]) ?[-–—~] |: )"
 _AFTER_TIME = rf"{_NARROW_GAP}(, |: |\Z)"
-_HEADS = HeadPatterns(
-    re.compile(rf"\[?{_DATE}{_BEFORE}{_AFTER_HEAD}"),
-    re.compile(rf"\[?{_TIME}{_GAP}{_DATE}{_AFTER_HEAD}"),
-    re.compile(rf"\[?{_DAY_AND_NAME}{_BEFORE}{_AFTER_HEAD}"),
-    re.compile(rf"\[?{_NAME_AND_DAY}{_BEFORE}{_AFTER_HEAD}"),
-)
-_TIMES = HeadPatterns(
-    re.compile(rf"{_DATE}{_BEFORE}{_AFTER_TIME}"),
-    re.compile(rf"{_TIME}{_GAP}{_DATE}{_AFTER_TIME}"),
-    re.compile(rf"{_DAY_AND_NAME}{_BEFORE}{_AFTER_TIME}"),
-    re.compile(rf"{_NAME_AND_DAY}{_BEFORE}{_AFTER_TIME}"),
-)
+_DATED = (rf"{_DATE}{_BEFORE}", rf"{_TIME}{_GAP}{_DATE}", rf"{_DAY_AND_NAME}{_BEFORE}", rf"{_NAME_AND_DAY}{_BEFORE}")
+_HEADS = HeadPatterns(*[re.compile(rf"\[?{dated}{_AFTER_HEAD}") for dated in _DATED])
+_TIMES = HeadPatterns(*[re.compile(f"{dated}{_AFTER_TIME}") for dated in _DATED])
 # Only a blank before the author.
 _AFTER_PLAIN = rf"{_NARROW_GAP}( )(?=[^\s:\d][^:\n]{{0,59}}: )"
-_PLAIN_HEADS = HeadPatterns(
-    re.compile(rf"{_DATE}{_BEFORE}{_AFTER_PLAIN}"),
-    re.compile(rf"{_TIME}{_GAP}{_DATE}{_AFTER_PLAIN}"),
-    re.compile(rf"{_DAY_AND_NAME}{_BEFORE}{_AFTER_PLAIN}"),
-    re.compile(rf"{_NAME_AND_DAY}{_BEFORE}{_AFTER_PLAIN}"),
-)
+_PLAIN_HEADS = HeadPatterns(*[re.compile(f"{dated}{_AFTER_PLAIN}") for dated in _DATED])
 # Where in a line a number must be for it to begin with a date.
 _MOST_BEFORE_DIGITS = 20
 _SPACES = "\u202f\u00a0\u2009\u2007\u3000\u2002\u2003"
@@ -251,7 +192,7 @@ def _split(line: str, patterns: HeadPatterns) -> tuple[Head, str, str] | None:
     head = _head(date_parts, time_parts, gaps)
     if head is None:
         return None
-    is_local = head.is_local or not _has_plain_digits(raw[:end])
+    is_local = head.is_local or any(each.isdecimal() and not each.isascii() for each in raw[:end])
     return head._replace(is_local=is_local), found[found.lastindex or 0], line[end:]
 
 
@@ -276,10 +217,6 @@ def _numbers(
             date_parts = (found[3], SIGNS_OF_YEARS[0], str(month), found[day])
             return found, date_parts, found.groups()[4:7], (found[4], found[8])
     return None
-
-
-def _has_plain_digits(text: str) -> bool:
-    return all(each.isascii() for each in text if each.isdecimal())
 
 
 def _head(date_parts: _Parts, time_parts: tuple[str, ...], gaps: tuple[str, str]) -> Head | None:
