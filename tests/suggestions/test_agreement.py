@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memoryapp import curation
 from memoryapp.curation import suggestions
-from memoryapp.models import ChatUser, Passage, PassageVector, Topic
+from memoryapp.models import ChatUser, Message, Passage, PassageVector, Topic
 from tests.conftest import talk
 from tests.suggestions.placed_topics import place, profile, turned, two_subjects
 
@@ -48,7 +48,9 @@ def test_what_the_splitter_would_cut_is_not_suggested_as_one(anna: ChatUser) -> 
 def test_what_a_split_took_apart_is_not_suggested_as_one_even_reworded(anna: ChatUser, settings: Any) -> None:
     settings.SPLIT_THRESHOLD_CHARS = 150
     topic = two_subjects(anna, 0, 10)
-    change = curation.plan_split(anna, topic.pk, [list(topic.messages.in_order().values_list("pk", flat=True))[8]])
+    change = curation.plan_split(
+        anna, topic.pk, [list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))[8]]
+    )
     one, other = curation.put_in(curation.swap(anna, change, kind="split", actor="ada"))
     place(one, 0)
     place(other, 10)

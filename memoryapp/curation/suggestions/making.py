@@ -310,7 +310,8 @@ def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness,
 
 
 def lasting(owner_id: int, found: Sequence[Merge], profile: int, near: Nearness) -> list[Merge]:
-    """Those of ``found`` in whose messages together the splitter finds no two subjects, in order."""
+    """Those of ``found`` in whose messages, of either topic or together, the splitter finds no two subjects, in
+    order."""
     numbers = {number for merge in found for number in merge.topics}
     counts = dict(Topic.objects.of(owner_id).filter(pk__in=numbers).values_list("pk", "message_count"))
     kept: list[Merge] = []
@@ -329,7 +330,7 @@ def _would_be_cut(topics: Sequence[_TopicMessages], near: Nearness) -> bool:
     # Of messages without a vector nothing is known; a topic that was erased meanwhile is left out later.
     if len(topics) < 2 or not all(len(topic.ids) and topic.vectors.any(axis=1).all() for topic in topics):
         return False
-    return _telling_cut(reduce(_TopicMessages.joined, topics), near) is not None
+    return any(_telling_cut(part, near) for part in (*topics, reduce(_TopicMessages.joined, topics)))
 
 
 def _merged(owner_id: int, topics: Sequence[Topic]) -> frozenset[int]:

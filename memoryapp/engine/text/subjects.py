@@ -72,7 +72,9 @@ def key_phrases(
             entry.weight += weight
             entry.names += sum(all(word.is_name for word in phrase) for phrase in phrases)
             entry.forms.update(_written(phrase) for phrase in phrases)
-    singles = {key: _of_one(entry, rarity(key[0])) for key, entry in found.items() if len(key) == 1}
+    singles: dict[tuple[str, ...], float] = {
+        key: _of_one(entry, rarity(key[0])) for key, entry in found.items() if len(key) == 1
+    }
     worths = {key: _worth(key, entry, singles) for key, entry in found.items()}
     best = sorted(worths, key=lambda key: (-worths[key], key))[:SHORTLIST]
     least = _LEAST_WORTH * max(worths.values(), default=0.0)

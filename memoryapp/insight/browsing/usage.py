@@ -6,7 +6,7 @@ Runs of evaluations are not counted, because nobody waited for them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from statistics import fmean, median
@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Aggregate, Case, Count, FloatField, Q, QuerySet, Sum, Value, When
+from django.db.models import Aggregate, Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, TruncDate
 from django.utils import timezone
@@ -144,26 +144,14 @@ def stages() -> tuple[str, ...]:
 
 def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
     """Dollars of each stage since then."""
-    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("agent")
-    found: defaultdict[str, float] = defaultdict(float)
-    for agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
-        found[stage_of(agent)] += cost
-    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
-    found[RUNS] += runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]
-    return dict(found)
+    found = _dollars(owners, since, lambda at: Value(0))
+    return {RUNS: 0.0, **{stage: cost for (_all, stage), cost in found.items()}}
 
 
 def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
     """The last ``days`` of ``zone`` that cost anything, today first. Two queries."""
     since = _midnight(now, zone) - timedelta(days=days - 1)
-    found: defaultdict[tuple[date, str], float] = defaultdict(float)
-    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
-    for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
-        found[day, stage_of(agent)] += cost
-    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
-    dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
-    for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by():
-        found[day, RUNS] += cost
+    found = _dollars(owners, since, lambda at: TruncDate(at, tzinfo=zone))
     listed = sorted({day for day, _stage in found}, reverse=True)
     costs = (Cost(tuple(found.get((day, stage), 0.0) for stage in stages()), day=day) for day in listed)
     return [cost for cost in costs if cost.total]
@@ -171,21 +159,27 @@ def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int
 
 def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
     """The chat users of the same days, the most expensive first. Three queries."""
-    since = _midnight(now, zone) - timedelta(days=days - 1)
-    found: defaultdict[tuple[int, str], float] = defaultdict(float)
-    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
-    for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
-        found[owner, stage_of(agent)] += cost
-    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).values_list("owner")
-    for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by():
-        found[owner, RUNS] += cost
-    numbers = {owner for owner, _stage in found}
-    rows = {
-        number: Cost(tuple(found.get((number, stage), 0.0) for stage in stages()), owner=owner)
-        for number, owner in ChatUser.objects.in_bulk(numbers).items()
-    }
-    dearest = sorted(rows.values(), key=lambda cost: cost.total, reverse=True)[:MOST_OWNERS]
+    found = _dollars(owners, _midnight(now, zone) - timedelta(days=days - 1), lambda at: F("owner"))
+    costs = [
+        Cost(tuple(found.get((number, stage), 0.0) for stage in stages()), owner=owner)
+        for number, owner in ChatUser.objects.in_bulk({number for number, _stage in found}).items()
+    ]
+    dearest = sorted(costs, key=lambda cost: cost.total, reverse=True)[:MOST_OWNERS]
     return [cost for cost in dearest if cost.total]
+
+
+def _dollars(
+    owners: QuerySet[ChatUser], since: datetime, group: Callable[[str], Any]
+) -> defaultdict[tuple[Any, str], float]:
+    """Dollars since then by group and stage; ``group`` gives the expression from the name of a row's time."""
+    found: defaultdict[tuple[Any, str], float] = defaultdict(float)
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(group=group("at"))
+    for each, agent, cost in asked.values_list("group", "agent").annotate(cost=Sum("cost_usd")).order_by():
+        found[each, stage_of(agent)] += cost
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).annotate(group=group("created_at"))
+    for each, cost in runs.values_list("group").annotate(cost=Sum("cost_usd")).order_by():
+        found[each, RUNS] += cost
+    return found
 
 
 def _midnight(now: datetime, zone: tzinfo) -> datetime:
