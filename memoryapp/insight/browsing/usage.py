@@ -145,7 +145,7 @@ def stages() -> tuple[str, ...]:
 def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
     """Dollars of each stage since then."""
     found = _dollars(owners, since, lambda at: Value(0))
-    return {RUNS: 0.0, **{stage: cost for (_all, stage), cost in found.items()}}
+    return {stage: cost for (_all, stage), cost in found.items()}
 
 
 def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
@@ -174,10 +174,10 @@ def _dollars(
     """Dollars since then by group and stage; ``group`` gives the expression from the name of a row's time."""
     found: defaultdict[tuple[Any, str], float] = defaultdict(float)
     asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(group=group("at"))
-    for each, agent, cost in asked.values_list("group", "agent").annotate(cost=Sum("cost_usd")).order_by():
+    for each, agent, cost in asked.values_list("group", "agent").annotate(cost=Sum("cost_usd", default=0.0)).order_by():
         found[each, stage_of(agent)] += cost
     runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).annotate(group=group("created_at"))
-    for each, cost in runs.values_list("group").annotate(cost=Sum("cost_usd")).order_by():
+    for each, cost in runs.values_list("group").annotate(cost=Sum("cost_usd", default=0.0)).order_by():
         found[each, RUNS] += cost
     return found
 
