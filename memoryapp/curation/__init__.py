@@ -9,9 +9,7 @@ saw. It imports the models, locks, metrics and the engine; it builds no client.
 
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
 from memoryapp.curation.lineage import (
-    Blame,
     Lineage,
-    SummaryVersion,
     TopicStep,
     blame,
     come_from,
@@ -25,7 +23,7 @@ from memoryapp.curation.lineage import (
 )
 from memoryapp.curation.operations import EDIT, MERGE, MOVE, OPERATIONS, RESPLIT, SPLIT
 from memoryapp.curation.operations.edit import plan_edit
-from memoryapp.curation.operations.making import MadeChange, make, plan
+from memoryapp.curation.operations.making import make, plan
 from memoryapp.curation.operations.merge import plan_merge
 from memoryapp.curation.operations.move import plan_move
 from memoryapp.curation.operations.operation import ChangeRequest, Operation
@@ -36,7 +34,6 @@ from memoryapp.curation.topic_writer import (
     extracted,
     extractive,
     first_taken_out,
-    opening,
     put_in,
     settled_by_hand,
     swap,
@@ -63,8 +60,6 @@ __all__ = [
     "OPERATIONS",
     "RESPLIT",
     "SPLIT",
-    "Blame",
-    "SummaryVersion",
     "TopicStep",
     "blame",
     "ByHand",
@@ -73,13 +68,11 @@ __all__ = [
     "CurationError",
     "Depends",
     "Lineage",
-    "MadeChange",
     "Operation",
     "Stale",
     "dependents",
     "extracted",
     "extractive",
-    "opening",
     "first_taken_out",
     "former",
     "come_from",

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import curation
 from memoryapp.curation import ChangeRequest, CurationError
-from memoryapp.curation.suggestions import proposals
+from memoryapp.curation.suggestions import proposals, take_back_edits
 from memoryapp.curation.suggestions.proposals import ProposalError, is_model_connected
 from memoryapp.curation.topic_writer import settled_by_hand
 from memoryapp.engine.agents import archivist, merger, splitter
@@ -146,20 +146,11 @@ def undo(work: BulkWork, *, actor: str) -> tuple[int, int]:
     """Stops it and takes back its edits, the latest first. Returns how many were undone, and how many stay because a
     later change depends on them or they were undone already."""
     stop(work)
-    edits = list(TopicEdit.objects.filter(pk__in=work.rows.filter(edit__isnull=False).values("edit")).order_by("-pk"))
-    standing = curation.in_effect(work.owner_id, [edit.pk for edit in edits])
-    undone = sum(_undone(work.owner, edit, actor) for edit in edits if standing.get(edit.pk))
+    edits = list(TopicEdit.objects.filter(pk__in=work.rows.filter(edit__isnull=False).values("edit")))
+    undone = take_back_edits(work.owner, edits, actor=actor)
     if undone:
         BulkWork.objects.filter(pk=work.pk).update(state=State.UNDONE)
     return undone, len(edits) - undone
-
-
-def _undone(owner: ChatUser, edit: TopicEdit, actor: str) -> bool:
-    try:
-        curation.undo(owner, edit, actor=actor)
-    except CurationError:
-        return False
-    return True
 
 
 # Carries out work on many topics, one topic after another.

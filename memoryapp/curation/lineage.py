@@ -29,14 +29,6 @@ LEFT JOIN memoryapp_message m ON m.id = tm.message_id AND m.topic_id IS NOT NULL
 WHERE t.owner_id = %s AND t.id = ANY(%s)
 GROUP BY t.id, m.topic_id ORDER BY t.id, count(*) DESC, m.topic_id
 """
-FORMER = """
-SELECT t.id FROM memoryapp_topicmessage own
-JOIN memoryapp_topicmessage other ON other.message_id = own.message_id
-JOIN memoryapp_topic t ON t.id = other.topic_id
-WHERE own.topic_id = %(topic)s AND t.id <> own.topic_id AND (%(is_live)s OR t.id < own.topic_id)
-GROUP BY t.id HAVING count(*) * %(share)s >= t.message_count
-ORDER BY t.id DESC LIMIT %(most)s
-"""
 FORMER_OF_EACH = """
 SELECT own.topic_id, t.id FROM memoryapp_topic shown
 JOIN memoryapp_topicmessage own ON own.topic_id = shown.id
@@ -116,10 +108,8 @@ def former(topic: Topic) -> tuple[int, ...]:
 
     What was noted about them, and what runs did with them, concerns the same messages.
     """
-    values = {"topic": topic.pk, "is_live": topic.is_live, "share": LEAST_SHARE, "most": MOST_FORMER}
-    with connection.cursor() as cursor:
-        cursor.execute(FORMER, values)
-        return tuple(number for (number,) in cursor.fetchall())
+    found = former_of_each(topic.owner_id, [topic.pk]).get(topic.pk, ())
+    return tuple(sorted(found, reverse=True)[:MOST_FORMER])
 
 
 def former_of_each(owner_id: int, topics: Iterable[int]) -> dict[int, tuple[int, ...]]:

@@ -205,7 +205,7 @@ def _store(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> None:
 
 
 def _check_drafts(change: Change, by_hand: bool) -> None:
-    ids = [number for draft in change.put for number in draft.messages]
+    ids = _ids(change)
     if not all(draft.messages for draft in change.put):
         raise CurationError(_("A topic would hold no message."))
     if len(ids) != len(set(ids)):
@@ -256,7 +256,7 @@ def _of_batch(messages: Mapping[int, _SwappedMessage], batch: ImportBatch | None
 def _check_partition(
     change: Change, messages: Mapping[int, _SwappedMessage], kind: TopicEdit.Kind, spare: set[int]
 ) -> None:
-    ids = {number for draft in change.put for number in draft.messages}
+    ids = set(_ids(change))
     if kind == TopicEdit.Kind.ARCHIVE:
         if ids != set(messages):
             raise Stale(_("Some of these messages are in a topic already."))
@@ -323,15 +323,10 @@ Summarise = Callable[[Sequence[MessageContent]], str]
 def opening(messages: Sequence[MessageContent]) -> str:
     """The first words that the user says in the messages, without markup; if the user says nothing, of anybody."""
     by_user = sorted(messages, key=lambda message: message.role != "user")
-    text = next((words for message in by_user if (words := _unmarked(message.text))), "")
+    text = next((words for message in by_user if (words := plain(_MARKS.sub(" ", message.text)))), "")
     if len(text) <= OPENING_CHARS:
         return text or "…"
     return beginning(text, OPENING_CHARS) + "…"
-
-
-def _unmarked(text: str) -> str:
-    """Returns the text without the marks of tables, headings, emphasis and code."""
-    return plain(_MARKS.sub(" ", text))
 
 
 def extractive(embedder: Embedder) -> Summarise:

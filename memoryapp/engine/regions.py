@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from heapq import nlargest
 from itertools import chain
 from math import log1p, sqrt
@@ -19,35 +18,19 @@ from math import log1p, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryapp.engine.text.lexical import normal, stems
 from memoryapp.engine.text.scripts import WORD
-from memoryapp.engine.text.terms import common, is_oblique, likeness_of_a_noun
+from memoryapp.engine.text.terms import fitness, naming_stems, reading_form
 
 MOST_REGIONS = 8
 # With fewer places, a name says less than the texts themselves.
 LEAST_PLACES = 9
 NAMING_WORDS = 3
-_SHORTEST_WORD = 3
 _MANY_TEXTS = 400
 _ROUNDS = 40
-_OBLIQUE = 0.6
 _SHORTLIST = 50
 
 # What ends a sentence, if anything does, and the word after it.
 _WORD = re.compile(rf"([.!?:;—][\W_]{{1,3}})?({WORD.pattern})")
-# "отправлена", "установлено"; what is shorter is mostly a noun ("колено").
-_PARTICIPLE = re.compile(r"\w{5,}(?:ена|ено|ены|ано)")
-_PARTICIPLES = 0.4
-_NO_SUBJECTS = """
-above across against below behind beside besides despite instead near toward towards upon via whether within without
-zero two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty hundred thousand
-first second third half january february march april may june july august september october november december daily
-minute minutes hour hours set sets
-вместо вокруг возле кроме мимо около перед после против ради среди через двух трех четыре пять шесть семь восемь девять
-десять двадцать тридцать сорок сто полтора половина январь февраль март апрель май июнь июль август сентябрь октябрь
-ноябрь декабрь обратно вдвоем втроем вчетвером отдельно подробно заранее наконец сразу потом опять дома вечер утро ночь
-"""
-
 Places = NDArray[np.float32]
 
 
@@ -133,7 +116,7 @@ def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
     # Only distinct words are stemmed, and of many texts only words that occur twice: others cannot name a region.
     least = 2 if len(texts) >= _MANY_TEXTS else 1
     counts = {word: n for word, n in Counter(chain.from_iterable(found)).items() if n >= least}
-    stems_of = {word: _naming_stems(word) for word in counts}
+    stems_of = {word: naming_stems(word) for word in counts}
     frequencies: dict[int, Counter[str]] = defaultdict(Counter)
     for text_words, label in zip(found, labels, strict=True):
         frequencies[label].update({stem for word in text_words for stem in stems_of.get(word, ())})
@@ -153,19 +136,6 @@ def _uncapitalised(word: str) -> str:
     return word if word[1:] != word[1:].lower() else word.lower()
 
 
-def _naming_stems(word: str) -> list[str]:
-    """The stems of a word that may name a region; none of a number, and none of a word of any talk."""
-    if len(normal(word)) < _SHORTEST_WORD:
-        return []
-    return [stem for stem in stems(word) if not stem.isdigit() and stem not in common() and stem not in _no_subjects()]
-
-
-@cache
-def _no_subjects() -> frozenset[str]:
-    """The stems of words that name no region, though a title may hold them."""
-    return frozenset(stem for word in _NO_SUBJECTS.split() for stem in stems(word))
-
-
 def _forms(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
     """How often each stem is written in which way."""
     forms: dict[str, Counter[str]] = defaultdict(Counter)
@@ -180,19 +150,9 @@ def _telling(
 ) -> tuple[str, ...]:
     worth = {stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) for stem, n in own.items()}
     # The best by frequency alone, so that the shape of few words is looked at.
-    stems_by_worth = nlargest(_SHORTLIST, worth, key=lambda stem: worth[stem])
-    # In the form that reads best alone, else the most frequent one.
-    shortlist = {
-        stem: min(forms[stem], key=lambda form: (is_oblique(form), -forms[stem][form], form)) for stem in stems_by_worth
-    }
-    best = sorted(shortlist, key=lambda stem: (-worth[stem] * _fitness(shortlist[stem]), -len(stem), stem))
+    shortlist = {stem: reading_form(forms[stem]) for stem in nlargest(_SHORTLIST, worth, key=lambda stem: worth[stem])}
+    best = sorted(shortlist, key=lambda stem: (-worth[stem] * fitness(shortlist[stem]), -len(stem), stem))
     return tuple(shortlist[stem] for stem in best[:NAMING_WORDS])
-
-
-def _fitness(word: str) -> float:
-    """How well a word names something, from 0 to 1."""
-    shape = _OBLIQUE if is_oblique(word) else _PARTICIPLES if _PARTICIPLE.fullmatch(word) else 1.0
-    return likeness_of_a_noun(word) * shape
 
 
 # Projects vectors of many dimensions onto the plane of the two directions in which they differ most.

@@ -6,12 +6,12 @@ processes that suggest for one owner wait for each other. A suggestion has a key
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from itertools import combinations, pairwise, product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from django.conf import settings
@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from memoryapp.curation import rescoring
 from memoryapp.curation.lineage import successors
+from memoryapp.curation.operations import RESPLIT, SPLIT
 from memoryapp.curation.rescoring import halves, message_passages
 from memoryapp.curation.settling import settle
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.text.lexical import Floats, Indices, Matches
-from memoryapp.models import ChatUser, EmbeddingProfile, Person, Suggestion, Topic, TopicVector
+from memoryapp.models import ChatUser, EditedTopic, EmbeddingProfile, Person, Suggestion, Topic, TopicVector
 from memoryapp.platform import database, metrics
 from memoryapp.platform.webhooks.announcing import announce_waiting
 from memoryapp.search.columns import Ids, int64s
@@ -57,6 +58,7 @@ JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
 """
 
 Pair = tuple[int, int]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +259,11 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Cosines in this memory and profile: ``usual`` for two different topics, ``one_topic`` from which two are compared
-    for a merge."""
+    """Cosines in this memory and profile: ``usual`` for two different topics, ``apart`` below which no bonus makes two
+    a suggested merge."""
 
     usual: float
-    one_topic: float
+    apart: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,13 @@ class _TopicMessages:
     def part(self, start: int, end: int) -> _TopicMessages:
         cut = slice(start, end)
         return _TopicMessages(self.ids[cut], self.at[cut], self.sizes[cut], self.passages[cut], self.vectors[cut])
+
+    def joined(self, other: _TopicMessages) -> _TopicMessages:
+        """Both in one order."""
+        pairs = [(getattr(self, name), getattr(other, name)) for name in ("ids", "at", "sizes", "passages", "vectors")]
+        ids, at, *others = (np.concatenate(pair) for pair in pairs)
+        order = np.lexsort((ids, at))
+        return _TopicMessages(ids[order], at[order], *(each[order] for each in others))
 
     def borders(self, least: int) -> NDArray[np.intp]:
         """Where a part may begin: not inside an exchange, and with at least ``least`` messages on either side."""
@@ -295,8 +304,33 @@ def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness,
     """The best ``most`` of ``topics`` to split, best first; none that a merge made within its bound."""
     merged = _merged(owner_id, topics)
     apart = [topic for topic in topics if topic.pk not in merged]
-    found = (_suggested_split(topic, messages, near) for topic, messages in _messages_of(owner_id, apart, profile))
+    cut = filter(_may_be_cut, apart)
+    found = (_suggested_split(topic, messages, near) for topic, messages in _messages_of(owner_id, list(cut), profile))
     return sorted((split for split in found if split), key=lambda split: (-split.score, split.topic))[:most]
+
+
+def lasting(owner_id: int, found: Sequence[Merge], profile: int, near: Nearness) -> list[Merge]:
+    """Those of ``found`` in whose messages, of either topic or together, the splitter finds no two subjects, in
+    order."""
+    numbers = {number for merge in found for number in merge.topics}
+    counts = dict(Topic.objects.of(owner_id).filter(pk__in=numbers).values_list("pk", "message_count"))
+    kept: list[Merge] = []
+    for group in _groups(found, lambda merge: sum(counts.get(number, 0) for number in merge.topics)):
+        topics = Topic.objects.of(owner_id).filter(pk__in={number for merge in group for number in merge.topics})
+        messages = {topic.pk: own for topic, own in _messages_of(owner_id, list(topics), profile)}
+        kept += [
+            merge
+            for merge in group
+            if not _would_be_cut([messages[each] for each in merge.topics if each in messages], near)
+        ]
+    return kept
+
+
+def _would_be_cut(topics: Sequence[_TopicMessages], near: Nearness) -> bool:
+    # Of messages without a vector nothing is known; a topic that was erased meanwhile is left out later.
+    if len(topics) < 2 or not all(len(topic.ids) and topic.vectors.any(axis=1).all() for topic in topics):
+        return False
+    return any(_telling_cut(part, near) for part in (*topics, reduce(_TopicMessages.joined, topics)))
 
 
 def _merged(owner_id: int, topics: Sequence[Topic]) -> frozenset[int]:
@@ -330,15 +364,16 @@ def _suggested_split(topic: Topic, messages: _TopicMessages, near: Nearness) -> 
 
 
 def _telling_cut(messages: _TopicMessages, near: Nearness) -> _Cut | None:
-    """The best cut if its parts differ as much as different topics, or one at a long pause between dissimilar parts."""
+    """The best cut if its parts differ as much as different topics, or one at a long pause between dissimilar parts;
+    its parts would never be suggested as a merge."""
     borders = messages.borders(LEAST_MESSAGES)
     cut = _best_cut(messages, borders)
-    if cut is None or cut.similarity < near.usual:
+    if cut is None or cut.similarity < min(near.usual, near.apart):
         return cut
     pauses = messages.at[borders] - messages.at[borders - 1]
     longest = int(np.argmax(pauses))
     at_pause = _best_cut(messages, borders[longest : longest + 1]) if pauses[longest] >= LONG_PAUSE else None
-    unlike = at_pause and at_pause.similarity < near.one_topic
+    unlike = at_pause and at_pause.similarity < near.apart
     return at_pause if unlike else None
 
 
@@ -379,7 +414,7 @@ def _cut_within(messages: _TopicMessages, start: int, end: int) -> int | None:
 
 
 def _messages_of(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterator[tuple[Topic, _TopicMessages]]:
-    for group in _groups(list(filter(_may_be_cut, topics))):
+    for group in _groups(topics, lambda topic: topic.message_count):
         with connection.cursor() as cursor:
             cursor.execute(MESSAGES, {"owner": owner_id, "topics": [topic.pk for topic in group]})
             ids, at, *numbers = cursor.fetchone()
@@ -402,13 +437,14 @@ def _is_long(topic: Topic) -> bool:
     return topic.size_chars > settings.SPLIT_THRESHOLD_CHARS
 
 
-def _groups(topics: Sequence[Topic]) -> Iterator[list[Topic]]:
-    group: list[Topic] = []
-    for topic in topics:
-        if group and sum(each.message_count for each in group) + topic.message_count > _SPLITS_AT_ONCE:
+def _groups(found: Iterable[_T], messages: Callable[[_T], int]) -> Iterator[list[_T]]:
+    """``found`` in groups that have only some thousand ``messages`` together, as far as possible."""
+    group: list[_T] = []
+    for each in found:
+        if group and sum(map(messages, group)) + messages(each) > _SPLITS_AT_ONCE:
             yield group
             group = []
-        group.append(topic)
+        group.append(each)
     if group:
         yield group
 
@@ -431,6 +467,7 @@ MOST_TOPICS = 50_000
 MOST_PAIRS = 16_000_000
 
 Kind, State = Suggestion.Kind, Suggestion.State
+_SPLITS = (SPLIT.name, RESPLIT.name)
 
 VECTORS = """
 SELECT string_agg(int8send(topic_id), ''::bytea), string_agg(int8send(size_chars), ''::bytea),
@@ -470,10 +507,11 @@ def suggest(owner: ChatUser) -> int:
     vectors, least = _vectors(owner, newest[0]), threshold(newest[0])
     pairs, alone = _rejections(owner)
     is_off = owner.consolidation == ChatUser.Consolidation.OFF
-    found = [] if is_off else merges(owner.pk, vectors, pairs, least)
+    near = Nearness(_usual(vectors.matrix), least - _LIFT * _MOST_LIFTS)
+    found = [] if is_off else lasting(owner.pk, merges(owner.pk, vectors, pairs, least), newest[0], near)
     asked = vectors.ids[: vectors.asked].tolist()
     whole = [topic for topic in Topic.objects.of(owner).live().filter(pk__in=asked) if topic.pk not in alone]
-    cut = splits(owner.pk, whole, newest[0], Nearness(_usual(vectors.matrix), least), MOST_OPEN)
+    cut = splits(owner.pk, whole, newest[0], near, MOST_OPEN)
     made = [*(_merge(owner, merge, least) for merge in found), *(_split(owner, split) for split in cut)]
     best_first = sorted(made, key=lambda suggestion: -suggestion.score)
     return _store(owner, best_first, looked_at=[] if is_off else asked)
@@ -504,8 +542,10 @@ def _usual(vectors: Floats) -> float:
 
 
 def _rejections(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:
-    """Pairs of live topics that are never to be merged, and topics never to be split, as their edits left them."""
+    """Pairs of live topics that are never to be merged, because somebody said so or a split took them apart, and topics
+    never to be split, as their edits left them."""
     rows = list(Suggestion.objects.filter(owner=owner, state=State.NEVER).values_list("kind", "topics"))
+    rows += [(Kind.MERGE, parts) for parts in _taken_apart(owner)]
     live = successors(owner.pk, {number for _kind, numbers in rows for number in numbers})
     holders = [(kind, [live.get(number, ()) for number in numbers]) for kind, numbers in rows]
     pairs = {
@@ -517,6 +557,15 @@ def _rejections(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:
     }
     whole = {number for kind, live_topics in holders if kind == Kind.SPLIT for number in live_topics[0]}
     return frozenset(pairs), frozenset(whole)
+
+
+def _taken_apart(owner: ChatUser) -> list[list[int]]:
+    """The topics that each split put in."""
+    put_in = EditedTopic.objects.filter(owner=owner, side=EditedTopic.Side.IN, edit__kind__in=_SPLITS)
+    parts: defaultdict[int, list[int]] = defaultdict(list)
+    for edit, topic in put_in.order_by("pk").values_list("edit", "topic"):
+        parts[edit].append(topic)
+    return list(parts.values())
 
 
 def _ordered(pairs: Iterable[Pair]) -> Iterator[Pair]:

@@ -327,7 +327,10 @@ def _merge(evidence: Mapping[str, Any]) -> Iterator[str]:
             "%(together)d of the last %(runs)d runs chose both.",
             together,
         ) % {"together": together, "runs": evidence["runs"]}
-    yield _days_apart(evidence["days_apart"])
+    if (days := evidence["days_apart"]) < 1:
+        yield _("They were talked about on the same day.")
+    else:
+        yield ngettext("%(days)d day lies between them.", "%(days)d days lie between them.", days) % {"days": days}
     yield _("Merged they have %(chars)s characters.") % {"chars": _whole(evidence["size_chars"])}
 
 
@@ -342,12 +345,6 @@ def _verdict(verdict: MergeVerdict | None) -> Iterator[str]:
         yield _("The merger would keep them apart: %(reason)s") % {"reason": verdict.reason}
     else:
         yield _("The merger would keep them apart.")
-
-
-def _days_apart(days: int) -> str:
-    if days < 1:
-        return _("They were talked about on the same day.")
-    return ngettext("%(days)d day lies between them.", "%(days)d days lie between them.", days) % {"days": days}
 
 
 def _split(evidence: Mapping[str, Any]) -> Iterator[str]:

@@ -384,6 +384,11 @@ def _forms_of() -> Mapping[str, tuple[str, ...]]:
     return {form: group for group in groups for form in group}
 
 
+def is_irregular_verb(word: str) -> bool:
+    """Whether ``word``, in lower case, is a form of a verb of the list; the nouns are its last lines."""
+    return word in _forms_of() and _FORMS.index(f"{_forms_of()[word][0]} ") < _FORMS.index("child children")
+
+
 @cache
 def _bases() -> Mapping[str, str]:
     """The stem of every form, with the stem of its word's base form."""

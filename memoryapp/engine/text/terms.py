@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
 from memoryapp.engine.text.framing import bare
-from memoryapp.engine.text.lexical import is_question_word, normal, stems
+from memoryapp.engine.text.lexical import is_irregular_verb, is_question_word, normal, stems
 from memoryapp.engine.text.names import plain, spellings
 
 # Words of any talk, which may be so rare in a small memory that they look like a subject.
@@ -87,6 +88,61 @@ _OBLIQUE = ("у", "ю", "ой", "ей", "ом", "ем", "ам", "ям", "ами"
 def is_oblique(word: str) -> bool:
     """Whether a Russian word looks like a form that does not occur alone in a title."""
     return not word.isascii() and word.lower().endswith(_OBLIQUE)
+
+
+# "отправлена", "установлено"; what is shorter is mostly a noun ("колено").
+_PARTICIPLE = re.compile(r"\w{5,}(?:ена|ено|ены|ано)")
+# "ждёт", "прошла", "купить"; some nouns end so too ("билет"), which is why they are only worth less.
+_RUSSIAN_VERB = re.compile(r"\w{2,}(?:[её]т|ит|[уюяа]т|[еи]шь|[иаяеу]л|л[аои]|с[яь]|лась|т[ьи]|чь|ем|им|ю)")
+_PARTICIPLES_WORTH, _OBLIQUE_WORTH, _VERBS_WORTH, _GERUNDS_WORTH = 0.4, 0.6, 0.4, 0.6
+_LEAST_VERB, _LEAST_GERUND, _SHORTEST = 4, 6, 3
+# Forms of irregular English words that are nouns as well.
+_NOUNS_TOO = frozenset(["deal", "dream", "drink", "fight", "lead", "ring", "run", "swim"])
+_SHORTENED = re.compile(r"n['’]t$|['’](?:ll|ve|re|d|m)$", re.IGNORECASE)
+_NO_SUBJECTS = """
+above across against below behind beside besides despite instead near toward towards upon via whether within without
+zero two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty hundred thousand
+first second third half january february march april may june july august september october november december daily
+minute minutes hour hours set sets
+вместо вокруг возле кроме мимо около перед после против ради среди через двух трех четыре пять шесть семь восемь девять
+десять двадцать тридцать сорок сто полтора половина январь февраль март апрель май июнь июль август сентябрь октябрь
+ноябрь декабрь обратно вдвоем втроем вчетвером отдельно подробно заранее наконец сразу потом опять дома вечер утро ночь
+again almost bit enough etc even ever far full gone half hardly idea off probably seriously simple simply still ton tons
+twice whole without yet больше быстрее вышло дай еще ждет лучше меньше можно надо нашел нашла пора прошу скажи хватает
+хуже чуть
+"""
+
+
+@cache
+def _no_subjects() -> frozenset[str]:
+    """The stems of words that name nothing, though a title may hold them."""
+    return frozenset(stem for word in _NO_SUBJECTS.split() for stem in stems(word))
+
+
+def naming_stems(word: str) -> list[str]:
+    """The stems of a word that may name a subject; none of a number, and none of a word of any talk."""
+    if len(normal(word)) < _SHORTEST or _SHORTENED.search(word):
+        return []
+    return [stem for stem in stems(word) if not stem.isdigit() and stem not in common() and stem not in _no_subjects()]
+
+
+def reading_form(forms: Counter[str]) -> str:
+    """The form that reads best alone, else the most frequent one."""
+    return min(forms, key=lambda form: (is_oblique(form), -forms[form], form))
+
+
+def fitness(word: str) -> float:
+    """How well a word names something, from 0 to 1."""
+    shape = _OBLIQUE_WORTH if is_oblique(word) else _PARTICIPLES_WORTH if _PARTICIPLE.fullmatch(word) else 1.0
+    return min(likeness_of_a_noun(word) * shape, _not_a_verb(word.lower()))
+
+
+def _not_a_verb(word: str) -> float:
+    if word.isascii():
+        if word.endswith("ing") and len(word) >= _LEAST_GERUND:
+            return _GERUNDS_WORTH
+        return _VERBS_WORTH if is_irregular_verb(word) and word not in _NOUNS_TOO else 1.0
+    return _VERBS_WORTH if len(word) >= _LEAST_VERB and _RUSSIAN_VERB.fullmatch(word) else 1.0
 
 
 # The matter of a question, from which its vector is made: the text without names of speakers and words that only ask.

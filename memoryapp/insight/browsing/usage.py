@@ -6,19 +6,21 @@ Runs of evaluations are not counted, because nobody waited for them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
+from statistics import fmean, median
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Aggregate, Case, Count, FloatField, Q, QuerySet, Sum, Value, When
+import numpy as np
+from django.db.models import Aggregate, Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, TruncDate
 from django.utils import timezone
 
 from memoryapp.engine.agents import AGENTS
-from memoryapp.models import AgentCall, ChatUser, Run, RunEvent
+from memoryapp.models import AgentCall, ChatUser, Run, RunEvent, Topic
 from memoryapp.models.run import RunQuerySet
 
 DAYS = 30
@@ -88,10 +90,8 @@ def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days:
 
 
 def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> RunQuerySet:
-    midnight = timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)
-    return (
-        Run.objects.by_hand().made_here().filter(owner__in=owners, created_at__gte=midnight - timedelta(days=days - 1))
-    )
+    since = _midnight(now, zone) - timedelta(days=days - 1)
+    return Run.objects.by_hand().made_here().filter(owner__in=owners, created_at__gte=since)
 
 
 def _as_meant() -> Q:
@@ -144,26 +144,14 @@ def stages() -> tuple[str, ...]:
 
 def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
     """Dollars of each stage since then."""
-    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("agent")
-    found: defaultdict[str, float] = defaultdict(float)
-    for agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
-        found[stage_of(agent)] += cost
-    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
-    found[RUNS] += runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]
-    return dict(found)
+    found = _dollars(owners, since, lambda at: Value(0))
+    return {stage: cost for (_all, stage), cost in found.items()}
 
 
 def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
     """The last ``days`` of ``zone`` that cost anything, today first. Two queries."""
     since = _midnight(now, zone) - timedelta(days=days - 1)
-    found: defaultdict[tuple[date, str], float] = defaultdict(float)
-    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
-    for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
-        found[day, stage_of(agent)] += cost
-    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since)
-    dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
-    for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by():
-        found[day, RUNS] += cost
+    found = _dollars(owners, since, lambda at: TruncDate(at, tzinfo=zone))
     listed = sorted({day for day, _stage in found}, reverse=True)
     costs = (Cost(tuple(found.get((day, stage), 0.0) for stage in stages()), day=day) for day in listed)
     return [cost for cost in costs if cost.total]
@@ -171,21 +159,27 @@ def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int
 
 def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS_OF_COSTS) -> Sequence[Cost]:
     """The chat users of the same days, the most expensive first. Three queries."""
-    since = _midnight(now, zone) - timedelta(days=days - 1)
-    found: defaultdict[tuple[int, str], float] = defaultdict(float)
-    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
-    for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
-        found[owner, stage_of(agent)] += cost
-    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).values_list("owner")
-    for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by():
-        found[owner, RUNS] += cost
-    numbers = {owner for owner, _stage in found}
-    rows = {
-        number: Cost(tuple(found.get((number, stage), 0.0) for stage in stages()), owner=owner)
-        for number, owner in ChatUser.objects.in_bulk(numbers).items()
-    }
-    dearest = sorted(rows.values(), key=lambda cost: cost.total, reverse=True)[:MOST_OWNERS]
+    found = _dollars(owners, _midnight(now, zone) - timedelta(days=days - 1), lambda at: F("owner"))
+    costs = [
+        Cost(tuple(found.get((number, stage), 0.0) for stage in stages()), owner=owner)
+        for number, owner in ChatUser.objects.in_bulk({number for number, _stage in found}).items()
+    ]
+    dearest = sorted(costs, key=lambda cost: cost.total, reverse=True)[:MOST_OWNERS]
     return [cost for cost in dearest if cost.total]
+
+
+def _dollars(
+    owners: QuerySet[ChatUser], since: datetime, group: Callable[[str], Any]
+) -> defaultdict[tuple[Any, str], float]:
+    """Dollars since then by group and stage; ``group`` gives the expression from the name of a row's time."""
+    found: defaultdict[tuple[Any, str], float] = defaultdict(float)
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(group=group("at"))
+    for each, agent, cost in asked.values_list("group", "agent").annotate(cost=Sum("cost_usd", default=0.0)).order_by():
+        found[each, stage_of(agent)] += cost
+    runs = Run.objects.made_here().filter(owner__in=owners, created_at__gte=since).annotate(group=group("created_at"))
+    for each, cost in runs.values_list("group").annotate(cost=Sum("cost_usd", default=0.0)).order_by():
+        found[each, RUNS] += cost
+    return found
 
 
 def _midnight(now: datetime, zone: tzinfo) -> datetime:
@@ -198,6 +192,8 @@ MOST_RUNS = 200
 # By the event that ends it. The rest is what a run took beside them: waiting, reading topics, checking the answer.
 _ENDED_BY: Mapping[str, str] = {"query_enriched": "enrich", "candidates_found": "search", "model_replied": "turn"}
 REST, WHOLE = "rest", "whole"
+# The parts of a context that are topics' messages.
+_OF_TOPICS = ("topics", "unsure")
 STAGES = (*_ENDED_BY.values(), REST, WHOLE)
 
 
@@ -214,6 +210,47 @@ def stage_times(runs: QuerySet[Run], most: int = MOST_RUNS) -> Sequence[RunTimes
     listed = list(runs.filter(state=Run.State.FINISHED).order_by("-created_at", "-id")[:most])
     of_stage = _by_stage([run.pk for run in listed])
     return [RunTimes(run, _with_rest(of_stage.get(run.pk, {}), run.seconds)) for run in listed]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFigures:
+    """What recalls hand over and cost: medians over runs of the tokens of a context, of the tokens of memory in it, and
+    of the share of the whole memory (its size today) that these topics are; None without any such run."""
+
+    p95_seconds: float
+    cost_usd: float
+    context_tokens: float | None
+    memory_tokens: float | None
+    memory_percent: float | None
+
+
+def recall_figures(times: Sequence[RunTimes]) -> RecallFigures | None:
+    """Figures of these runs, ``cost_usd`` for one of them on average; None without runs. Two queries."""
+    if not times:
+        return None
+    owner_of = {each.run.pk: each.run.owner_id for each in times}
+    sizes = Topic.objects.live().filter(owner__in=set(owner_of.values())).order_by().values_list("owner")
+    whole = dict(sizes.annotate(chars=Sum("size_chars")))
+    ended = RunEvent.objects.filter(run__in=owner_of, kind="run_finished").order_by()
+    contexts = [(run, parts) for run, parts in ended.values_list("run", "payload__context") if parts]
+    of_topics = [(run, [part for part in parts if part["name"] in _OF_TOPICS]) for run, parts in contexts]
+    shares = [
+        min(100.0, 100 * sum(part["chars"] for part in parts) / whole[owner_of[run]])
+        for run, parts in of_topics
+        if whole.get(owner_of[run])
+    ]
+    return RecallFigures(
+        p95_seconds=float(np.percentile([each.run.seconds for each in times], 95)),
+        cost_usd=fmean(each.run.cost_usd for each in times),
+        context_tokens=_median(sum(part["tokens"] for part in parts) for _run, parts in contexts),
+        memory_tokens=_median(sum(part["tokens"] for part in parts) for _run, parts in of_topics),
+        memory_percent=_median(shares),
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return median(found) if found else None
 
 
 def _by_stage(runs: Sequence[UUID]) -> dict[UUID, dict[str, float]]:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.insight.browsing import usage
-from memoryapp.insight.browsing.usage import MOST_RUNS, stage_times
+from memoryapp.insight.browsing.usage import MOST_RUNS, recall_figures, stage_times
 from memoryapp.models import Role, Run, RunEvent
 from memoryapp.models.run import NO_ANSWERS, UNANSWERED, is_shown_as
 from memoryapp.runs import followers, recall_document
@@ -192,6 +192,7 @@ def run_times(request: HttpRequest) -> HttpResponse:
     context = {
         "filters": filters,
         "strips": stage_strips(runs),
+        "figures": recall_figures(runs),
         "runs": len(runs),
         "most": MOST_RUNS,
         "costs": cost_bars(days, now.astimezone(zone).date(), COST_DAYS),

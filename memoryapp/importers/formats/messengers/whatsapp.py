@@ -474,6 +474,15 @@ def _title(name: str) -> str:
     return next((after.strip() for mark in _PREFIXES if (after := stem.partition(mark)[2])), "")
 
 
+# What an iPhone marks and writes under a speaker's name, though the program says it: calls, and notices of encryption.
+_NOTICE = re.compile(
+    r"\u200e(?:(?:(?:missed|silenced|declined) )?(?:group )?(?:voice|video) call\b"
+    r"|(?:(?:пропущенный|отклон[её]нный) )?(?:групповой )?(?:аудио|видео)?звонок\b"
+    r"|your security code |messages (?:and calls|to this (?:chat|group)) |код безопасности |сообщения и звонки )",
+    re.IGNORECASE,
+)
+
+
 def read(source: SourceFile, chat: WhatsAppChat, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """Yields the messages of the chat, in order."""
     alike = AlikeTexts()
@@ -495,7 +504,7 @@ def _record(
     except ValueError:
         date = "/".join(str(part) for part in entry.head[:3])
         raise BadRecord(_("%(value)s is no date in the order of the others") % {"value": quote(date)}) from None
-    is_notice = is_notice or entry.author not in chat.speakers
+    is_notice = is_notice or entry.author not in chat.speakers or _NOTICE.match(entry.text) is not None
     digest = hashlib.sha256(entry.text.encode("utf-8", "replace")).hexdigest()[:16]
     key, count = f"whatsapp:{at.isoformat()}:{digest}", alike.count(at, digest)
     role = "user" if entry.author == chat.me and chat.me else "peer"
