@@ -13,7 +13,7 @@ from memoryapp import curation
 from memoryapp.curation import suggestions
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Topic
 from tests.conftest import talk
-from tests.suggestions.placed_topics import place, profile, turned, two_subjects
+from tests.curation.placed_topics import place, profile, turned, two_subjects
 
 pytestmark = pytest.mark.django_db
 

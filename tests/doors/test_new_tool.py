@@ -11,7 +11,7 @@ from pydantic import Field
 from memoryapp.doors.api.access import Scope
 from memoryapp.doors.mcp_server.tool import TOOLS, Arguments, Memory, ToolAnswer, tool
 from memoryapp.models import ChatUser
-from tests.mcp_server.test_mcp import Agent, agent_of, memory, runner
+from tests.doors.test_mcp import Agent, agent_of, memory, runner
 
 __all__ = ["memory", "runner"]
 

@@ -23,7 +23,7 @@ from memoryapp.models import (
 )
 from memoryapp.upkeep import tasks
 from tests.conftest import BEGAN, talk
-from tests.webhooks.receiver import hooked
+from tests.platform.receiver import hooked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

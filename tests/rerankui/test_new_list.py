@@ -21,7 +21,7 @@ from memoryapp.curation import knowledge
 from memoryapp.doors.api.access import Scope, Token
 from memoryapp.doors.api.lists import Listing
 from memoryapp.doors.api.refusals import add_handlers
-from memoryapp.doors.api.shapes.lists import ListedRow
+from memoryapp.doors.api.shapes.fields import Answer
 from memoryapp.doors.api.urls import DescribedAPI
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit
 from rerankui.frame.filters import Filter, choice
@@ -53,18 +53,18 @@ class NoteList(ListPage[Fact, NoteFilter]):
         return (Facet("category", "Category", "category"),)
 
 
-class ListedNote(ListedRow):
+class ListedNote(Answer):
     id: int
     content: str
 
 
-class NotesAnswer(ListedRow):
+class NotesAnswer(Answer):
     notes: list[ListedNote]
     next: str | None
 
 
 NOTES = NoteList()
-LISTING = Listing("notes", Fact, NotesAnswer, "List the notes.", "Fact")
+LISTING = Listing("notes", Fact.objects.all, NotesAnswer, "List the notes.", "Fact")
 ROWS = """{% extends "partials/lists/list.html" %}
 {% block rows %}{% for note in page %}<p id="note-{{ note.pk }}">{{ note.content }}</p>{% endfor %}{% endblock %}
 {% block unmatched %}No such note{% endblock %}"""
