@@ -55,7 +55,7 @@ _DAYS_FROM = 48
 
 
 @register.filter
-def stage_words(stage: str) -> str:
+def miss_stage(stage: str) -> str:
     return str(STAGES.get(stage, stage))
 
 

@@ -25,7 +25,9 @@ from memoryapp.engine.text.lexical import normal, words
 _ADDRESSED = r"(?<!, )(?<!hey )(?<!hi )(?<!hello )(?<!thanks )(?<!привет )(?<!спасибо )"
 
 _I = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|я|меня|мне|мной|мо[йяеию]|моего|моей|моих|мы|нас|нам|наш\w*)\b")
-_YOU = re.compile(r"\b(?:you|your|yours|yourself|ты|тебя|тебе|тобой|тво[йяеию]|твоего|твоей|твоих|вы|вас|вам|ваш\w*)\b")
+_SECOND = re.compile(
+    r"\b(?:you|your|yours|yourself|ты|тебя|тебе|тобой|тво[йяеию]|твоего|твоей|твоих|вы|вас|вам|ваш\w*)\b"
+)
 
 _SHORT = 3
 
@@ -102,7 +104,7 @@ def lead_of_others(named: str, messages: Iterable[tuple[str, str, float]]) -> fl
 
 def _is_about_you(text: str) -> bool:
     plain = normal(text)
-    return _YOU.search(plain) is not None and _I.search(plain) is None
+    return _SECOND.search(plain) is not None and _I.search(plain) is None
 
 
 def tells_about(name: str, text: str) -> bool:
