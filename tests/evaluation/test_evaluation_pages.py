@@ -49,6 +49,7 @@ def test_an_evaluation_that_broke_off_is_listed_and_opens(as_admin: Client) -> N
     assert "No figures question by question" in shown(as_admin, f"/evaluations/{row.pk}/")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_evaluation_that_ended_by_a_fault_says_which(as_admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async def faulty(*_given: object) -> None:
         raise ValueError("The row is poisoned.")

@@ -320,7 +320,7 @@ def test_refusals_of_the_real_program(stack: Stack, token: str, memory: Mnemosco
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 NAME = "Анна Ветрова"
 READING = {"search_memory", "ask", "read_topic", "why_not", "list_edits", "propose_edit", "preview_edit"}
-CHANGING = {"apply_edit", "undo_edit", "remember", "request_forgetting"}
+CHANGING = {"apply_edit", "undo_edit", "remember", "report_miss", "request_forgetting"}
 
 
 @pytest.fixture(scope="module")

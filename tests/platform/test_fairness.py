@@ -27,6 +27,7 @@ from memoryapp.insight.evaluation import nights as alarms
 from memoryapp.insight.evaluation import nights as judging
 from memoryapp.insight.evaluation import nights as schedule
 from memoryapp.insight.evaluation import passes
+from memoryapp.insight.misses import misses
 from memoryapp.intake import archiving, artifacts
 from memoryapp.intake.messages import add_messages
 from memoryapp.intake.transfer import files as import_files
@@ -45,6 +46,7 @@ from memoryapp.models import (
     ImportBatch,
     ImportFile,
     Message,
+    Miss,
     NightlyRun,
     PassageVector,
     Person,
@@ -233,6 +235,12 @@ def two_evaluations(owners: Sequence[ChatUser]) -> Rows:
     return Rows([row.pk for row in rows], passes, "carry_on", act=nothing)
 
 
+def two_misses(owners: Sequence[ChatUser]) -> Rows:
+    runs = [Run.objects.create(owner=owner, query="q", state="finished") for owner in owners]
+    keys = [Miss.objects.create(owner=run.owner, question="q", run=run, moment=run.created_at).pk for run in runs]
+    return Rows(keys, misses, "explain")
+
+
 def two_files(owners: Sequence[ChatUser], **fields: Any) -> Rows:
     rows = [ImportFile.objects.create(owner=owner, source="a.jsonl", size_bytes=1, **fields) for owner in owners]
     return Rows([row.pk for row in rows], import_files, "work_on", act=lambda _row: True)
@@ -264,6 +272,7 @@ OF_ROWS: tuple[tuple[str, Callable[[Sequence[ChatUser]], Rows]], ...] = (
     ("read_artifacts", two_artifacts),
     ("read_artifacts", two_media),
     ("evaluate_asked", two_evaluations),
+    ("explain_misses", two_misses),
     ("import_waiting", two_files),
     ("clear_import_files", two_old_files),
     ("carry_on_bulk", two_bulk_works),

@@ -72,7 +72,9 @@ def report(
         raise MissError(_("This must be a text of at most %(most)d characters.") % {"most": LONGEST})
     if moment is not None and moment > timezone.now():
         raise MissError(_("This moment has not come yet."))
-    same = Miss.objects.filter(owner=owner, state=State.OPEN, question=question, expected=expected)
+    same = Miss.objects.select_related("run").filter(
+        owner=owner, state=State.OPEN, question=question, expected=expected
+    )
     if known := (same.filter(run=run) if run else same).first():
         return known
     when = moment or (run.created_at if run else timezone.now())
@@ -130,11 +132,10 @@ def explain_due() -> None:
     ended = Miss.objects.filter(repaired_at__gt=timezone.now() - _SETTLING, again__state=Run.State.FINISHED)
     each_alone(list(ended.select_related("owner", "again")[:_MOST_AT_ONCE]), "Miss %s is not settled.", settle)
     undone = Q(topic_edit__topicedit__isnull=False) | Q(change__knowledgeedit__isnull=False)
-    for miss in (
-        Miss.objects.filter(undone).exclude(state=State.OPEN).select_related("topic_edit", "change")[:_MOST_AT_ONCE]
-    ):
-        if not stands(miss):
-            reopen(miss)
+    taken_back = Miss.objects.filter(undone).exclude(state=State.OPEN).select_related("topic_edit", "change")
+    each_alone(
+        list(taken_back[:_MOST_AT_ONCE]), "Miss %s is not opened again.", lambda miss: stands(miss) or reopen(miss)
+    )
 
 
 def evidence(owner: ChatUser, text: str) -> list[int]:
