@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from django.db import connections
 from playwright.sync_api import Page, expect
 
 from memoryapp.models import ChatUser, Miss, Operator
@@ -14,9 +15,14 @@ from tests.misses.forgetful import DENTIST, QUESTION, ended, forgetful
 from tests.support.browsing import assert_accessible, assert_fits
 
 
-def aside(act: object, *arguments: object) -> None:
+def aside(act: Callable[..., object], *arguments: object) -> None:
     """Does it in a thread of its own, because the browser's loop is in this one."""
-    thread = threading.Thread(target=act, args=arguments)  # type: ignore[arg-type]
+
+    def done_with() -> None:
+        act(*arguments)
+        connections.close_all()
+
+    thread = threading.Thread(target=done_with)
     thread.start()
     thread.join()
 
