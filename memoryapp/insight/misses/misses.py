@@ -133,9 +133,12 @@ def explain_due() -> None:
     each_alone(list(ended.select_related("owner", "again")[:_MOST_AT_ONCE]), "Miss %s is not settled.", settle)
     undone = Q(topic_edit__topicedit__isnull=False) | Q(change__knowledgeedit__isnull=False)
     taken_back = Miss.objects.filter(undone).exclude(state=State.OPEN).select_related("topic_edit", "change")
-    each_alone(
-        list(taken_back[:_MOST_AT_ONCE]), "Miss %s is not opened again.", lambda miss: stands(miss) or reopen(miss)
-    )
+    each_alone(list(taken_back[:_MOST_AT_ONCE]), "Miss %s is not opened again.", _reopen_if_undone)
+
+
+def _reopen_if_undone(miss: Miss) -> None:
+    if not stands(miss):
+        reopen(miss)
 
 
 def evidence(owner: ChatUser, text: str) -> list[int]:
