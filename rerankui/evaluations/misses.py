@@ -204,14 +204,15 @@ def miss_remedies(request: HttpRequest, owner: ChatUser, miss: int) -> HttpRespo
     row = _miss_or_404(owner, miss)
     why = misses.explain(row)
     known = (*why.now, why.topic) if why else ()
-    found = remedies.offers(row, why, operator_of(request).user.get_username()) if why else []
+    may_change = operator_of(request).may(Role.CURATOR)
+    found = remedies.offers(row, why, asks_model=may_change) if why else []
     context = {
         "owner": row.owner,
         "miss": row,
         "why": why,
         "by_hand": next((id for id in known if id.startswith(("Topic:", "Person:"))), ""),
         "offers": [(each, json.dumps(dict(each.values), ensure_ascii=False)) for each in found],
-        "may_change": operator_of(request).may(Role.CURATOR),
+        "may_change": may_change,
     }
     template = "partials/misses/miss_remedies.html" if is_partial(request) else "pages/misses/miss_remedies.html"
     return render(request, template, context)

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.insight.evaluation.threshold import Trade, trade_of
 from memoryapp.models import ChatUser, GoldenQuestion, Role
+from memoryapp.models.user import CERTAINTY
 from rerankui.frame.access import open_to, operator_of, visible_owners
 
 MOST_OWNERS = 200
@@ -40,8 +41,11 @@ def threshold(request: HttpRequest) -> HttpResponse:
 
 
 def _set(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    typed = request.POST.get("least", "")
-    least = min(int(typed), 100) if typed.isdecimal() and len(typed) < 4 else None
+    typed = request.POST.get("least", "").strip()
+    if typed and not (typed.isdecimal() and len(typed) < 4 and int(typed) <= CERTAINTY[1]):
+        messages.error(request, _("A least certainty is a whole number from 0 to 100."))
+        return redirect(f"{reverse('threshold')}?owner={owner.pk}")
+    least = int(typed) if typed else None
     ChatUser.objects.filter(pk=owner.pk).update(least_certainty=least)
     said = _("%(name)s uses the usual value.") if least is None else _("%(name)s: chosen from %(least)s %% on.")
     messages.success(request, said % {"name": owner, "least": least})

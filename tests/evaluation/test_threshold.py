@@ -64,6 +64,10 @@ def test_a_memory_shows_and_sets_what_its_least_certainty_trades(memory: ChatUse
     # What was asked stays comparable: the certainty is that of the question, whatever is in force.
     assert trade_of(ChatUser.objects.get(pk=memory.pk)).points == trade.points
 
+    for wrong in ("101", "-1", "half"):
+        refused = as_admin.post("/evaluations/threshold/", {"owner": memory.pk, "least": wrong}, follow=True)
+        assert "a whole number from 0 to 100" in refused.content.decode()
+    assert ChatUser.objects.get(pk=memory.pk).least_certainty == 100
     as_admin.post("/evaluations/threshold/", {"owner": memory.pk, "least": ""})
     assert len(asked(ChatUser.objects.get(pk=memory.pk), ANSWERED)) == 1
 

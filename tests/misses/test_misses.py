@@ -12,6 +12,7 @@ from django.utils import timezone
 from memoryapp import curation, erasure
 from memoryapp.curation import knowledge
 from memoryapp.curation.effect import effect_of
+from memoryapp.curation.suggestions import proposals
 from memoryapp.curation.suggestions.inbox import waiting_in
 from memoryapp.erasure import Target
 from memoryapp.insight.misses import keeping, misses, remedies
@@ -19,6 +20,7 @@ from memoryapp.insight.misses.days import days_of
 from memoryapp.insight.misses.misses import MissError, MissHolders
 from memoryapp.models import ChatUser, Message, Miss, NightlyRun, Run, Topic
 from memoryapp.platform.llm.clients import offline_embedder
+from memoryapp.runs import lifecycle
 from memoryapp.search.vectors import embed_pending
 from memoryapp.upkeep import tasks
 from tests.misses.forgetful import DENTIST, QUESTION, ended, forgetful, missed
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def offered(miss: Miss) -> dict[str, remedies.Offer]:
     why = misses.explain(miss)
-    return {each.remedy: each for each in remedies.offers(miss, why, "ada")} if why else {}
+    return {each.remedy: each for each in remedies.offers(miss, why, asks_model=True)} if why else {}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,11 @@ def test_what_the_memory_lacks_is_added_and_found_and_withdrawn_by_the_undo() ->
     assert Message.objects.get(pk__in=miss.evidence).text == "The plumber comes on Friday to mend the boiler"
     misses.undo(miss, actor="ada")
     assert Message.objects.filter(is_withdrawn=True).count() == 2
+    # Nothing says it any more, so no night can look for it.
+    offered(miss)
+    assert miss.evidence == []
+    with pytest.raises(MissError):
+        keeping.keep(miss, "ada")
 
 
 def test_a_pinned_fact_is_found_again() -> None:
@@ -138,6 +145,39 @@ def test_a_pinned_fact_is_found_again() -> None:
     assert misses.settle(miss) is True
     misses.undo(miss, actor="ada")
     assert owner.fact_set.count() == 0
+
+
+def test_a_second_button_pressed_at_the_same_time_makes_nothing() -> None:
+    miss = missed(forgetful())
+    pin = offered(miss)["pin"]
+    same = Miss.objects.get(pk=miss.pk)
+    remedies.apply(miss, "pin", pin.values, actor="ada")
+    with pytest.raises(MissError, match="decided already"):
+        remedies.apply(same, "pin", pin.values, actor="bob")
+    assert Run.objects.filter(query=QUESTION).count() == 2
+
+
+def test_only_for_who_may_make_it_a_model_writes_a_summary(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    miss = missed(forgetful())
+    why = misses.explain(miss)
+    asked: list[Topic] = []
+    settings.LLM_BASE_URL = "http://model.invalid/v1"
+    monkeypatch.setattr(proposals, "summary_written", lambda _owner, topic, _text: asked.append(topic) or DENTIST)
+    assert why
+    remedies.offers(miss, why, asks_model=False)
+    assert asked == []
+    remedies.offers(miss, why, asks_model=True)
+    assert len(asked) == 1
+
+
+def test_evidence_that_a_run_was_given_stays() -> None:
+    owner = forgetful()
+    given = list(Message.objects.filter(text__startswith="Which cake").values_list("pk", flat=True))
+    run = lifecycle.start(owner, QUESTION, evidence=given)
+    ended(run)
+    misses.explain(misses.report(owner, QUESTION, expected=DENTIST, run=run, by="ada"))
+    run.refresh_from_db()
+    assert run.evidence == given
 
 
 def test_what_does_not_help_leaves_the_miss_open() -> None:
@@ -187,6 +227,8 @@ def test_a_topic_is_found_in_another_language() -> None:
         ("pin", {}),
         ("summary", {"topic": "Topic:1", "text": ""}),
         ("merge", {"topics": 7}),
+        ("merge", {"topics": ["Topic:1", "Topic:2", "Topic:3"]}),
+        ("fork", {"turn": float("inf"), "changes": {}}),
         ("fork", {"changes": {"parameters": {"candidates": -5}}}),
         ("fork", {"changes": "x"}),
         ("message", {"text": " "}),

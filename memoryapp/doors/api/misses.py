@@ -139,7 +139,7 @@ def whole(grant: Grant, number: int) -> dict[str, Any]:
     """The miss as an answer; why and remedies are found anew."""
     row = _miss_or_404(grant, number)
     why, found_again = misses.explain(row), misses.settle(row)
-    offers = remedies.offers(row, why, actor_of(grant)) if why and not row.remedy else []
+    offers = remedies.offers(row, why, asks_model=grant.may(Scope.CURATE)) if why and not row.remedy else []
     holders = MissHolders(row) if why else None
     said = Message.objects.of(row.owner).filter(pk__in=row.evidence)
     return {

@@ -116,7 +116,7 @@ def explain(miss: Miss) -> Explanation | None:
         miss.evidence = evidence(miss.owner, miss.expected or miss.question)
         miss.save(update_fields=["stage", "lost", "evidence"])
         # So that the effect of a change counts what should have been found, and not what was.
-        Run.objects.filter(pk=miss.run.pk, evaluation__isnull=True).update(evidence=miss.evidence)
+        Run.objects.filter(pk=miss.run.pk, evaluation__isnull=True, evidence=[]).update(evidence=miss.evidence)
     return found
 
 
@@ -146,7 +146,7 @@ def evidence(owner: ChatUser, text: str) -> list[int]:
     share most words with it."""
     wanted = wanted_text(owner.pk, text, Searched(timezone.now()))
     if wanted.message is not None:
-        return [wanted.message.pk]
+        return [] if wanted.message.is_withdrawn else [wanted.message.pk]
     numbers = [number for id in wanted.now if (number := parse_topic_id(id))][:1]
     rows = Message.objects.of(owner).filter(topic__in=numbers).in_order()
     held = [content(row) for row in (rows if numbers else Message.objects.of(owner).filter(pk__in=wanted.messages))]
@@ -248,6 +248,9 @@ def _reason(miss: Miss) -> str:
 
 
 def reopen(miss: Miss) -> None:
+    """Without the repair; why is found anew where the repair had added what was missing."""
+    if miss.remedy in ("message", "fact"):
+        miss.stage, miss.lost, miss.evidence = "", "", []
     miss.state, miss.remedy, miss.repaired_at = State.OPEN, "", None
     miss.topic_edit = miss.change = miss.again = None
     miss.save()

@@ -71,12 +71,13 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class LostCase:
-    """The miss with what Why not? says of it, the live topics that hold what was lost, and who wants it repaired."""
+    """The miss with what Why not? says of it, the live topics that hold what was lost, and whether a connected chat
+    model may be asked, which costs money."""
 
     miss: Miss
     why: Explanation
     topics: Sequence[Topic]
-    actor: str
+    asks_model: bool
 
     @property
     def text(self) -> str:
@@ -97,11 +98,12 @@ class Remedy:
     make: Callable[[Miss, Values, str, Any], Made]
 
 
-def offers(miss: Miss, why: Explanation, actor: str) -> list[Offer]:
-    """At most four remedies, in the order of the registry; none for what was erased or not lost."""
+def offers(miss: Miss, why: Explanation, *, asks_model: bool) -> list[Offer]:
+    """At most four remedies, in the order of the registry; none for what was erased or not lost. A chat model that
+    writes a summary is paid for, so it is asked only for who may make what is offered."""
     numbers = [number for id in why.now if (number := parse_topic_id(id))]
     topics = list(Topic.objects.of(miss.owner_id).live().filter(pk__in=numbers)[:MOST])
-    case = LostCase(miss, why, topics, actor)
+    case = LostCase(miss, why, topics, asks_model)
     fitting = (each for each in REMEDIES.values() if why.stage in each.stages)
     return list(islice((offer for remedy in fitting for offer in _tried(remedy, case)), MOST))
 
@@ -119,16 +121,18 @@ def apply(miss: Miss, name: str, values: Values, *, actor: str, **asked: Any) ->
     remedy = REMEDIES.get(name)
     if remedy is None:
         raise MissError(_("There is no such remedy."))
-    if miss.state == Miss.State.DISMISSED or miss.remedy:
-        raise MissError(_("This is decided already; undo that first."))
     try:
         with transaction.atomic():
+            # Two people may press their buttons at once.
+            state, made = Miss.objects.select_for_update().values_list("state", "remedy").get(pk=miss.pk)
+            if state == Miss.State.DISMISSED or made:
+                raise MissError(_("This is decided already; undo that first."))
             return misses.repaired(miss, name, remedy.make(miss, values, actor, asked), **asked)
     except (CurationError, ForkError, ParameterError, BadRecord) as error:
         raise MissError(str(error)) from error
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        if isinstance(error, MissError):
-            raise
+    except MissError:
+        raise
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
         raise MissError(_("These values are none that this remedy takes.")) from error
 
 
@@ -166,7 +170,7 @@ def _summary(case: LostCase) -> Iterator[Offer]:
 def _better_summaries(case: LostCase, topic: Topic) -> Iterator[str]:
     """The summary with the words of the message itself, and with those of the question; and what a connected model
     writes, which is asked once for each topic."""
-    if proposals.is_model_connected():
+    if case.asks_model and proposals.is_model_connected():
         with suppress(ProposalError):
             yield proposals.summary_written(case.miss.owner, topic, "")
     said, now = _said(case), topic.summary.rstrip(" .;")
@@ -196,7 +200,8 @@ def _merge(case: LostCase) -> Iterator[Offer]:
 
 
 def _make_merge(miss: Miss, values: Values, actor: str, _asked: Any) -> Made:
-    request = ChangeRequest(MERGE, miss.owner, tuple(map(_number, values["topics"])))
+    one, other = map(_number, values["topics"])
+    request = ChangeRequest(MERGE, miss.owner, (one, other))
     return curation.make(request, actor=actor, reason=_reason(miss)).edit
 
 
