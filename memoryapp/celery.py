@@ -4,8 +4,6 @@ Without a broker's address its messages are files in the data folder, which need
 seconds and never work, because the next sweep finds the same rows.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Every setting, read from the environment once. docs/settings.md explains each; modules are named as strings only."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -93,7 +91,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 *(f"rerankui.{room}.tags" for room in ROOMS_WITH_TAGS),
             ],
         },
-    },
+    }
 ]
 
 
@@ -121,12 +119,7 @@ def _database() -> dict[str, Any]:
 
 
 DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.postgresql",
-        "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": True,
-        **_database(),
-    }
+    "default": {"ENGINE": "django.db.backends.postgresql", "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True, **_database()}
 }
 if env.switch("MNEMOSCOPE_THROWAWAY", False):
     # The server of `manage.py test` has no database but that of the tests, under the usual name, so that processes

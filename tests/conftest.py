@@ -3,8 +3,6 @@
 Anna's memory is the one looked at; the stranger is an operator who may see Boris's and nothing of hers.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -55,12 +53,7 @@ BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
 # What the tests of a folder need more than a database; `manage.py test --quick` leaves these out.
-FOLDERS = {
-    "browser": "browser",
-    "embedded": "processes",
-    "peers": "peers",
-    "processes": "processes",
-}
+FOLDERS = {"browser": "browser", "embedded": "processes", "peers": "peers", "processes": "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,7 +1,5 @@
 """The tests' database: restored from a dump while the migrations are the same, emptied by deleting rows."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

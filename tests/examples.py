@@ -1,7 +1,5 @@
 """How many examples a law is tried with, by the profile that is in force."""
 
-from __future__ import annotations
-
 import hypothesis
 
 WHOLE = 100

@@ -5,8 +5,6 @@ the version, for which no tag is needed. Of an unchanged suite only the tests wi
 history of that commit nothing is left out, nor with ``manage.py test --all``, which runs before each release.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Results of pure checks, kept by a hash of all that they depend on, in the cache that pytest keeps between runs."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterator

@@ -214,11 +214,7 @@ def _parts(listed: list[Listed]) -> Iterator[list[Listed]]:
 
 def _item(item: MemoryItem) -> Item:
     return Item(
-        value=item.value,
-        key=item.key,
-        namespace=item.namespace,
-        created_at=item.created_at,
-        updated_at=item.updated_at,
+        value=item.value, key=item.key, namespace=item.namespace, created_at=item.created_at, updated_at=item.updated_at
     )
 
 

@@ -1,7 +1,5 @@
 """What is changed here: operators, accounts, chat users, and settings that are rows. Tokens are revoked."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from django import forms

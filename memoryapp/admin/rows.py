@@ -1,7 +1,5 @@
 """Every other table, read-only: one loop over the models, and what a table shows where that is more than its name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

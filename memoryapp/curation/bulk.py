@@ -6,8 +6,6 @@ killed at any moment: the rows say what is left. It imports the models, ``curati
 ``ingestion`` knows of prices.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,11 +43,7 @@ from memoryapp.search import profiles
 
 MOST_TOPICS = 500
 Kind, State = BulkWork.Kind, BulkWork.State
-_AGENTS = {
-    Kind.SUMMARISE: merger.AGENT.name,
-    Kind.SPLIT: splitter.AGENT.name,
-    Kind.EXTRACT: archivist.AGENT.name,
-}
+_AGENTS = {Kind.SUMMARISE: merger.AGENT.name, Kind.SPLIT: splitter.AGENT.name, Kind.EXTRACT: archivist.AGENT.name}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ The text of every error is a sentence for the person who asked. What they need i
 error: the topics that replaced those they saw, or the edits to undo first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

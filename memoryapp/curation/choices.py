@@ -5,8 +5,6 @@ It is shown what a search would find, and reads the messages of the topics that 
 sessions are left out.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

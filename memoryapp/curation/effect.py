@@ -5,8 +5,6 @@ sentence. It writes nothing and asks no remote model, but the embedded scorer ag
 the models, ``content``, ``curation``, ``search``, the bounds of ``runs`` and the engine.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

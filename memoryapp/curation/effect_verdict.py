@@ -5,8 +5,6 @@ large change of rank; then a large change in how much there is to read. A small 
 order of two neighbours in a list of fifty hardly matters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ Messages outlive every edit. So the successors of a retired topic are the live t
 matter how many edits lie between. A topic that an undo brought back is its own successor.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

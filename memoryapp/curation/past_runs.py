@@ -5,8 +5,6 @@ from its selection: the messages with the excerpts, and for a topic that was sel
 its best passage, which only a search can find.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

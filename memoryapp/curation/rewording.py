@@ -7,8 +7,6 @@ that. Passages over both messages and their neighbours are handed over together 
 decided about are not touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

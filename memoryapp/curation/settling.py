@@ -7,8 +7,6 @@ apart. A suggestion that a person declined for good is never changed, and a merg
 undid is declined for good.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from django.db import connection, transaction

@@ -5,8 +5,6 @@ planned on is checked again before anything is written, so of two people who cha
 error. Triggers in the database check once more that every message stays in one topic, whoever writes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -5,8 +5,6 @@ edits of one matter form a chain (``chains``), and it is always the last edit of
 that an edit put in must be live in order to be retired again: a later edit that retired them has to be undone first.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime

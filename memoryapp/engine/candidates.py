@@ -1,7 +1,5 @@
 """Candidates: topics, people and artifacts that a search found, as a run stores them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ something that was said. All stored text is ``quoted``, so it cannot imitate the
 topics, people and files. The parts are ordered from what changes least to what answers the query.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

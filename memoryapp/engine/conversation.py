@@ -6,8 +6,6 @@ refuses media, the model is asked again with the text alone; after an empty repl
 is a failure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ There are two embedders: ``embedding.http_embedder`` for any OpenAI-compatible e
 ``offline``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

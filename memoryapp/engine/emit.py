@@ -3,8 +3,6 @@
 Nothing waits inside ``emit``. Whoever executes the stage decides where the events go; they come in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from memoryapp.engine.events import Event, ModelProgress

@@ -6,8 +6,6 @@ totals of a run from its events. A stored event never changes its meaning: field
 renamed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -5,8 +5,6 @@ much is sent in smaller portions; a text that is too long for the model gets the
 words of a refusal do not say what was too much, single texts find it out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii
@@ -384,10 +382,7 @@ class HttpEmbedder:
         return self._vectors(await self._post(self._body(inputs), len(inputs), tries), len(inputs))
 
     def _body(self, inputs: Sequence[str]) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.profile.model,
-            "input": inputs if self._accepted.lists else inputs[0],
-        }
+        body: dict[str, Any] = {"model": self.profile.model, "input": inputs if self._accepted.lists else inputs[0]}
         return {**body, "dimensions": self.profile.dimensions} if self._accepted.dimensions else body
 
     async def _post(self, body: Mapping[str, Any], texts: int, tries: int) -> Any:

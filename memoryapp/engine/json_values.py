@@ -4,8 +4,6 @@ A run stores some two hundred candidates in one value, and every run pays for th
 twice: orjson writes dataclasses directly, and the way to build a class is computed once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -158,8 +158,7 @@ class Background:
 ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]
 
 _ID = re.compile(
-    r"^\s*+\[?\s*+(?:(?P<kind>topic|session|person|artifact)\s*+:)?\s*+(?P<number>\d{1,40})(?:\.0+)?\s*+\]?\s*+$",
-    re.I,
+    r"^\s*+\[?\s*+(?:(?P<kind>topic|session|person|artifact)\s*+:)?\s*+(?P<number>\d{1,40})(?:\.0+)?\s*+\]?\s*+$", re.I
 )
 
 

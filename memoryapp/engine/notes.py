@@ -4,8 +4,6 @@ Programs read the English words in the ``note`` of an event, models read them in
 are keys of the catalogue, from which pages take them in the reader's language.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ The parameters of a strategy are a frozen dataclass; each field carries its boun
 sets its default. The form, the API, the commands, the settings and the stored row all read these declarations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date

@@ -1,7 +1,5 @@
 """Every prompt of the program: those of the registered strategies, then those of the registered agents."""
 
-from __future__ import annotations
-
 from memoryapp.engine.agents import AGENTS
 from memoryapp.engine.prompts.prompt import INSTRUCTION_LANGUAGES, BuiltInPrompt, PromptBook
 from memoryapp.engine.strategies import STRATEGIES

@@ -6,8 +6,6 @@ weighted by c-TF-IDF: the number of texts of the region with the word, times its
 name no region, and words that look like nouns are preferred.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

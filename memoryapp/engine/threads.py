@@ -1,7 +1,5 @@
 """Long computations in a thread, so that one run's long answer does not block the others."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -5,8 +5,6 @@ files that were made by hand contain raw ones. Both are repaired here. A documen
 is nested too deeply is refused with a sentence that names the place.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

@@ -1,7 +1,5 @@
 """Exports of other programs that cannot be read; they are recognised so that the refusal can name them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn

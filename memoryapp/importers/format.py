@@ -1,7 +1,5 @@
 """A format as a value: its names, and the layouts of its files, each with what recognises and what reads it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

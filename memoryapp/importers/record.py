@@ -4,8 +4,6 @@ A file comes from strangers, so ``message`` makes every record and checks each f
 U+FFFD (PostgreSQL stores neither), lengths and depths are limited, times are aware and in UTC.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ They are read as UTF-8 in pieces, so a file of any size takes the memory of one 
 because the size in a header may be wrong; a file that unpacks to far more than a chat is refused.
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Values of a file as the kind that a reader expects: a file comes from strangers, and may have any value anywhere."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

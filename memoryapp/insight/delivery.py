@@ -5,8 +5,6 @@ answer with the messages of each chosen topic, as it checks statements of answer
 named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal

@@ -182,10 +182,7 @@ class ItemQuery:
 
 
 def search(
-    owner: ChatUser,
-    wanted: ItemQuery,
-    profile: int | None = None,
-    vector: NDArray[np.float32] | None = None,
+    owner: ChatUser, wanted: ItemQuery, profile: int | None = None, vector: NDArray[np.float32] | None = None
 ) -> list[tuple[StoredItem, float | None]]:
     """Returns the items with their cosines, the nearest to ``vector`` first, then those without a vector of
     the profile of that number. Without a vector the last changed come first. Raises FilterError."""

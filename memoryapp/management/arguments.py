@@ -1,7 +1,5 @@
 """Arguments that several commands share; a wrong value is reported in one sentence."""
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from uuid import UUID

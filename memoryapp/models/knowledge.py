@@ -132,11 +132,7 @@ class Fact(Owned):
         constraints = (
             # By the hash of its words, because an index takes no long text.
             models.UniqueConstraint(
-                "owner",
-                "relation",
-                MD5("content"),
-                condition=models.Q(superseded_at__isnull=True),
-                name="fact_once",
+                "owner", "relation", MD5("content"), condition=models.Q(superseded_at__isnull=True), name="fact_once"
             ),
             models.CheckConstraint(condition=models.Q(importance__lte=100), name="fact_importance_0_to_100"),
         )

@@ -1,7 +1,5 @@
 """What an assistant forgot: a question that went wrong, why, what was done about it, and whether it stayed right."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy

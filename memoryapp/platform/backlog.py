@@ -4,8 +4,6 @@ Work is a state in a row, so there is no other queue to measure. Each count stop
 table uses an index, so `/metrics` can be read every few seconds at little cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.conf import settings

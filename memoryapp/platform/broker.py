@@ -4,8 +4,6 @@ kombu's own transport writes a message directly under the name for which the wor
 message and end. Here a file gets that name only when it is complete.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -1,7 +1,5 @@
 """The embedded channel layer, which continues to listen after its connection to the database was lost."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

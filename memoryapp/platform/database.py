@@ -5,8 +5,6 @@ The ORM gives each thread one connection, for which a hundred reranks in one loo
 while they wait for a model.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import select

@@ -1,7 +1,5 @@
 """Reads settings from the environment, typed and within bounds. Raises a SettingError that names a wrong setting."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -29,10 +27,7 @@ _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 IS_INSTALLED = not (Path(__file__).resolve().parents[2] / "manage.py").exists()
 PROGRAM = "mnemoscope" if IS_INSTALLED else "python3 manage.py"
 # What the words of a switch mean, here and in headers of requests.
-SWITCHED = {
-    **dict.fromkeys(("1", "true", "yes", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "off"), False),
-}
+SWITCHED = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 _WORD = re.compile(r"[^\s'\"<>]+")
 _PASSWORD = re.compile(r"(?i)(?<=password=)[^\s&'\"]+")
 

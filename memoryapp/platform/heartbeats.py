@@ -3,8 +3,6 @@
 Each writes its row every few seconds. The database computes the age of a row, so no other clock matters.
 """
 
-from __future__ import annotations
-
 from django.db import connection
 
 PROCESSES = ("worker", "beat")

@@ -4,8 +4,6 @@ Through a context variable, every line that any module logs while a run is execu
 contains ids, counts and causes, never the text of a query or a message, which only some people may see.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -6,8 +6,6 @@ is set. Processes that ``up`` starts write their counts into files in one folder
 the folder a process reports only its own counts.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress

@@ -3,8 +3,6 @@
 ``settings`` takes them over as they are; docs/settings.md explains each.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from urllib.parse import unquote, urlsplit
 

@@ -5,8 +5,6 @@ the inner circle is part of the background anyway, and its members are still fou
 running conversation come first whatever the query, because people refer to them without naming them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields

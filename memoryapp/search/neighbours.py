@@ -1,7 +1,5 @@
 """The live topics that are nearest in meaning to a topic, to a vector, or to parts of a topic."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ the answer in that passage. Counted, the first ten passages contain less of the 
 .553, English .611 to .589, forty older questions .704 to .654; archive of the development set .807 to .806).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any

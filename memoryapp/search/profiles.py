@@ -4,8 +4,6 @@ The settings name the wanted profile. While another one serves, a person first h
 one. Then its vectors are made beside those that serve, and when none is missing it takes over.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import TypeVar
 

@@ -6,8 +6,6 @@ passages and cards; cards are made or renewed here first. The vector of a topic 
 together; it serves neighbours, maps and suggestions. Items are compared by the searches of programs.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence

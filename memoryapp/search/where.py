@@ -5,8 +5,6 @@ the round trip that compares, and is sent only when something is set. Scores are
 passage that is not permitted is only left out of the order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 

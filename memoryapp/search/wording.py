@@ -7,8 +7,6 @@ shares no word with the query or the conversation and is not near the query in m
 the query gave way to one that nobody said ("MinIO" for "мениск").
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

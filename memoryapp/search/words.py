@@ -3,8 +3,6 @@
 The database stems with its ``russian`` configuration, which also stems English.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ shows as a stage. Each finds its work in the rows, calls one domain function, an
 Chat users with work are listed before it begins: no cursor stays open while a model is asked.
 """
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from functools import partial

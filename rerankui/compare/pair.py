@@ -160,12 +160,7 @@ def _list(topics: Sequence[ComparedTopic], run: UUID) -> list[ListedTopic]:
     listed = [topic for topic in topics if is_listed(topic.states[run])]
     ranked = sorted(listed, key=lambda topic: topic.ranks.get(run, len(topics)))
     return [
-        ListedTopic(
-            topic,
-            topic.met_as.get(run, (topic.id,))[0],
-            topic.ranks.get(run, 0),
-            topic.states[run],
-        )
+        ListedTopic(topic, topic.met_as.get(run, (topic.id,))[0], topic.ranks.get(run, 0), topic.states[run])
         for topic in ranked
     ]
 

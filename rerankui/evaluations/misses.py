@@ -1,7 +1,5 @@
 """Misses: the list with what the days say, the report of one, and its page from why to kept right."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

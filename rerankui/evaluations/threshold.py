@@ -1,7 +1,5 @@
 """The page that draws what the embedded scorer's least certainty costs and saves in one memory, and sets it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib import messages

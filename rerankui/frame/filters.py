@@ -185,8 +185,7 @@ class OfOwnersFilter(Filter):
         if self.chosen["user"]:
             names.setdefault(self.chosen["user"], self.chosen["user"])
         self.fields["user"].widget = forms.Select(
-            attrs={"class": "field", "aria-label": _("Chat user")},
-            choices=[("", _("all chat users")), *names.items()],
+            attrs={"class": "field", "aria-label": _("Chat user")}, choices=[("", _("all chat users")), *names.items()]
         )
 
 

@@ -28,10 +28,7 @@ SHOWN = {
     "max_tool_calls": _("Tool turns at most"),
     "seconds": _("Seconds at most"),
 }
-_CONTEXTS = [
-    ("", _("as usual")),
-    *zip(CONTEXTS, (_("passages"), _("whole topics")), strict=True),
-]
+_CONTEXTS = [("", _("as usual")), *zip(CONTEXTS, (_("passages"), _("whole topics")), strict=True)]
 # what a scope opens, in the order one reads them
 ALLOWS: Mapping[str, Promise] = {
     ApiToken.Scope.RECALL: _("Ask a memory, and read the resulting runs."),
@@ -117,10 +114,7 @@ class AskForm(forms.Form):
     NOT_ALLOWED = _("Your role may read answers but not ask. An admin can make you a debugger.")
     STRATEGIES = tuple(sorted(STRATEGIES, key=lambda name: (name not in ANSWERING, name not in PLANNING)))
 
-    query = forms.CharField(
-        max_length=LONGEST_QUERY,
-        error_messages={"required": _("Type a question.")},
-    )
+    query = forms.CharField(max_length=LONGEST_QUERY, error_messages={"required": _("Type a question.")})
     strategies = forms.MultipleChoiceField(
         choices=[(name, name) for name in STRATEGIES],
         error_messages={"required": _("Choose who answers."), "invalid_choice": _("There is no such strategy.")},

@@ -196,9 +196,7 @@ def _counted(owner: ChatUser, found: Quality, figure: QualityFigure) -> CountedF
 def quality(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     found = qualities([owner], now=timezone.now())[owner.pk]
     return render(
-        request,
-        "pages/quality/quality.html",
-        {"owner": owner, "found": found, "sections": sections(owner, found)},
+        request, "pages/quality/quality.html", {"owner": owner, "found": found, "sections": sections(owner, found)}
     )
 
 

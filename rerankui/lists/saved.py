@@ -87,11 +87,7 @@ def save(
     if mine.count() >= MOST_VIEWS and not mine.filter(name=called).exists():
         raise UnsavableView(_("You have %(n)d views of this list; delete one first.") % {"n": MOST_VIEWS})
     view, _made = SavedView.objects.update_or_create(
-        owner=owner,
-        list=of_list,
-        user=operator.user,
-        name=called,
-        defaults={"query": query, "is_shared": is_shared},
+        owner=owner, list=of_list, user=operator.user, name=called, defaults={"query": query, "is_shared": is_shared}
     )
     return view
 

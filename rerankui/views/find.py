@@ -146,10 +146,7 @@ RUNS_LOOKED_AT = 2_000
 def find(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
     frame, seen = PageFrame(request), visible_owners(request)
-    context: dict[str, Any] = {
-        "sections": pages(frame, words),
-        "actions": actions(request, frame, words),
-    }
+    context: dict[str, Any] = {"sections": pages(frame, words), "actions": actions(request, frame, words)}
     if words:
         moment = moment_of(request)
         context |= _results_then(frame, words, moment) if moment else _results(seen, words)

@@ -141,9 +141,5 @@ def memory_settings(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         form.save(owner)
         messages.success(request, _("The memory settings of %(name)s are saved.") % {"name": owner})
         return redirect("memory", owner.pk)
-    context: dict[str, Any] = {
-        "owner": owner,
-        "form": form,
-        "model": settings.LLM_BASE_URL and settings.SPLITTER_MODEL,
-    }
+    context: dict[str, Any] = {"owner": owner, "form": form, "model": settings.LLM_BASE_URL and settings.SPLITTER_MODEL}
     return render(request, "pages/memory_settings.html", context, status=422 if form.is_bound else 200)

@@ -19,18 +19,7 @@ from rerankui.web.pages import Steps, middleware
 PARAMETER = "as_of"
 # Pages that show the memory of the moment, beside the lists that say so themselves (``has_past``).
 SHOWING = frozenset(
-    (
-        "memory",
-        "topic",
-        "topic_peek",
-        "topic_blame",
-        "person",
-        "fact",
-        "artifact",
-        "find",
-        "ask",
-        "recall",
-    )
+    ("memory", "topic", "topic_peek", "topic_blame", "person", "fact", "artifact", "find", "ask", "recall")
 )
 # Pages of one run, which always show what it found then.
 _OF_RUNS = ("run", "answer", "source", "judge", "filter", "prompt_try", "compare")

@@ -1,7 +1,5 @@
 """Django's administration makes accounts and shows rows; what people curate it only shows."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

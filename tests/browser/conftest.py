@@ -1,7 +1,5 @@
 """One browser for all tests of this folder, and a page of it that is signed in on the live server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any

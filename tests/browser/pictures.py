@@ -4,8 +4,6 @@ A picture is a WebP that the browser itself encodes, a fifth of the bytes of a P
 such pictures as the container of the format says (https://developers.google.com/speed/webp/docs/riff_container).
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import time

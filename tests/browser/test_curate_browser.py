@@ -1,7 +1,5 @@
 """Curating in a real browser, with the mouse and with the keyboard alone: merge view, map, queue, topic."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """What surrounds every page, in a browser: the phone's bar, axe-core, awkward names, keys, the preview, filters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 """History, people, facts, findings, prompts, tokens and imports in a real browser, by the keyboard alone and by the
 mouse."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The program is started as a newcomer starts it; the chat model is a scripted pee
 a test check the page between two turns.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

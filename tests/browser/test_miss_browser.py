@@ -1,7 +1,5 @@
 """The assistant forgot the dentist: from the pasted chat to the kept repair in a real browser, by mouse and by keys."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 

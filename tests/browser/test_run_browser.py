@@ -1,7 +1,5 @@
 """The run page in a real browser without a socket: replay, filters, phone and paper; its file; the filter lab."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -90,11 +88,7 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
     if width > 1180:
         assert [
             lane["lane"] for lane in page.locator(".lane").evaluate_all("all => all.map(l => ({...l.dataset}))")
-        ] == [
-            "candidates",
-            "turns",
-            "result",
-        ]
+        ] == ["candidates", "turns", "result"]
     for step in range(1, len(events) + 1):
         press(page, "Home", *["ArrowRight"] * (step - 1))
         assert columns(page) == stood, f"step {step}"

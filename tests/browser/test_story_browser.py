@@ -3,8 +3,6 @@
 With ``STORY_PICTURES=docs/pictures`` the tests also take the pictures of that page and of the README (``pictures``).
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator

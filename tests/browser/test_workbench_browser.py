@@ -1,8 +1,6 @@
 """The workbench in a real browser: why not, forks, comparisons, the memory of another day, questions on the Ask
 page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

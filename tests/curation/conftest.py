@@ -1,7 +1,5 @@
 """Memories for tests of the merger and of the archivist."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

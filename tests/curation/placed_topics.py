@@ -1,7 +1,5 @@
 """Topics at chosen angles, so that a test knows their similarities, and the suggestions about them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """An archivist whose model answers as a test says, and memories for it to read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Merges and splits never contradict each other: what one would undo, the other does not suggest."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Blame: the edit that put each message into a topic, and the one that wrote its summary."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Work on many topics: done topic by topic by the worker, stopped, killed, refused by a model, and undone as one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

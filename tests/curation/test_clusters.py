@@ -1,7 +1,5 @@
 """Clusters: like topics are one decision with ticks, many clusters one after ten samples, and one undo reverts it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The merger judges suggested merges: the effect of each answer, and whose memories its sweep processes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -4,8 +4,6 @@ Whatever a model answers and whoever edits meanwhile, the live topics partition 
 person wrote stays until a person changes it, and undoing all that the merger did restores the topics of before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 from typing import Any

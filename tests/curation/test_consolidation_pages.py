@@ -1,7 +1,5 @@
 """What the queue shows of the merger and lets people ask of it, and a night's merges in the history."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from io import StringIO

@@ -1,7 +1,5 @@
 """Topics edited, merged, split, moved and withdrawn: the results, and which changes are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the database itself refuses, whoever writes: raw SQL, a shell, an admin page without a check."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

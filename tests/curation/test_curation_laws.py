@@ -5,8 +5,6 @@ nothing, and old topics lead to where their messages are. At the end everything 
 restores the beginning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random

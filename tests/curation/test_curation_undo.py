@@ -1,7 +1,5 @@
 """Undo of any edit, also later and in any allowed order, and where old topics lead."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """A staged change tried on past runs: it predicts what a search would find, and which runs would get worse."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The archivist reads topics: what it stores, what it leaves unchanged, and what happens when a model fails."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

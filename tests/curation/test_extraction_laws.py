@@ -4,8 +4,6 @@ say, and no word that a person wrote is lost.
 Passes over what people changed leave their words unchanged, and what they deleted is not created again.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

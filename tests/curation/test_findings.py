@@ -1,7 +1,5 @@
 """Findings that wait: hidden everywhere, reviewed on their page, decided one by one or as whole answers, and undone."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

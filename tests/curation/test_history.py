@@ -1,7 +1,5 @@
 """The history: everything in one list, filtered, paged, a preview of every undo, and imports withdrawn."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

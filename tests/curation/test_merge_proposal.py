@@ -1,7 +1,5 @@
 """The chat model is asked for a summary or for the parts of a topic: it proposes, a person decides."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,8 +1,6 @@
 """An agent needs one module and its line in the registry: a made-up one is asked, stored, shown and paid like all
 others, and people edit its prompt."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An operation needs one module and its value in the registry: a made-up one is offered, made, shown and undone."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

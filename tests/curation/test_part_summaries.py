@@ -1,7 +1,5 @@
 """Summaries proposed for the parts of a change: those of the model, else the most telling sentences."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """Prompts in the database: versions never change, one of them is used, and the built-in text is the default."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

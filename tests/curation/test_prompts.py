@@ -1,7 +1,5 @@
 """The pages of prompts: who may do what, no typed text is lost, and another prompt on a past run."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date

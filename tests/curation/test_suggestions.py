@@ -1,7 +1,5 @@
 """Merges and splits suggested to people: which and why, never twice, and to one person at a time."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A port for the database of the tests, whose socket no other account may reach."""
 
-from __future__ import annotations
-
 import select
 import socket
 import socketserver

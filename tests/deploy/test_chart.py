@@ -1,7 +1,5 @@
 """The chart makes objects that Kubernetes takes, in every version it may be installed on, with few rights."""
 
-from __future__ import annotations
-
 import tomllib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The compose file and the units are valid, start what exists, and name settings that exist."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

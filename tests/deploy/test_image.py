@@ -4,8 +4,6 @@ Without a daemon: ``--isolation chroot`` and the storage driver ``vfs`` work as 
 says. The database is the embedded one of the tests.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 As an account that may read everything and write only its data, with a broker of its own.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

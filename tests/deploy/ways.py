@@ -3,8 +3,6 @@
 Each returns its processes by name, in the order of their starts: first those that end by themselves.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

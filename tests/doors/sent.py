@@ -1,7 +1,5 @@
 """Spans written by hand, as the JSON of OTLP: for what the real programs do not do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

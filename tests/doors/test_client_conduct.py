@@ -1,7 +1,5 @@
 """What both clients do when the server refuses, is late, breaks off or is somebody else, and that they work again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

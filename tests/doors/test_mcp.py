@@ -1,7 +1,5 @@
 """The tools of the Model Context Protocol, called as clients do: what they answer, refuse, change and never show."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

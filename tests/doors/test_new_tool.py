@@ -1,7 +1,5 @@
 """A made-up tool of agents is one function, and the protocol lists, checks, guards and calls it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

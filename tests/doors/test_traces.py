@@ -1,8 +1,6 @@
 """Traces of other programs: late, twice, broken, from real libraries; each is a run that people can read, or
 refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator
@@ -418,11 +416,7 @@ def test_conventions_of_opentelemetry_are_a_run_with_a_search_a_tool_and_a_turn(
         ("Document:barn", 0.42),
         ("Document:honey", 0.77),
     ]
-    assert (tool.tool, tool.arguments, tool.result) == (
-        "get_weather",
-        {"input": '{"city":"Oslo"}'},
-        {"output": "rain"},
-    )
+    assert (tool.tool, tool.arguments, tool.result) == ("get_weather", {"input": '{"city":"Oslo"}'}, {"output": "rain"})
     assert [message.role for message in turn.prompt] == ["system", "user"]
     assert (reply.model, reply.text, reply.finish_reason) == ("acme-small-2", programs.ANSWER, "stop")
     assert (run.input_tokens, run.output_tokens, run.query) == (31, 6, programs.QUERY)

@@ -3,8 +3,6 @@
 Each sends its spans with the exporter of OpenTelemetry. Only the models are scripted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

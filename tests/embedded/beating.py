@@ -1,7 +1,5 @@
 """Celery whose worker and beat write their heartbeat each second: ``python -m tests.embedded.beating worker …``."""
 
-from __future__ import annotations
-
 from celery.__main__ import main
 
 from memoryapp.platform import heartbeats

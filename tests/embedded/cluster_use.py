@@ -1,7 +1,5 @@
 """An embedded cluster in use: processes with a lease on it, and what the operating system shows of them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

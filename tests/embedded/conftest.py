@@ -1,7 +1,5 @@
 """Folders and clusters for tests of the embedded database."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

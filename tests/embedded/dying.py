@@ -5,8 +5,6 @@ also one of a tool of PostgreSQL as the server shows it, a program that is start
 to be written, renamed or removed.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

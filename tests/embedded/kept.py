@@ -1,7 +1,5 @@
 """A memory with a message and with a file that came with a query, for tests that back it up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

@@ -1,7 +1,5 @@
 """Backups: of a running program, of another PostgreSQL, killed at any step; restored, or refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`manage.py` on a database that is unreachable, missing or empty: a sentence says what to do."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

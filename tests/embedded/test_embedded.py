@@ -1,7 +1,5 @@
 """The embedded server and its data folder: in use while any process needs it, closed to other accounts."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """How `up` starts and watches its processes, and what it prints about signing in."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

@@ -1,7 +1,5 @@
 """`manage.py up` as a newcomer runs it, and the `.venv` that it creates."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

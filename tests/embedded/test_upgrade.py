@@ -1,7 +1,5 @@
 """A database of release 0.15.1: it is brought up to date, has the schema of a new one, and its runs can be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Fixtures of the tests of the chat client."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """A model endpoint with the answers of a test, behind httpx's own mock transport."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any

@@ -4,8 +4,6 @@ Every excerpt consists of some messages of one topic of the demo memory, with ch
 quotation marks). A misquoted one also differs from the messages in one thing that no change of form explains.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

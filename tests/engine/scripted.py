@@ -1,7 +1,5 @@
 """A chat model that follows a script, what a rerank needs around it, and functions that read its events."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One question to a model: its turns are events, an unreadable answer is requested once more, all attempts count."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -87,11 +85,7 @@ async def test_an_unreadable_answer_is_shown_to_the_model_and_asked_for_once_mor
 
 @pytest.mark.parametrize(
     ("first", "cause"),
-    [
-        (says("one"), "parse_error"),
-        (says(" "), "empty_response"),
-        (calls(ToolCall("a", "b", "{}")), "parse_error"),
-    ],
+    [(says("one"), "parse_error"), (says(" "), "empty_response"), (calls(ToolCall("a", "b", "{}")), "parse_error")],
     ids=["prose", "nothing", "a tool that was not offered"],
 )
 async def test_after_two_unreadable_answers_there_is_none(first: Step, cause: str) -> None:

@@ -1,7 +1,5 @@
 """Embedding endpoints: replies that are checked, and limits that are found out and remembered."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

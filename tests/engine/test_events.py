@@ -1,7 +1,5 @@
 """Events as runs of every release stored them: each can still be read, as JSON, with its notes, and means the same."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

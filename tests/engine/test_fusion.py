@@ -1,7 +1,5 @@
 """Fusion of both signals, the score that is shown, and the restriction of a search as a value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What the model and the assistant read: formats that do not change, and text that cannot pass for the program's."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any
@@ -169,14 +167,7 @@ def test_the_lines_of_people_and_files_are_the_documented_ones() -> None:
         "[Person:5] (0.65) Петров (@petrov) (aka Петя, Pete) [Work_Inner] | 127 mentions | Коллега по X"
     )
     assert artifact_line(
-        "Artifact:123",
-        0.68,
-        "pdf",
-        "api-docs.pdf",
-        ["api", "rest"],
-        ["OAuth2", "JWT"],
-        "Logging in",
-        ["Which scopes?"],
+        "Artifact:123", 0.68, "pdf", "api-docs.pdf", ["api", "rest"], ["OAuth2", "JWT"], "Logging in", ["Which scopes?"]
     ) == (
         '[Artifact:123] (0.68) pdf: "api-docs.pdf" | api, rest | Entities: OAuth2, JWT | Logging in'
         " | Answers: Which scopes?"

@@ -1,7 +1,5 @@
 """Regions of the map: which topics belong together, their outlines, and the words that distinguish them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

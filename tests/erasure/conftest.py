@@ -1,8 +1,6 @@
 """A memory in which one message was read by everything that reads messages: topics, edits, a run, an agent,
 curators."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """A message is erased from a memory that remains: everywhere, from every past and other programs' runs; the rest is
 valid."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

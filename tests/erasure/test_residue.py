@@ -1,8 +1,6 @@
 """An erasure that is killed, runs beside other writers, or follows any sequence of edits leaves no residue, and the
 memory stays valid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The scanner finds residue in every place, reads the marks of an erasure, and reports what it cannot search for."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

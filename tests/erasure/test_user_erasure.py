@@ -1,7 +1,5 @@
 """A chat user is erased: nothing of them is left, nothing of others is erased; who may, and what opens afterwards."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

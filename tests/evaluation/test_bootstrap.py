@@ -1,7 +1,5 @@
 """Properties of the paired bootstrap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What counts as a run's citations, and what counts as a refusal."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

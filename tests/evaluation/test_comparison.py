@@ -1,7 +1,5 @@
 """Two reports compared: differences, the verdict of the gate, regressions."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

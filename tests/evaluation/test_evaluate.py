@@ -1,7 +1,5 @@
 """The command ``evaluate``: real runs, their report, strategies side by side, the gate."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages of evaluations: their list, strategies side by side, the worst questions first with their runs."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """The figures of an evaluation, computed from scores that the tests write."""
 
-from __future__ import annotations
-
 import pytest
 
 from memoryapp.engine.outline import Outline

@@ -4,8 +4,6 @@ The questions ask the embedded models. A set is a file of blocks: the question, 
 answers it. The floors are about .05 below what was measured when they were set; ``-s`` prints the table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluations that a page starts: asked in the worker, with progress, stopped, broken off and carried on."""
 
-from __future__ import annotations
-
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client

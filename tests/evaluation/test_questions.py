@@ -1,7 +1,5 @@
 """Files of labelled questions: what is read, and the message about what cannot be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

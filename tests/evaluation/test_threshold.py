@@ -1,7 +1,5 @@
 """The least certainty of the embedded scorer: what it trades in a memory, and how a person sets it."""
 
-from __future__ import annotations
-
 import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client

@@ -5,8 +5,6 @@ The cause never comes from what explains it. It follows from the words of the me
 from what the model in it does.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

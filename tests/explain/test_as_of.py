@@ -1,7 +1,5 @@
 """A fork over the memory of an earlier moment: its topics, people and facts, whatever was changed since."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any

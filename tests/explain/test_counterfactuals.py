@@ -1,7 +1,5 @@
 """Counterfactuals are true: the fork that each of them names does what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

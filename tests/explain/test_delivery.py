@@ -1,7 +1,5 @@
 """What the assistant said, compared with what a run chose: quoted, in other words, named, or not used."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

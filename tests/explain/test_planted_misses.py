@@ -1,7 +1,5 @@
 """A hundred misses of known causes, over all stages and strategies: the explanation names the cause."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

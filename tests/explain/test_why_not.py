@@ -1,7 +1,5 @@
 """Questions to stored runs: what was meant, the memory of that time and of today, and one story on every screen."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """The picture of the house in docs/architecture.md, made of the imports: ``python3 -m tests.house.picture``."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import TopologicalSorter
 from pathlib import Path

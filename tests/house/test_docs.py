@@ -1,7 +1,5 @@
 """The documents are true: events, models, files, commands, settings, links and addresses that they name exist."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

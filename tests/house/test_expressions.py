@@ -3,8 +3,6 @@
 The interpreter is blocked while an expression is matched, so a quadratic expression stops a process for everybody.
 """
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """A test that grows without end fails by its name, and takes no other down with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

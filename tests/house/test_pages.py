@@ -1,7 +1,5 @@
 """A page, its template and its partials have one noun, and a template names what its context has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields

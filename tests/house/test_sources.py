@@ -1,8 +1,6 @@
 """No unused code, scripts that type-check, vendored files as recorded, and suites left out while their subject is as
 released."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

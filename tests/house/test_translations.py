@@ -1,8 +1,6 @@
 """The Russian interface: complete, with the placeholders of its source, compiled, and shown; nothing left that was
 removed."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """Exports of assistants, with the oddities real ones have: ChatGPT, Claude and coding agents, OpenAI messages, Open
 WebUI."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import zipfile

@@ -1,7 +1,5 @@
 """Files in general: formats, sizes, depths, users; each message is added, known, changed, rejected or left out once."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Memories and plain messages of other programs: JSON Lines, Letta, mem0."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Exports of Telegram, Discord and KakaoTalk, with the oddities real ones have."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A format needs one module and its line in the registry: a made-up one is read like all others."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

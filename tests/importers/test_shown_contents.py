@@ -1,7 +1,5 @@
 """What was shown becomes messages with its text, whatever holds it; what was taken back is left out and counted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

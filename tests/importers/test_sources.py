@@ -1,7 +1,5 @@
 """Files as they arrive: packed, cut off, inflated, endless, of other programs; each is read or named in a sentence."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """WhatsApp's exported chats as phones write them: dates in many languages, notices, media, and who is the user."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -68,10 +66,7 @@ class TestPhones:
             ("2024-01-01 00:00:00", "peer", "ok"),
             ("2024-01-01 00:00:00", "peer", "ok"),
         ]
-        assert [text for _at, _role, text in found[6:]] == [
-            "[file: IMG-20240101-WA0001.jpg]\nthe fireworks",
-            "[media]",
-        ]
+        assert [text for _at, _role, text in found[6:]] == ["[file: IMG-20240101-WA0001.jpg]\nthe fireworks", "[media]"]
 
     @pytest.mark.parametrize(
         "mark", ["This message was edited", "Diese Nachricht wurde bearbeitet.", "تم تعديل هذه الرسالة"]
@@ -319,8 +314,7 @@ class TestOtherEnds:
 
 class TestWhoIsWho:
     @pytest.mark.parametrize(
-        "name",
-        ["WhatsApp Chat with Boris.txt", "WhatsApp Chat - Boris (1).zip", "Чат WhatsApp с Boris.txt"],
+        "name", ["WhatsApp Chat with Boris.txt", "WhatsApp Chat - Boris (1).zip", "Чат WhatsApp с Boris.txt"]
     )
     def test_who_is_left_where_the_file_bears_the_others_name(self, tmp_path: Path, name: str) -> None:
         chat = open_chat(written(tmp_path, IOS, "staged"), hints=Hints("ada", name=name))

@@ -1,7 +1,5 @@
 """A run in one file: it contains what the run showed, masks what it is asked to, and opens in another installation."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

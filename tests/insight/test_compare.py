@@ -1,7 +1,5 @@
 """Runs compared: where they differ, whether memory or model is the cause, and how stable a choice is."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -167,9 +165,7 @@ async def test_many_runs_need_as_many_statements_as_two(memory: Memory) -> None:
     runs = [(await by_place(memory, *next(places)))[0] for _run in range(6)]
 
     def statements(compared: Sequence[Run]) -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as seen:
+        with CaptureQueriesContext(connection) as seen:
             compare(compared)
         return len(seen)
 

@@ -1,7 +1,5 @@
 """The pages of compared runs, ``GET /v1/compare``, and the lab's form with a question in other words."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Counts that lead to lists: quality, usage, and the inbox of one memory."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

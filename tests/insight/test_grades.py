@@ -1,7 +1,5 @@
 """Grades of candidates: on messages through every edit, by several operators, and as golden questions."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

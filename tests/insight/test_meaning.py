@@ -1,7 +1,5 @@
 """Lists searched by meaning find what a recall finds, in its order, and say when vectors are missing or late."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

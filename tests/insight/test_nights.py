@@ -1,7 +1,5 @@
 """Golden sets of the night: begun when due, compared, an alarm once for each drop, and their pages."""
 
-from __future__ import annotations
-
 import runpy
 import socketserver
 import threading
@@ -273,9 +271,7 @@ def test_a_set_is_scheduled_asked_paused_and_removed(as_admin: Client, as_debugg
     report = {"n": 1, "candidates": {"recall@5": 0.75}, "selection": {"f1": None}, "questions": []}
     Evaluation.objects.update(state="finished", report=report)
     GoldenNight.objects.update(
-        state="dropped",
-        is_alarm=True,
-        regressions=[WORSE_NIGHT, {**WORSE_NIGHT, "figure": "of a later version"}],
+        state="dropped", is_alarm=True, regressions=[WORSE_NIGHT, {**WORSE_NIGHT, "figure": "of a later version"}]
     )
     shown = as_admin.get(page).content.decode()
     assert all(words in shown for words in ("0.750", "−0.300 (−0.500 to −0.100)", "dropped", "<polyline"))

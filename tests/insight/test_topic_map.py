@@ -1,8 +1,6 @@
 """The map: neighbours are near each other, many topics cost little, and a text gives the numbers to those who see no
 picture."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

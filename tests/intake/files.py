@@ -1,7 +1,5 @@
 """Files as people send them, and malicious ones."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -1,7 +1,5 @@
 """Databases as laplaced makes them: its tables, filled row by row; and one that has no end."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import struct

@@ -1,7 +1,5 @@
 """Messages come in and sessions are archived: nothing is lost or doubled, and pages show what cut a topic."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Sequence
@@ -185,10 +183,7 @@ class TestSessions:
         messages = [Moment(n, BEGAN + timedelta(minutes=n), "", True) for n in range(30)]
         assert len(cut_sessions(messages, interval=HOUR, most=2)) == 2
 
-    @given(
-        pauses=st.lists(st.tuples(st.integers(0, 200), st.sampled_from("ab")), max_size=40),
-        most=st.integers(2, 7),
-    )
+    @given(pauses=st.lists(st.tuples(st.integers(0, 200), st.sampled_from("ab")), max_size=40), most=st.integers(2, 7))
     def test_every_message_is_in_one_session_whatever_the_pauses(
         self, pauses: list[tuple[int, str]], most: int
     ) -> None:

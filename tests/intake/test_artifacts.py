@@ -1,7 +1,5 @@
 """Files and media of a memory: stored, read, described, recalled, or given up."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

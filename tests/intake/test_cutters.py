@@ -1,7 +1,5 @@
 """A chat model cuts sessions: paid for once, with a limited wait, and replaced by the segmenter if it fails."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace

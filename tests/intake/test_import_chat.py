@@ -1,7 +1,5 @@
 """The command import_chat, as scripts use it, and the forecast of its cost."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

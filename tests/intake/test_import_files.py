@@ -1,7 +1,5 @@
 """Files given to the page of imports: rehearsed, completed, imported in part, paused, continued, and restored."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The page that takes a chat file, the page of such a file, changed texts in it and documents beside it."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Every invariant can be violated, and is then named."""
 
-from __future__ import annotations
-
 import io
 import json
 import uuid
@@ -234,10 +232,7 @@ def law_of(field: models.ForeignKey[Any, Any]) -> tuple[str, str, str]:
     between_memories = issubclass(field.model, Owned) and issubclass(field.related_model, Owned)
     owner = ", owner_id" if between_memories else ""
     table, parent = field.model._meta.db_table, field.related_model._meta.db_table
-    deletes = {
-        models.CASCADE: " ON DELETE CASCADE",
-        models.SET_NULL: f" ON DELETE SET NULL ({field.column})",
-    }
+    deletes = {models.CASCADE: " ON DELETE CASCADE", models.SET_NULL: f" ON DELETE SET NULL ({field.column})"}
     law = f"FOREIGN KEY ({field.column}{owner}) REFERENCES {parent}({field.target_field.column}{owner})"
     # The chat user goes last, when the erasure has counted and deleted every row.
     does = "" if field.name == "owner" else deletes.get(field.remote_field.on_delete, "")

@@ -1,7 +1,5 @@
 """What laplaced distilled from its messages is imported with them, by several imports at once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
@@ -45,12 +43,7 @@ from tests.support.stack import wait_for
 pytestmark = pytest.mark.django_db(transaction=True)
 
 State = ImportFile.State
-RECORDS = [
-    *(message(n, 7) for n in (1, 2, 5)),
-    *(message(n, 8) for n in (3, 4)),
-    message(6, 9),
-    message(7, None),
-]
+RECORDS = [*(message(n, 7) for n in (1, 2, 5)), *(message(n, 8) for n in (3, 4)), message(6, 9), message(7, None)]
 
 
 @pytest.fixture(autouse=True)

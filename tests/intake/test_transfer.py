@@ -1,7 +1,5 @@
 """A memory is exported and restored, and only its numbers change."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

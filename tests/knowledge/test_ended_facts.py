@@ -1,7 +1,5 @@
 """A fact that is no longer true never comes without its end: in what is handed over, on pages, in files, by API."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

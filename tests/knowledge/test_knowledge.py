@@ -1,7 +1,5 @@
 """People, facts and artifacts changed by hand: stored, refused, undone."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """What is pinned is handed over with every recall, what is never recalled with none; by page, by API, with undo."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

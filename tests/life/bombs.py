@@ -4,8 +4,6 @@
 with the seconds of the processor and the growth in MB.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """A model endpoint over real HTTP that counts its requests, for processes that are killed in the middle."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Work for each stage of a memory's life, and checks that all of it was done, once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The worker's sweeps, in a process that dies at a chosen SQL statement: ``python -m tests.support.victim``."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Whatever reads what others send counts it first: a small file never fills the memory, and the next one is read."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

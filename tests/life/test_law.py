@@ -4,8 +4,6 @@ Random passes of every automatic stage run between a person's changes, with mode
 text or not at all.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

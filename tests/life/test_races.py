@@ -1,7 +1,5 @@
 """Deletes beside inserts in one memory: whoever comes too late finds it gone, and nobody gets a fault."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

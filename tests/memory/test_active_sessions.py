@@ -1,7 +1,5 @@
 """What was just said is found at once, and what a run met of it is explained."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The text of files, valid and invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """What a model receives before it reads: profile, inner circle, latest topics, the latest messages."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A memory that forgets the dentist: it is said once, in a topic about something else."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from asgiref.sync import async_to_sync

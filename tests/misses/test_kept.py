@@ -1,7 +1,5 @@
 """The nights of what was put right: one that falls is an alarm, and Evaluate says which and what changed since."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

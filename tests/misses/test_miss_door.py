@@ -1,7 +1,5 @@
 """Misses over HTTP and as a tool: reported, put right, listed; other memories stay closed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pages of misses: reported from a run or pasted, put right and taken back, with and without scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """From the miss to the repair that stays: why, what was tried, what is made and taken back, and what is refused."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

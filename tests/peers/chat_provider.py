@@ -4,8 +4,6 @@
 for ``awake`` while ``sleeps`` is set, so that the recall ends by its own limits.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """A small memory, whole runs over it against a server, and the servers that need no model."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A real llama.cpp server on a small model: ``python llama_server.py MODEL PORT``."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

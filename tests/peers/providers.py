@@ -4,8 +4,6 @@ Each is a function of the request, behind httpx's mock transport: it refuses wha
 and shape, and answers in its way. None of them was asked over the network; ``docs/endpoints.md`` says so.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A server as a child process: started, awaited, stopped, its output kept for the report of a failed test."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

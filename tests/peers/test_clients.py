@@ -1,8 +1,6 @@
 """Clients of others against the whole program: the SDKs of OpenAI and of MCP, MCP's inspector, and our Python
 client."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Whole runs and each agent against chat servers that others wrote: aimock, in the shape of OpenRouter, and llmock."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

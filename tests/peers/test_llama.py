@@ -4,8 +4,6 @@ Its choice need not be good. The test shows how a real server treats the program
 follows a JSON schema, and ignores a forced tool.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """Each provider of the table in ``docs/endpoints.md``: a whole rerank, and the trial of its endpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from io import StringIO

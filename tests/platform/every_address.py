@@ -1,7 +1,5 @@
 """Every address of the site, filled with rows of Anna's memory; each row contains a word that occurs nowhere else."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -211,9 +209,7 @@ def filled(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
         return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: _argument(str(shape), found[1], pattern, memory), str(shape))
     assert isinstance(shape, RegexPattern)
     groups = re.sub(
-        r"\(\?P<(\w+)>[^)]*\)",
-        lambda found: _argument(str(shape), found[1], pattern, memory),
-        str(shape).strip("^$"),
+        r"\(\?P<(\w+)>[^)]*\)", lambda found: _argument(str(shape), found[1], pattern, memory), str(shape).strip("^$")
     )
     return groups.replace(r"\Z", "")
 

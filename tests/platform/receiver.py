@@ -1,7 +1,5 @@
 """A receiver of webhooks on the other end of a real HTTP connection, which answers as a test says."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

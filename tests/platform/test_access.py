@@ -1,7 +1,5 @@
 """A stranger visits every address, socket and command, and finds nothing of another's memory."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid

@@ -1,7 +1,5 @@
 """Connections and the database: clean after a cancel, alive after losses, restarts and killed backends."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,8 +1,6 @@
 """Settings: what environment variables, models' settings and commands' arguments mean, and that a wrong value is a
 sentence."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import os

@@ -1,7 +1,5 @@
 """Nobody waits for another: a fault of one row or one memory, or its backlog, is its own."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -381,9 +379,7 @@ def backlog(owner: ChatUser, count: int = 40) -> None:
     add_messages(owner, records, batch=batch)
 
 
-def test_what_was_said_last_is_found_and_archived_before_the_backlogs_of_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_said_last_is_found_and_archived_before_the_backlogs_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "embedder_of", of_profile)
     profiles.serving()
     for number in range(25):

@@ -1,7 +1,5 @@
 """Metrics and logs: each figure once, each line with its run, and nothing personal."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

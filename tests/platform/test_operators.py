@@ -1,7 +1,5 @@
 """Operators and memories are made and changed on pages; the last admin stays; everything is recorded."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

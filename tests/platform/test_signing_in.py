@@ -1,7 +1,5 @@
 """Signing in: login limits, one's own password and login sessions, and how sessions end."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The worker: its tasks, its messages, its heartbeat."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

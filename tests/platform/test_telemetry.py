@@ -1,7 +1,5 @@
 """Runs leave as spans through the real exporter: continued, without texts, and at nobody's cost."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import sys

@@ -1,8 +1,6 @@
 """API tokens: shown once, stored as a digest, limited to their scopes, revoked, and counted by all processes
 together."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from io import StringIO
@@ -170,9 +168,7 @@ def test_two_processes_admit_together_what_one_would(token: int, settings: Any) 
 @pytest.mark.usefixtures("hours")
 def test_a_process_writes_for_a_part_of_the_requests_and_not_for_refused_ones(token: int) -> None:
     process = Allowances()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         assert admitted(process, token, 600) == 600
     assert len(queries) == tokens.PARTS
     assert process.wait(token) > 0

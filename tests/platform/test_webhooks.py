@@ -1,7 +1,5 @@
 """Webhooks: what they are told, signed and repeated until it arrives, and their pages."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

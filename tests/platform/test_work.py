@@ -1,7 +1,5 @@
 """Background work: rows that show its progress, who joins it, and a clock that was ahead."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -140,11 +138,7 @@ class TestRows:
         add_messages(anna, [message_record(number) for number in range(4)])
         seen: list[str] = []
         archiving.archive(
-            anna,
-            Segmenter(anna, Hashing()),
-            limits(anna),
-            now=True,
-            report=lambda shown: seen.append(work.line(shown)),
+            anna, Segmenter(anna, Hashing()), limits(anna), now=True, report=lambda shown: seen.append(work.line(shown))
         )
         row = Work.objects.get(kind="archive")
         assert (row.state, row.done, row.share, row.fault) == (Work.State.DONE, 4, 1.0, "")

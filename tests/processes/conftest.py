@@ -1,7 +1,5 @@
 """A memory whose stages ask models over real HTTP, for processes and servers that are killed meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

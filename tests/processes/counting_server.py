@@ -5,8 +5,6 @@ Run as ``python -m tests.processes.counting_server FD``.
 A second argument shortens the patience, in seconds.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The API of the whole program, as `up` starts it: a token, messages, a question, its stream, a change."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

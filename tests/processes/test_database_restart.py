@@ -1,8 +1,6 @@
 """The database is killed and started again while sessions are archived, files imported and vectors made: all work
 completes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """An import whose process is killed again and again continues, and nothing is missing or doubled."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Runs and archives whose processes are killed at any moment: each ends, once, and all invariants hold."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Two web nodes restarted one after the other under load: a client that asks the other node loses no recall."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """The limits of the web server: bodies up to a size, within a time, without memory for what it refuses."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

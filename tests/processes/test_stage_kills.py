@@ -4,8 +4,6 @@ A received reply is requested again only if the process died before storing it, 
 provider could prevent that.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """The package as anybody installs it: built, put into an empty environment, started outside of any checkout."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Signing in and out, theme, language and time zone, devices, health, and the headers and bodies of every page."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Agents' conversations: their list, the replay of one, its result, and the link from the history."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

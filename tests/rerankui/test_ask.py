@@ -1,7 +1,5 @@
 """The page on which people ask questions, and the settings of the agent that answers."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import asdict

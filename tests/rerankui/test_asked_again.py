@@ -1,7 +1,5 @@
 """A past run asked again: the editor of a fork, and another prompt for the enricher."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import asdict, replace

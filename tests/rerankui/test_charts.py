@@ -1,7 +1,5 @@
 """Pictures of runs: the river, unusual times, each with its table, and the axis of the split canvas."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -141,9 +139,7 @@ def test_times_and_costs_show_only_what_one_may_see_with_a_constant_number_of_qu
     for _run in range(10):
         finished(anna, events)
     AgentCall.objects.create(owner=anna, agent="splitter", cost_usd=0.25)
-    with CaptureQueriesContext(
-        connection,
-    ) as few:
+    with CaptureQueriesContext(connection) as few:
         as_viewer.get("/runs/times/")
     slow = finished(anna, events, seconds=90.0, query="the slow one")
     AgentCall.objects.filter().update(at=timezone.now() - timedelta(days=1))

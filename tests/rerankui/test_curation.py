@@ -1,7 +1,5 @@
 """A change previewed, made and undone without JavaScript; topics selected and compared before a merge."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 
@@ -378,12 +376,7 @@ def test_what_one_wrote_outlives_leaving_a_topic_out(as_curator: Client, alike: 
 
 
 def test_what_is_picked_on_the_page_is_merged_by_its_form(as_curator: Client, alike: list[Topic]) -> None:
-    sent = {
-        "op": "merge",
-        "topics": [alike[0].pk, alike[2].pk],
-        "summary": "Cake and crash",
-        "commit": "1",
-    }
+    sent = {"op": "merge", "topics": [alike[0].pk, alike[2].pk], "summary": "Cake and crash", "commit": "1"}
     as_curator.post(f"/memory/{alike[0].owner_id}/change/", sent)
     merged = Topic.objects.live().get(summary="Cake and crash")
     assert merged.message_count == 5

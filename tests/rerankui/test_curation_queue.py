@@ -1,7 +1,5 @@
 """The queue: one suggestion at a time, decided by a plain form, with an undo."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

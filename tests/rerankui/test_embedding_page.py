@@ -1,7 +1,5 @@
 """The page of embedding profiles: the cost of another model, its approval, and the change until its thresholds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from io import StringIO

@@ -1,7 +1,5 @@
 """Facets count and narrow lists at a fixed number of queries; saved views; any list as a file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,18 +12,7 @@ from django.test import Client
 
 from memoryapp.curation import plan_edit, put_in, swap
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
-from memoryapp.models import (
-    Access,
-    ChatUser,
-    Fact,
-    ImportBatch,
-    Operator,
-    Person,
-    Role,
-    Run,
-    SavedView,
-    Topic,
-)
+from memoryapp.models import Access, ChatUser, Fact, ImportBatch, Operator, Person, Role, Run, SavedView, Topic
 from rerankui.lists import saved
 from tests.conftest import BEGAN, candidate, operator, signed_in
 from tests.support.answering import record

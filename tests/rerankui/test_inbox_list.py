@@ -1,7 +1,5 @@
 """The findings of the inbox are a list like all others: searched, narrowed, paged, handed out as a file."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

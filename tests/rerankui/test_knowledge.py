@@ -1,7 +1,5 @@
 """People, facts and artifacts on their pages: created, edited, merged and deleted, each with an undo."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

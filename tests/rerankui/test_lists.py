@@ -1,7 +1,5 @@
 """Overview, summary, people, artifacts, facts, palette: what all lists have in common, and the counts on them."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Malformed requests to every page and to the administration: refused with a sentence, never a fault of the program."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -149,8 +147,7 @@ def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]
 
 
 def test_a_request_that_is_wrong_in_one_place_is_refused_and_changes_nothing(
-    memory: dict[str, Model],
-    admin: Any,
+    memory: dict[str, Model], admin: Any
 ) -> None:
     client, kept = signed_in(admin), holdings()
     client.raise_request_exception = False
@@ -165,11 +162,7 @@ def test_a_request_that_is_wrong_in_one_place_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize("number", [HUGE, "9" * 25])
-def test_numbers_beyond_all_bounds_in_an_address(
-    memory: dict[str, Model],
-    as_admin: Client,
-    number: str,
-) -> None:
+def test_numbers_beyond_all_bounds_in_an_address(memory: dict[str, Model], as_admin: Client, number: str) -> None:
     owner = memory["chatuser"].pk
     for path in (
         f"/topics/{number}/",

@@ -1,8 +1,6 @@
 """A list needs one module and one partial: a made-up one is searched, narrowed, ordered, shown as it was, handed out as
 a file and listed for programs like all others."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

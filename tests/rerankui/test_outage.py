@@ -1,7 +1,5 @@
 """Pages, sockets and programs while the database is out of reach; bodies that no view read."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -84,8 +82,7 @@ async def test_a_pool_that_connects_again_logs_no_attempt(
 
 
 @pytest.mark.parametrize(
-    ("language", "sentence"),
-    [("en", "This page loads again by itself"), ("ru", "Страница обновляется сама")],
+    ("language", "sentence"), [("en", "This page loads again by itself"), ("ru", "Страница обновляется сама")]
 )
 async def test_a_page_says_why_and_loads_again_by_itself(
     browser: AsyncClient, gone: pytest.MonkeyPatch, language: str, sentence: str

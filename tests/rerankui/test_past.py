@@ -1,7 +1,5 @@
 """Pages of an earlier moment: what they show and refuse, and which links lead on to the same moment."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

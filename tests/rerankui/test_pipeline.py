@@ -1,7 +1,5 @@
 """The pipeline page: the state of each stage, and who may pause it."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from typing import Any

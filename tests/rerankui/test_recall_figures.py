@@ -1,7 +1,5 @@
 """What recalls hand over and cost, on the page of times and costs: share of memory, tokens, dollars, p95."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

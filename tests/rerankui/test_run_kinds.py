@@ -1,7 +1,5 @@
 """The run page for people, artifacts, media, prompts, context and the turn that goes on."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import asdict, replace

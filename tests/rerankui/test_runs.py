@@ -1,7 +1,5 @@
 """The run page and its socket show the same rows through the same partials; its parts and small pages."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict, replace
@@ -477,11 +475,7 @@ def test_a_mark_in_an_address_leaves_it_words() -> None:
     assert html.endswith('<mark class="is-exact">x.com/) b</mark> <mark class="is-altered">c</mark></p>')
 
 
-def test_a_page_without_a_socket_gets_what_it_lacks(
-    run: Run,
-    part_events: list[Event],
-    as_viewer: Client,
-) -> None:
+def test_a_page_without_a_socket_gets_what_it_lacks(run: Run, part_events: list[Event], as_viewer: Client) -> None:
     store(run, part_events[:4])
     assert 'data-seq="4"' in as_viewer.get(f"/runs/{run.pk}/frame/").content.decode()
     assert as_viewer.get(f"/runs/{run.pk}/frame/?last=4").status_code == 204
@@ -499,11 +493,7 @@ def test_a_run_that_lost_an_event_is_shown_all_the_same(run: Run, part_events: l
         assert as_viewer.get(f"/runs/{run.pk}/{address}").status_code == 200
 
 
-def test_a_run_is_read_as_json_once_it_has_ended(
-    run: Run,
-    part_events: list[Event],
-    as_viewer: Client,
-) -> None:
+def test_a_run_is_read_as_json_once_it_has_ended(run: Run, part_events: list[Event], as_viewer: Client) -> None:
     store(run, part_events[:4])
     assert as_viewer.get(f"/runs/{run.pk}/json/").status_code == 404
     store(run, part_events[4:], after=4)

@@ -1,7 +1,5 @@
 """The list of runs, and the filter lab of a stored one."""
 
-from __future__ import annotations
-
 import html
 import re
 import uuid

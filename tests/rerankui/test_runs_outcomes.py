@@ -1,7 +1,5 @@
 """Every way in which a run can end, in its rows and on its page: one last event, correct totals, and an explanation."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -77,10 +75,7 @@ ENDS = {
         "turn_timeout", lambda a, b, c: (fails(LLMTimeout("No answer.")),), VECTORS, 1, {"turn_seconds": 5}
     ),
     "keeps asking": End(
-        "max_tool_calls",
-        lambda a, b, c: (asks(b), asks(b, call="d"), asks(b, call="e"), asks(b, call="f")),
-        READ,
-        4,
+        "max_tool_calls", lambda a, b, c: (asks(b), asks(b, call="d"), asks(b, call="e"), asks(b, call="f")), READ, 4
     ),
     "refused": End("llm_error", lambda a, b, c: (fails(LLMRefused("401: no such key")),), VECTORS, 1),
     "broke after reading": End("llm_error", lambda a, b, c: (asks(b), fails(LLMUnavailable("502: gone"))), READ, 2),

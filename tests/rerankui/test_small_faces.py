@@ -1,7 +1,5 @@
 """Small things that a reader of the pages relies on: words where codes were, and buttons that do what they say."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts before they are rendered: differences, unfinished JSON, Markdown."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

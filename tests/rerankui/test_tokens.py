@@ -1,8 +1,6 @@
 """The pages of API tokens: for admins only, a secret that is shown once, and a revocation that works at the next
 request."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

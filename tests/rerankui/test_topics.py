@@ -1,7 +1,5 @@
 """Topics in the browser: their list, one topic with its head and lineage, and messages as a conversation."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Curating on the topic's page without JavaScript: checkboxes, buttons, and the proposal of a new split."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

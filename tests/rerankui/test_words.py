@@ -1,7 +1,5 @@
 """The formats of values: times, sizes, texts, as people read them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
@@ -16,15 +14,7 @@ from rerankui.curation.change_form import failure_words
 from rerankui.pipeline.tags import fault_words
 from rerankui.runs.page.outcomes import FOR_PEOPLE, error_words, remarks
 from rerankui.runs.tags import enrich_note
-from rerankui.templatetags.memory import (
-    ago,
-    marked,
-    money,
-    opening,
-    remainder,
-    snippet,
-    thousands,
-)
+from rerankui.templatetags.memory import ago, marked, money, opening, remainder, snippet, thousands
 from rerankui.text.markdown import to_html as prose
 from rerankui.text.words import coming, part_name, part_words
 

@@ -1,7 +1,5 @@
 """A run with an event of every kind, stored like a finished run."""
 
-from __future__ import annotations
-
 from django.utils import timezone
 
 from memoryapp.engine.events import (

@@ -1,7 +1,5 @@
 """A fork of a run: what is replayed, that only its changes differ, and that an unchanged one asks the same."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

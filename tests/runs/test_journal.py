@@ -1,7 +1,5 @@
 """Events of runs are stored completely and in order, soon, and apart from the words of a turn that goes on."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The commands ``recall`` and ``fork``, and the context for the assistant."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

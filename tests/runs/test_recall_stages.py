@@ -1,7 +1,5 @@
 """From a query to a selection of three kinds and its context, also with a cross-encoder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The process that executes runs: before its first run, ready or not, and gone."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator

@@ -1,8 +1,6 @@
 """A run's life in the rows: recorded, claimed once, ended once, whichever process dies; its replies stored
 unchanged."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Runs that end early: stopped by somebody, or by their time limit, with nothing left open."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

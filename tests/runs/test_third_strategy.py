@@ -1,8 +1,6 @@
 """A strategy needs one module, its event kinds and their partials: made-up ones run, are shown and are sent like all
 others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

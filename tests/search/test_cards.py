@@ -1,7 +1,5 @@
 """Cards have the content of their rows, are renewed when those change, and are found in any case and spelling."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Words that too many passages of a large memory contain: a search leaves them out as far as it can, and reports it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """A text that was forwarded, or posted in several chats, is found once."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The index cache of a memory is used until an edit, and not afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta

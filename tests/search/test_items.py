@@ -1,8 +1,6 @@
 """People and artifacts as candidates: found by words and by meaning, only in their owner's memory, files of the
 conversation first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What raises or lowers the scores of passages beside meaning and words, and how a run shows it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What a filter does not permit reaches no model, no cross-encoder and no context, whatever the strategy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace

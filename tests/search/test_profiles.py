@@ -1,7 +1,5 @@
 """Which embedding profile serves, and how another replaces it without a wait and without costs that nobody approved."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar

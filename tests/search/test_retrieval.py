@@ -1,7 +1,5 @@
 """Search over one owner's real rows: both signals, only live topics, nobody else's."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Texts in any alphabet are found by their words in the database, also those that an earlier version stored."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import pytest

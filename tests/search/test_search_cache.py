@@ -1,7 +1,5 @@
 """The result of a search is used again for some seconds, and not after a change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 

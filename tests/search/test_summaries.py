@@ -1,7 +1,5 @@
 """A topic is also found by the words of its summary, as far as its passages do not contain them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from asgiref.sync import async_to_sync

@@ -1,7 +1,5 @@
 """Vectors for texts that have none: each once, of unit length, in the embedder's profile."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Search within a period, a channel, or the messages of an author."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A query that a model rewrote is searched in both wordings; an unrelated rewrite is not used."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

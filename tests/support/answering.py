@@ -1,7 +1,5 @@
 """Rows of runs that compared vectors or answered in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -29,10 +27,7 @@ def record(run: Run, *events: Event) -> None:
 
 
 def answer_of(
-    topic: Topic,
-    *quotes: str,
-    outcome: Literal["answered", "softened", "refused"] = "answered",
-    text: str = "",
+    topic: Topic, *quotes: str, outcome: Literal["answered", "softened", "refused"] = "answered", text: str = ""
 ) -> Answered:
     """Returns an answer that cites the topic's messages in their order, with a quotation of each."""
     messages = Message.objects.filter(topic=topic).in_order()

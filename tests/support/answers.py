@@ -1,7 +1,5 @@
 """What a finished run answers, as programs get it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

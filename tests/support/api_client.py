@@ -1,7 +1,5 @@
 """A program that uses the API: a token, and its requests."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Archives chat users' sessions with a slow chat model; for processes that are killed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A memory to browse, and functions that read the pages of it."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Work that is cancelled at a chosen one of its awaits."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any

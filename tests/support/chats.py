@@ -1,7 +1,5 @@
 """Chats and memories of other programs, written as those programs write them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

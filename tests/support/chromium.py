@@ -1,7 +1,5 @@
 """The browser of the tests, which ``manage.py test`` found, and its arguments."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -3,8 +3,6 @@
 A wait in a script takes no real time, so limits can be generous.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 TICK = 0.05

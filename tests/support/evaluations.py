@@ -1,7 +1,5 @@
 """Scores and reports with values that the tests choose."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

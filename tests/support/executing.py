@@ -1,7 +1,5 @@
 """A small memory to ask, and runs over it, executed to their end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -4,8 +4,6 @@ Imports take most of the two seconds of the processor that a start costs. What i
 reads its own from its environment, and has its own output and its own end.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import subprocess

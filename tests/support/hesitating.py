@@ -1,7 +1,5 @@
 """A chat model that hesitates, and runs executed over it; for processes that are killed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -3,8 +3,6 @@
 A limit of the kernel on addresses would count the stacks of threads and mapped models, which are never filled.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import threading

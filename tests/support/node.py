@@ -1,7 +1,5 @@
 """A program for Node.js, which npm fetches in one exact version and which is kept with the tools of .ci/run."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

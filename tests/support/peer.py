@@ -5,8 +5,6 @@ opens, so a test sees the page between two turns without ever sleeping; with ``g
 waits once more at the gate ``ends`` after its first half, so that a test sees an answer grow.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

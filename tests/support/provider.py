@@ -1,7 +1,5 @@
 """A provider of chat models over real HTTP, working or failing, in the event loop of the test."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

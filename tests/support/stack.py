@@ -3,8 +3,6 @@
 ``manage.py up`` in a data folder of its own: embedded database, web, worker and beat are the real ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

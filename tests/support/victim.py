@@ -5,8 +5,6 @@ does it, and prints so. At the next line it kills the child, or waits for its en
 the child ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,7 +1,5 @@
 """A browser's page on which somebody is signed in, and whose errors are collected."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The measurements run, print what they measured, and leave the memory unchanged."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The demo memory: its content, and that it loads once, completely, and only into an empty memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The quality of search over the demo memory, through the embedded models, and the demo's recorded runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,8 +1,6 @@
 """A stage of background work needs one module: a made-up one is shown, paused, scheduled and tried again like all
 others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

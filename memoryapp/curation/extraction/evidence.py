@@ -3,8 +3,6 @@ it is said of. What does not waits for a person, and so does what nobody wants t
 what is always known, the end of a fact, another name of a known person.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

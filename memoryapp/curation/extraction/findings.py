@@ -1,7 +1,5 @@
 """Stores findings: as waiting, or as confirmed in the archivist's name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

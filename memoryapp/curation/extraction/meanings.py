@@ -1,7 +1,5 @@
 """Compares texts by meaning. Each text is embedded once in a pass, and never inside a transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -5,8 +5,6 @@ decision counts. A decision about a whole answer of the agent gives all its find
 taken back together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ Two tables hold the history, so a page consists of the first rows of each beyond
 million changes it costs as much as at the start.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

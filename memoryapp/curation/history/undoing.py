@@ -4,8 +4,6 @@ period.
 The undo of a withdrawn import also brings back the rows that came with its messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta

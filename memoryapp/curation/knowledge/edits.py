@@ -1,7 +1,5 @@
 """Creates, edits, replaces, deletes and merges people, facts and artifacts; each call is one change in the history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ An undo is a change with both sides exchanged. It is refused when the rows no lo
 left; only merged people can be taken apart even then.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.db import models, transaction

@@ -26,12 +26,7 @@ Values = Mapping[str, Any]
 # Values by the number of their row; None when there is no such row.
 Rows = dict[str, dict[str, Any] | None]
 
-MODELS: Mapping[str, type[Row]] = {
-    Noun.PERSON: Person,
-    Noun.FACT: Fact,
-    Noun.ARTIFACT: Artifact,
-    Noun.TOPIC: Topic,
-}
+MODELS: Mapping[str, type[Row]] = {Noun.PERSON: Person, Noun.FACT: Fact, Noun.ARTIFACT: Artifact, Noun.TOPIC: Topic}
 EDITABLE: Mapping[str, tuple[str, ...]] = {
     Noun.PERSON: ("display_name", "aliases", "username", "circle", "bio"),
     Noun.FACT: ("relation", "category", "content", "type", "importance"),

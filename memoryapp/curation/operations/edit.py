@@ -1,7 +1,5 @@
 """Another summary for a topic, over the same messages."""
 
-from __future__ import annotations
-
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 

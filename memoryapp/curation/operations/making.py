@@ -3,8 +3,6 @@
 Forms, the interface for programs, agents, suggestions and work on many topics only translate what they got.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple

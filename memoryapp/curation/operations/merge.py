@@ -1,7 +1,5 @@
 """Several topics made one; they need not be neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from django.utils.translation import gettext as _

@@ -1,7 +1,5 @@
 """Messages moved to another topic or to a new one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,12 +27,7 @@ from memoryapp.models import ChatUser, Message, Topic
 
 
 def plan_move(
-    owner: ChatUser,
-    message_ids: Iterable[int],
-    to: int | None,
-    summary: str = "",
-    *,
-    summarise: Summarise = opening,
+    owner: ChatUser, message_ids: Iterable[int], to: int | None, summary: str = "", *, summarise: Summarise = opening
 ) -> Change:
     """The messages, of one or several topics, moved to the topic ``to``, or to a new topic when it is None.
 

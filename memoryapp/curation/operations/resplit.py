@@ -1,7 +1,5 @@
 """A topic divided anew, into drafts of a proposal or at cuts that somebody names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from asgiref.sync import async_to_sync

@@ -1,7 +1,5 @@
 """A topic in parts, cut before messages that somebody names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -28,12 +26,7 @@ from memoryapp.models import ChatUser, Topic
 
 
 def plan_split(
-    owner: ChatUser,
-    topic_id: int,
-    at: Iterable[int],
-    summaries: Sequence[str] = (),
-    *,
-    summarise: Summarise = opening,
+    owner: ChatUser, topic_id: int, at: Iterable[int], summaries: Sequence[str] = (), *, summarise: Summarise = opening
 ) -> Change:
     """The topic in parts, each of which begins at one of the messages ``at``.
 

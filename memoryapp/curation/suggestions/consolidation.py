@@ -5,8 +5,6 @@ In: a chat user, and a function that opens a chat model. Out: a verdict stored w
 ``work``, ``agent_calls``, ``curation``, ``proposals``, ``suggestions`` and the engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta

@@ -1,8 +1,6 @@
 """The inbox of a memory: what waits for a person, which are suggestions, findings, requests to forget, failures,
 alarms and misses."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

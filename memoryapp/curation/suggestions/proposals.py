@@ -6,8 +6,6 @@ not change the memory: the person edits it and commits it like a text of their o
 segmenter need no chat model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

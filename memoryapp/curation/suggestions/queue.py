@@ -4,8 +4,6 @@ A lease ends two minutes after its holder's last request, so nobody has to relea
 Suggestions about a topic that was retired meanwhile are closed, and opened again when the topic comes back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

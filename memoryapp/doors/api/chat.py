@@ -349,12 +349,7 @@ async def _passed(answer: httpx.Response, call: Call, recalled: Recalled) -> Asy
 def _kept(call: Call, recalled: Recalled, answer: str) -> asyncio.Task[None]:
     """Keeps the exchange as wished, in a task that goes on when the program leaves."""
     exchange = assistant.Exchange(
-        name=call.name,
-        owner=call.owner,
-        question=call.asked.text,
-        answer=answer,
-        asked_at=call.at,
-        run=recalled.run,
+        name=call.name, owner=call.owner, question=call.asked.text, answer=answer, asked_at=call.at, run=recalled.run
     )
     task = asyncio.get_running_loop().create_task(_keep(exchange, call.wishes))
     _under_way.add(task)

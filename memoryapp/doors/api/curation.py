@@ -314,8 +314,7 @@ def _sides(owner_id: int, numbers: Sequence[int]) -> Mapping[tuple[int, str], Ed
     withdrawal may touch any number."""
     whole = [F("edit"), F("side")]
     rows = EditedTopic.objects.filter(owner=owner_id, edit__in=numbers).annotate(
-        number=Window(RowNumber(), partition_by=whole, order_by=["topic"]),
-        size=Window(Count("pk"), partition_by=whole),
+        number=Window(RowNumber(), partition_by=whole, order_by=["topic"]), size=Window(Count("pk"), partition_by=whole)
     )
     sides: defaultdict[tuple[int, str], EditSide] = defaultdict(EditSide)
     listed = rows.filter(number__lte=MOST_TOPICS).order_by("topic")

@@ -1,7 +1,5 @@
 """Misses reported, looked at and put right by programs."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any

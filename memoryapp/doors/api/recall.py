@@ -17,15 +17,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import reverse
 from ninja import Router
 
-from memoryapp.doors.api.access import (
-    Scope,
-    Token,
-    answered,
-    described,
-    grant_of,
-    owner_or_404,
-    written,
-)
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, written
 from memoryapp.doors.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer, conversation
 from memoryapp.doors.api.shapes.fields import Answer, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.runs import ForkBody, RecallAnswer, RecallBody

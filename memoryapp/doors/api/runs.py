@@ -135,10 +135,7 @@ async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
 
 
 @router.get(
-    "/runs/{uuid:pk}/why_not",
-    operation_id="whyNot",
-    auth=Token(Scope.READ),
-    response=described(WhyNotAnswer, 404, 422),
+    "/runs/{uuid:pk}/why_not", operation_id="whyNot", auth=Token(Scope.READ), response=described(WhyNotAnswer, 404, 422)
 )
 async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = "", text: str = "") -> WhyNotAnswer:
     """Ask why a finished run did not choose a topic, a message or what some words say; exactly one of them is given.

@@ -13,14 +13,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError
 from django.http import HttpResponse
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-)
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from memoryapp.doors.api.refusals import OF_DOMAIN
 from memoryapp.doors.api.shapes.fields import RequestRefused

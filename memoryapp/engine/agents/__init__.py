@@ -6,8 +6,6 @@ have none, because they are asked within runs, whose strategies list their promp
 ``rewrites`` and ``summary_checks`` are parts that agents use. An agent changes nothing and imports the engine alone.
 """
 
-from __future__ import annotations
-
 from memoryapp.engine.agents import archivist, describer, merger, paraphraser, splitter
 from memoryapp.engine.agents.ask import Agent
 

@@ -5,8 +5,6 @@ contains. A finding names the messages that state it; a finding without any mess
 that is too long for one question is read in parts, and in ``halves`` where an answer was cut off.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence

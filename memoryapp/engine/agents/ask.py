@@ -1,7 +1,5 @@
 """One bounded question of an agent to a chat model, and the reading of its answer."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The describer: an agent that puts a picture or a recording into words, so that search finds it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ It must not guess. A word that the model does not know stays as it was typed ("�
 nothing is added that the user did not mean. When the model fails, the raw query is used.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
@@ -74,10 +72,7 @@ ENRICH = BuiltInPrompt(
     "enrich",
     title=_("Enrich the query"),
     purpose=_("Rewrites the query for search."),
-    texts={
-        "en": (_ENRICH_SYSTEM_EN, f"Today: {_ENRICH_USER}"),
-        "ru": (_ENRICH_SYSTEM_RU, f"Сегодня: {_ENRICH_USER}"),
-    },
+    texts={"en": (_ENRICH_SYSTEM_EN, f"Today: {_ENRICH_USER}"), "ru": (_ENRICH_SYSTEM_RU, f"Сегодня: {_ENRICH_USER}")},
     variables=BACKGROUND,
     required=(QUERY,),
     trial=PromptTrial(

@@ -3,8 +3,6 @@
 The model reads the messages of all topics, each topic with an even share of the characters.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -121,14 +119,7 @@ def propose_summary(
             raise Incomplete("", asked_again(summary, fault, text.language))
         return summary or None
 
-    return Ask(
-        chat,
-        text,
-        {"topics": _topics(topics)},
-        read=checked,
-        schema=MERGE_SCHEMA,
-        seconds=seconds,
-    )
+    return Ask(chat, text, {"topics": _topics(topics)}, read=checked, schema=MERGE_SCHEMA, seconds=seconds)
 
 
 def judge_merge(
@@ -148,14 +139,7 @@ def judge_merge(
             raise Incomplete(replace(verdict, fault=fault), asked_again(verdict.summary, fault, text.language))
         return verdict
 
-    return Ask(
-        chat,
-        text,
-        {"topics": _topics(topics)},
-        read=checked,
-        schema=JUDGE_SCHEMA,
-        seconds=seconds,
-    )
+    return Ask(chat, text, {"topics": _topics(topics)}, read=checked, schema=JUDGE_SCHEMA, seconds=seconds)
 
 
 def _language(topics: Sequence[TopicContent]) -> Language:

@@ -1,7 +1,5 @@
 """The paraphraser: an agent that words a question otherwise, so that it can be asked again."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from memoryapp.engine.agents.ask import Agent, Ask

@@ -3,8 +3,6 @@
 Each of its names and numbers stands in them, and most of its other words too. Whether it is good is not judged.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal

@@ -3,8 +3,6 @@
 It reads the sources as the writer of the answer read them, and all statements in one question.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from memoryapp.engine.agents.ask import Ask

@@ -6,8 +6,6 @@ the connection can be used again. An error after the complete answer is ignored;
 reason, after what needs no continuation, or, with a note, when the time is nearly over.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -11,8 +11,6 @@ a ladder of its own for turns with tools, because Gemini refuses the two only to
 continues with the text alone, and later requests with media of that kind are not sent.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping

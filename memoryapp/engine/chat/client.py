@@ -5,8 +5,6 @@ waits (after 408, 429, 5xx, a broken connection or stream, or an error inside HT
 of the request. What failed attempts were billed is added to the reply or to the error.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing

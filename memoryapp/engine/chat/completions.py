@@ -5,8 +5,6 @@ that are not text, reasoning under two names or within the content, no usage. Re
 raises.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

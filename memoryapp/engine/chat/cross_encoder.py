@@ -9,8 +9,6 @@ counts for those: who answers with the best only gives the rest no better score 
 not repeated: the caller continues without scores.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

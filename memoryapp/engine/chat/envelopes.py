@@ -6,8 +6,6 @@ Gateways escape an answer as if it were shown in a page. What is meant is unmist
 reading leaves a note.
 """
 
-from __future__ import annotations
-
 import ast
 import html
 import json

@@ -7,8 +7,6 @@ given up. A refusal that names nothing ("Bad Request", "invalid argument") is me
 other; only what helped in the end is remembered. So is a failure of the server (500) that says nothing and comes again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace

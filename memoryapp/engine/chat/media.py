@@ -4,8 +4,6 @@ The bytes are stored beside the events, never in them: a ``MediaItem`` refers to
 content is accepted, because an address would make an outside endpoint fetch whatever it refers to.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -5,8 +5,6 @@ FastAPI sends ``detail``, a text or a list with the place of each fault; MiniMax
 others send a text, or a page. Reading never raises.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ recognise their reasoning. Everything else that they sent (``annotations``, ``re
 endpoints refuse, some of them only in what they sent themselves.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256

@@ -4,8 +4,6 @@ A question is asked as a run would ask it, by a client that has learnt nothing y
 what a run does instead. All of it is bounded in time, and nothing is remembered.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence

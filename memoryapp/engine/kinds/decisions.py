@@ -1,7 +1,5 @@
 """The event kind of what people decided about recall."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

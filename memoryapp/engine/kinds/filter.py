@@ -1,7 +1,5 @@
 """The event kind of the strategy ``filter``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal

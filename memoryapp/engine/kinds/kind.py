@@ -1,7 +1,5 @@
 """What each event kind declares about itself, so that its class and its partial are all that a new one needs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Event kinds of strategies that use tools: their steps, the results of tools, and the answer with its sources."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

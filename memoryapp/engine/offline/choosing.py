@@ -67,8 +67,6 @@ for, and the known share of the question. The mean of all scores refuses more (4
 memory of a few topics.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

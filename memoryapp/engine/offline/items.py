@@ -5,8 +5,6 @@ most of the query. A file is selected when its name, keywords or entities share 
 contains half of it, or when the query refers to it and it was sent in this conversation.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ with reasons and verbatim excerpts. It judges people and files by their lines. T
 same reply.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -78,10 +76,7 @@ _SENTENCES: Mapping[str, Mapping[Language, str]] = {
         "en": "Shares no word with the query, but is close in meaning: score {score:.2f}.",
         "ru": "Общих слов с запросом нет, но близко по смыслу: оценка {score:.2f}.",
     },
-    "unread": {
-        "en": "Chosen unread, by score {score:.2f}.",
-        "ru": "Выбран непрочитанным, по оценке {score:.2f}.",
-    },
+    "unread": {"en": "Chosen unread, by score {score:.2f}.", "ru": "Выбран непрочитанным, по оценке {score:.2f}."},
     "later": {
         "en": "later: {day}, on the same subject as {id} ({words}).",
         "ru": "позже: {day}, о том же, что {id} ({words}).",

@@ -4,8 +4,6 @@ It needs no network, no key and no second process. It understands Russian and En
 other. A text has the same vector alone and in a batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import deque

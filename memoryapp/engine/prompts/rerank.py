@@ -1,8 +1,6 @@
 """The prompt by which a model selects among candidates: its text, the tool, the schema of the answer, and the request
 that fills it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date

@@ -4,8 +4,6 @@ A strategy is a module or a package with a ``Strategy`` value, which is listed h
 strategies.
 """
 
-from __future__ import annotations
-
 from memoryapp.engine.strategies import filter, flash, react, vector
 from memoryapp.engine.strategies.react import plain
 from memoryapp.engine.strategies.strategy import AnyStrategy

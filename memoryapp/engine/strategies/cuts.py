@@ -6,8 +6,6 @@ first ``final_top_k``. The order of the items never changes. Similarities are co
 model, so presets belong to an embedding profile.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

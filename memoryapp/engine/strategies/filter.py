@@ -4,8 +4,6 @@ Each stage reports what it removed, so that the numbers of a run add up. When no
 nothing was similar enough, or everything that was found was filtered out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 

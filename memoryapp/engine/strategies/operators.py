@@ -4,8 +4,6 @@ They are taken as they are written: a day, a month or a year in digits, and name
 stands for all its days. The words for them are English and Russian.
 """
 
-from __future__ import annotations
-
 import re
 from calendar import monthrange
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A strategy as a value: its name, its parameters, its prompts, and the function that recalls."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date

@@ -5,8 +5,6 @@ topics loaded for one reply are limited in size; the others are listed with thei
 again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

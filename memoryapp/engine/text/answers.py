@@ -6,8 +6,6 @@ never looks like an empty selection. ``answer_in_words`` reads what is no such J
 pairs, lines, tables, tags, one sentence. Where anything in it could mean the opposite, it is unreadable.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,12 +43,7 @@ def list_schema(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def object_schema(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of an object with exactly these properties: strict providers demand that each is required."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def mended(text: str) -> Any:

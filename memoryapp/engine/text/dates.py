@@ -20,8 +20,6 @@ Tried beside, and no better: the words of a date not counted as words (English r
 older ones .797 to .784 and recall@10 of the development set -.001).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

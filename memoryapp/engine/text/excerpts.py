@@ -14,8 +14,6 @@ What a sentence loses may turn its meaning round ("not" is lost first), so a par
 Where a large topic comes without a usable excerpt, ``best_exchanges`` picks whole exchanges by their words.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import defaultdict

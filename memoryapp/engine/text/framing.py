@@ -4,8 +4,6 @@ It is taken off before words count and before a vector is made, so a question fi
 phrases are data, compared word by word in one spelling, which makes case, accents and punctuation alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from itertools import product

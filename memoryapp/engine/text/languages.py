@@ -3,8 +3,6 @@
 ``general`` is what a topic is called about which nothing else can be said: small talk, in the language of its messages.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ five public two-person conversations, passages of 400 characters: k1 from 0.9 to
 lie within 0.005 recall@5 of each other, k1 2.5 loses 0.01 F1; these values sit in the middle of the plateau.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import unicodedata

@@ -6,8 +6,6 @@ found again.
 Labels are English in every language, because ``excerpts`` and the embedded model read them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

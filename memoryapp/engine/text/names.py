@@ -13,8 +13,6 @@ Of words in another script only names can be the same: "Dasha" is "Даша".
 by "Anna painted the sea", whoever says that. Nothing of this is known of a question that names nobody, or two people.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

@@ -6,8 +6,6 @@ in its clause, to the one before it ("операции нет"). "Not only", a "
 ("isn't it?") negate nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -10,8 +10,6 @@ Measured on 760 questions over five public two-person conversations, topics of a
 .646/.880/.937/.805, of 1,400 with up to 200 in common, some 350 tokens, .608/.860/.931/.780.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

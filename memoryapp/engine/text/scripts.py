@@ -8,8 +8,6 @@ Hindi words are stemmed by Snowball; Arabic and Hebrew ones lose what is written
 prepositions, plurals. Japanese writes one word in either syllabary (ネコ, ねこ), so their terms are the same.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import unicodedata

@@ -7,8 +7,6 @@ it does, if the next word begins with a capital letter. The full stops of Chines
 and those of Hindi, Arabic and Urdu end one always.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -12,8 +12,6 @@ Numbers count in any form: "eight", 8 and "восемь"; 4.2K and "4 200"; "twi
 here. Another word for the same thing is a difference, never a contradiction.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

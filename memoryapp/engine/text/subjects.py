@@ -6,8 +6,6 @@ count more than each alone, a name more than another word. Which of them the tal
 (``summaries``).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

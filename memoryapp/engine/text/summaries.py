@@ -11,8 +11,6 @@ same topic as the nearest of its memory for 80 % and among three for 92 %; sente
 subject, for 68 % and 86 %.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

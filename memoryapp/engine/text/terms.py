@@ -1,7 +1,5 @@
 """Which words name a subject: nouns and names, as far as their endings and a list of common words show."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection

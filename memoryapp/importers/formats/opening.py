@@ -3,8 +3,6 @@
 A file is read at least twice: once to its end to check that it is whole, then message by message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace

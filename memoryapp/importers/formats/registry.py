@@ -3,8 +3,6 @@
 No other code compares names of formats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 

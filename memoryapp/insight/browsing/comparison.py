@@ -4,8 +4,6 @@ Texts are read up to a bound that all topics share; messages are counted by time
 fewer passages of the whole memory contain it.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Embedding profiles as people see them: how many texts have vectors, and what the missing ones will cost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce

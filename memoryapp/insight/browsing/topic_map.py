@@ -4,8 +4,6 @@ It is computed for each request, which costs less than a cache would. Of a very 
 placed.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How often recent runs showed, read, chose and used each of many topics, at a fixed number of queries."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

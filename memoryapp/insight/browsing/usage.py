@@ -3,8 +3,6 @@
 Runs of evaluations are not counted, because nobody waited for them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs of one memory side by side: topics by what became of them in each run, and the first difference."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

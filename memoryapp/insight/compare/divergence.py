@@ -4,8 +4,6 @@ Only what happened counts. What was asked of the runs (strategy, parameters, pro
 shows only by its effect, except for the query itself. Topics of one lineage are the same topic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -4,8 +4,6 @@ Each repetition is a fork, so it is stored like any run. What was begun and not 
 finds it, and more repetitions join those that are there.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -345,10 +343,7 @@ def begin_causes(run: Run, events: Sequence[Event], operator: User, *, again: bo
     with transaction.atomic():
         return [
             forks.fork(
-                run,
-                turn=1,
-                changes={"as_of": moments[cell.memory], **models[cell.model].changes},
-                operator=operator,
+                run, turn=1, changes={"as_of": moments[cell.memory], **models[cell.model].changes}, operator=operator
             )
             for cell in distinct(asked)
         ]

@@ -6,8 +6,6 @@ answerable questions are fully supported by citations; unanswerable ones are ref
 reference; and no question takes half a minute.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ cuts find what models selected and what golden questions ask for. It searches no
 engine.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

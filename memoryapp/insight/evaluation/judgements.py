@@ -5,8 +5,6 @@ candidates of a run, the nDCG of its order, and golden questions with the messag
 messages, so they survive every edit of topics. The room imports runs and the models.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

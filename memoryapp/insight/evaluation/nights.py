@@ -6,8 +6,6 @@ it. Everything is a state in the row of the night, so a killed worker loses noth
 judgements and webhooks.
 """
 
-from __future__ import annotations
-
 import logging
 import smtplib
 from collections.abc import Mapping, Sequence

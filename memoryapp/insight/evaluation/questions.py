@@ -7,8 +7,6 @@ the file, ``category``, and ``citations``: ids that an answer should cite, if th
 fields are ignored.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ A citation is right if it contains a message of the evidence or of the expected 
 expected citations that were made. Without any citation both are 0.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

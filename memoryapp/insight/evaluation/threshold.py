@@ -4,8 +4,6 @@ The scorer says with each answer how sure it is and which topic is likeliest, wh
 of each question tells what any other least certainty would have done, and nothing is asked again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

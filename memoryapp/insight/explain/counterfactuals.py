@@ -4,8 +4,6 @@ What concerns the search is tried on the memory as it is now, where a fork searc
 the run recorded. A change that does not help is not named.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """What became of a candidate in a run, read from its events: the first stage that lost it, with the numbers there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Ids of other memories are as unknown as ids that never were.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The question itself: what became of a topic, a message or words in a run, and what would have changed it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,8 +1,6 @@
 """What the days say of misses: how many, where they were lost, what put them right, what costs most, and how long a
 repair takes."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Keeps right what was put right: a golden question in the set *Misses*, asked each night, and what stands or fell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

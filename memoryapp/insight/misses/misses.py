@@ -1,7 +1,5 @@
 """A miss from its report to its end: reported, explained, put right, asked again, taken back, or called none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta

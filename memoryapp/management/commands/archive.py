@@ -1,7 +1,5 @@
 """``archive [--user NAME] [--now]``: archives sessions into topics and makes their vectors before it returns."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import Sequence

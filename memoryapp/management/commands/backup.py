@@ -1,7 +1,5 @@
 """``manage.py backup FILE``: everything of this installation in one file, while it runs."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``check_memory [--user NAME] [--repair]``: checks every invariant of the store; a line for each violation."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict

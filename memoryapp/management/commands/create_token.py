@@ -1,7 +1,5 @@
 """``create_token NAME --scope recall,read [--user NAME …]``: makes an API token and prints it once."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from typing import Any

@@ -1,7 +1,5 @@
 """``diffsettings``: Django's list of settings without keys and passwords, to pass on when asking for help."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

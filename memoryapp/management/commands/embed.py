@@ -1,7 +1,5 @@
 """``embed [--yes]``: prints what the missing vectors of the configured model will cost; ``--yes`` makes them."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from functools import partial

@@ -1,7 +1,5 @@
 """``erase_user NAME [--yes]``: erases a chat user with all their data and prints how much was erased."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict

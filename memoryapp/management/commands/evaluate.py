@@ -1,7 +1,5 @@
 """``manage.py evaluate``: runs labelled questions through strategies, compares their figures, and applies a gate."""
 
-from __future__ import annotations
-
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError

@@ -1,7 +1,5 @@
 """``export_user NAME FILE``: writes a memory as JSON Lines, which ``import_chat`` restores."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """``manage.py fork``: a stored run once more, with changes from a turn on."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import Mapping

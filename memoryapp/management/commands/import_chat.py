@@ -1,7 +1,5 @@
 """``import_chat PATH --user NAME``: imports a chat file into a memory; a second run adds nothing."""
 
-from __future__ import annotations
-
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError

@@ -1,7 +1,5 @@
 """``judged_questions --user NAME``: questions with good answers, as golden questions for ``evaluate``."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from typing import Any

@@ -1,7 +1,5 @@
 """``manage.py recall``: one run from the command line."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``manage.py restore FILE``: fills an empty data folder from a backup."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from pathlib import Path

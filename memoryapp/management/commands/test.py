@@ -8,8 +8,6 @@ runs. The tests run in one process per core, and the other checks beside them.
 The database is a temporary one that is deleted afterwards, never one that happens to run on the machine.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """``manage.py try_endpoint``: what the connected endpoints can do."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from typing import Any

@@ -1,8 +1,6 @@
 """``undo_night NAME [--night DATE] [--extraction]``: undoes what the program merged, or extracted, by itself in a
 night."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from datetime import date

@@ -4,8 +4,6 @@ Every process that it starts ends with it, and is restarted if it ends earlier. 
 first, so a port in use or a second start changes nothing.
 """
 
-from __future__ import annotations
-
 import errno
 import http.client
 import ipaddress

@@ -1,7 +1,5 @@
 """``verify_erasure RECEIPT``: looks for what an erasure left behind; exit code 1 and a line for each place."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from itertools import islice

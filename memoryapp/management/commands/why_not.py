@@ -1,7 +1,5 @@
 """``manage.py why_not``: why a stored run did not choose a topic, a message, or what some words say."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand, CommandError

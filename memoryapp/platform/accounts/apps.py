@@ -1,7 +1,5 @@
 """The name of the log of logins in the administration."""
 
-from __future__ import annotations
-
 from axes.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 

@@ -4,8 +4,6 @@ An open socket calls ``user_of`` again from time to time, so it also ends when t
 the account is disabled.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ The record is the log of Django's administration. There is always an admin who c
 last one is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Attempts are counted for an account at an address, so knowing a name is not enou
 They are also counted for an address over all names that it tries. They are rows, because all processes count together.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import threading
 from typing import Any

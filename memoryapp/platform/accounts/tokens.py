@@ -5,8 +5,6 @@ costs the same for every text, whether such a token exists or not. What an admin
 the log of Django's administration.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

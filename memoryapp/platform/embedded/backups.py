@@ -5,8 +5,6 @@ missing. It is a zip whose table of contents comes last, so half a file is none.
 and a program that knows all of the backup's migrations; an older backup is brought up to date at the next start.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

@@ -5,8 +5,6 @@ marker file: a start that finds it knows that an earlier one was killed, and cre
 only one process install at a time.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib.util

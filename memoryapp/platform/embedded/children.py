@@ -4,8 +4,6 @@ Each has a process group of its own, so Ctrl-C in the terminal reaches only `up`
 is killed, the kernel signals them to end. A child that sends no watchdog byte hangs: it is killed and restarted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

@@ -5,8 +5,6 @@ that server accepts connections. ``up`` takes its lease itself, after it has che
 throwaway server and none of the settings in the environment.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command ``mnemoscope`` of the installed package: manage.py without a checkout and without an own environment."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -10,8 +10,6 @@ gives it a descriptor of the server's own folder. Earlier versions put a cluster
 ``/var/lib/mnemoscope``; ``DATA_DIR/cluster-id`` names it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import grp
 import hashlib

@@ -6,8 +6,6 @@ with its password, which is in ``passfile``. That role owns the database and is 
 PostgreSQL's own for UTF-8, so Cyrillic text is lower-cased and stemmed under any ``LANG``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

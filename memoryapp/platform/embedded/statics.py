@@ -1,7 +1,5 @@
 """Collects static files into ``STATIC_ROOT``, only if one has changed: collecting takes seconds of a start."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -7,8 +7,6 @@ so a killed command leaves no server behind. If the supervisor itself is killed,
 shuts down; the next user starts another supervisor.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -6,8 +6,6 @@ killed process does not ask again. A process that is killed between the arrival 
 at most one question for each kill; only a provider that recognises repeated questions could prevent that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass

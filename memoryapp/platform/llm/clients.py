@@ -4,8 +4,6 @@ Only tasks, runs, proposals, the demo and commands create clients; everything el
 embedded models are loaded once in each process, and a network client lives as long as the event loop that uses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace

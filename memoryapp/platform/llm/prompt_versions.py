@@ -5,8 +5,6 @@ The engine's own texts are version 0 and always available. A stored text never c
 applies from the next run on, in every process.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Everything is configured by the SDK's own environment variables. A collector tha
 again when it is back.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -6,8 +6,6 @@ Names and attributes are those of OpenTelemetry's conventions for generative AI 
 they have no name for begins with ``mnemoscope``. Texts are added only ``with_texts``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ nothing is sent of what was rolled back. Whoever announces waits for no receiver
 over an empty table.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, timedelta

@@ -1,7 +1,5 @@
 """Webhooks as admins make, change and remove them. Who did what is recorded in the log of Django's administration."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -6,8 +6,6 @@ row belongs to this process until its lease ends: if the process is killed, the 
 get the message twice, with the same id.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -6,8 +6,6 @@ words than the messages, some of them without an answer. The demo is loaded only
 transaction, so a killed load leaves nothing behind and can be repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

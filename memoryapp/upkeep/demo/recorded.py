@@ -5,8 +5,6 @@ chose, or how it failed. The run names ``MODEL``, so that nobody takes it for a 
 as the file says: a replay shows them at that speed.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The stage in which sessions become topics."""
 
-from __future__ import annotations
-
 import logging
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """The stage in which files of a memory are read, so that search finds them."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db.models import Q
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy

@@ -1,7 +1,5 @@
 """The stage in which similar topics are suggested as one, and the merger judges them."""
 
-from __future__ import annotations
-
 import logging
 
 from django.conf import settings

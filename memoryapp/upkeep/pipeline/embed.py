@@ -1,7 +1,5 @@
 """The stage in which passages, cards and topics get their vectors."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

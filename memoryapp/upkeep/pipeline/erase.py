@@ -1,7 +1,5 @@
 """The stage of erasures, which name nobody."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The stage in which the archivist reads topics for facts and people."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

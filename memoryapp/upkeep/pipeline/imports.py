@@ -1,7 +1,5 @@
 """The stage of imports: files that people gave to the page of imports."""
 
-from __future__ import annotations
-
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 

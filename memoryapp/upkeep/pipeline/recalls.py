@@ -1,7 +1,5 @@
 """The stage of runs: the worker executes those that no other process took."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from uuid import UUID

@@ -3,8 +3,6 @@
 Counts stop at a bound, so that the page costs the same however much is waiting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """A stage of background work as one value: its words, what waits, what failed, and what was done in each hour."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -156,10 +156,7 @@ def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
         sentence=str(stale),
         edits=list(edits.values())[:3],
         changes=[
-            {
-                "title": f"{topic_id(old.pk)} → {topic_id(new.pk)}",
-                "difference": difference(old.summary, new.summary),
-            }
+            {"title": f"{topic_id(old.pk)} → {topic_id(new.pk)}", "difference": difference(old.summary, new.summary)}
             for old, new in pairs
             if old.summary != new.summary
         ],

@@ -30,11 +30,7 @@ from rerankui.runs.page.outcomes import CHOICES, NAMES
 
 # No program has this name: a blank at the beginning is cut off.
 _HERE = " "
-_COSTS = {
-    "3": gettext_lazy("over $0.01"),
-    "2": gettext_lazy("up to $0.01"),
-    "1": pgettext_lazy("cost", "free"),
-}
+_COSTS = {"3": gettext_lazy("over $0.01"), "2": gettext_lazy("up to $0.01"), "1": pgettext_lazy("cost", "free")}
 
 
 class RunFilter(OfOwnersFilter):
@@ -48,16 +44,10 @@ class RunFilter(OfOwnersFilter):
     }
     WORDS = ("query",)
     strategy = choice(
-        gettext_lazy("Strategy"),
-        gettext_lazy("all strategies"),
-        [(name, name) for name in STRATEGIES],
-        by="strategy",
+        gettext_lazy("Strategy"), gettext_lazy("all strategies"), [(name, name) for name in STRATEGIES], by="strategy"
     )
     outcome = choice(
-        gettext_lazy("Outcome"),
-        gettext_lazy("all outcomes"),
-        [*CHOICES.items(), *NAMES.items()],
-        by=is_shown_as,
+        gettext_lazy("Outcome"), gettext_lazy("all outcomes"), [*CHOICES.items(), *NAMES.items()], by=is_shown_as
     )
 
 

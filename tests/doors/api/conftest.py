@@ -1,7 +1,5 @@
 """A memory of three topics for tests of the API."""
 
-from __future__ import annotations
-
 import pytest
 
 from memoryapp.models import ChatUser, Topic

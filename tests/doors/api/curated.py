@@ -1,7 +1,5 @@
 """A memory that programs curate: its content, and the API's answer to a change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db.models import Model

@@ -1,7 +1,5 @@
 """Every endpoint of the API, with a body that it accepts."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from functools import cache
@@ -53,10 +51,7 @@ def endpoints(
         ("get", "/v1/runs/{pk}/capsule"): (f"/v1/runs/{run or uuid.uuid4()}/capsule?format=json", None),
         ("get", "/v1/runs/{pk}/stream"): (f"/v1/runs/{run or uuid.uuid4()}/stream", None),
         ("post", "/v1/runs/{pk}/fork"): (f"/v1/runs/{run or uuid.uuid4()}/fork", {"turn": 0, "changes": {}}),
-        ("post", "/v1/decisions"): (
-            "/v1/decisions",
-            {"user": owner, "id": f"Fact:{fact}", "recall": "pinned"},
-        ),
+        ("post", "/v1/decisions"): ("/v1/decisions", {"user": owner, "id": f"Fact:{fact}", "recall": "pinned"}),
         ("post", "/v1/decisions/{change}/undo"): (f"/v1/decisions/{change}/undo", {}),
         ("get", "/v1/users/{name}/decisions"): (f"/v1/users/{name}/decisions", None),
         ("post", "/v1/facts"): ("/v1/facts", {"user": owner, "content": SECRET}),

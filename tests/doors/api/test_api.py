@@ -1,7 +1,5 @@
 """The API's endpoints: what they refuse and how, which tokens they accept, and that no input breaks them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

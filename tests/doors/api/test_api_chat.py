@@ -1,7 +1,5 @@
 """``POST /v1/chat/completions``, and the agent's answers in words, also while it is switched off."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator

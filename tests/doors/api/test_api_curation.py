@@ -1,8 +1,6 @@
 """Topics changed over HTTP: each endpoint makes the change, a dry run changes nothing, a night is undone, bodies are
 checked."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
@@ -256,12 +254,7 @@ class TestRefusals:
             ("TEA/split", {"at": []}, 422, "at: Say at which messages new parts begin."),
             ("TEA/split", {"at": ["m0"]}, 422, "at: The topic begins with that message"),
             ("TEA/split", {"at": ["m2", "m4"]}, 422, "at.1: there is no message “m4” in Topic:TEA."),
-            (
-                "TEA/split",
-                {"at": ["m2"], "summaries": ["One"]},
-                422,
-                "summaries: 2 are needed, one per part, not 1.",
-            ),
+            ("TEA/split", {"at": ["m2"], "summaries": ["One"]}, 422, "summaries: 2 are needed, one per part, not 1."),
             ("TEA/split", {"at": ["m2", None]}, 422, "at.1: This is no id of a message"),
             ("0/split", {"at": ["m2"]}, 404, "There is no such topic."),
             ("TEA", {"summary": " "}, 422, "summary: "),

@@ -1,7 +1,5 @@
 """Items that programs keep, and the current talk: known at once, found, isolated, archived, erased."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping

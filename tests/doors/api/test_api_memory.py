@@ -1,7 +1,5 @@
 """Messages in, topics and facts out over HTTP: repeatable, one outcome for each, paged; facts corrected and undone."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions over HTTP: answered as a document or as a stream of events, and continued after the client disconnects."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Runs over HTTP: invalid questions, forks, why not, what was delivered, and the memory of an earlier moment."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The archivist's findings, and answers of any agent that were cut off."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """The enriched query: what the model receives, what is recorded, that a failure is harmless, and which rewrites
 stand."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The merger: one summary for merged topics; and what any model may write as a summary."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

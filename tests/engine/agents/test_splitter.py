@@ -1,7 +1,5 @@
 """The splitter: whatever the model answers, each message is in exactly one part, and no part is too small."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Requests cancelled at any moment, against a real server: the next request works and no connection is left open."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import ssl

@@ -1,8 +1,6 @@
 """The client of OpenAI-compatible endpoints: what it sends, what it learns, when it tries again and when it gives
 up."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """The client of ``/rerank`` endpoints: both shapes of answers, and every failure."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tool calls, answers and bodies in the wrong envelope: each is read, and the reply says so."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Media as parts of a message, and endpoints that accept none."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

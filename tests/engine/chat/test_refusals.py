@@ -1,7 +1,5 @@
 """Refusals in words: what they teach about messages and parameters, and what they do not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

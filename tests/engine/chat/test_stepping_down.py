@@ -1,7 +1,5 @@
 """Capabilities that an endpoint lacks: what is requested instead, what is remembered of it, and for how long."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress

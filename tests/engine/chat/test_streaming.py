@@ -1,7 +1,5 @@
 """Streamed answers: assembled to the same as whole ones, shown while they grow, never accepted when cut off."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

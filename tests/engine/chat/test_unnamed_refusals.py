@@ -1,8 +1,6 @@
 """Refusals that do not say what they are about: status 500, others' calls and results, one thing given up after
 another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -280,10 +278,7 @@ async def test_words_that_only_say_that_something_is_wrong_name_nothing(words: s
     learnt = Learnt()
     endpoint = refuses(400, {"code": 20015, "message": words, "data": None}, has_schema)
     chat = endpoint.chat(learnt=learnt)
-    assert kinds_of_steps(await collect(chat.converse(FREE)))[-1] == (
-        "answer format with tools",
-        "json_object",
-    )
+    assert kinds_of_steps(await collect(chat.converse(FREE)))[-1] == ("answer format with tools", "json_object")
     await collect(chat.converse(FREE))
     assert not has_schema(endpoint.bodies[-1])
 

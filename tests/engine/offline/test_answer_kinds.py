@@ -1,7 +1,5 @@
 """The kind of thing that a question asks for, and which sentences contain such a thing."""
 
-from __future__ import annotations
-
 import pytest
 
 from memoryapp.engine.offline.judging import holds, kind_asked_for

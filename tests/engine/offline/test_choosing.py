@@ -1,7 +1,5 @@
 """How many topics are kept, and when none is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Which queries refer to a file of the running conversation, and which only mention files."""
 
-from __future__ import annotations
-
 import pytest
 
 from memoryapp.engine.offline.items import choose_files, files_in

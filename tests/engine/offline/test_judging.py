@@ -1,7 +1,5 @@
 """Probabilities of topics that were read, and how many of them are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

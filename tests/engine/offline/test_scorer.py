@@ -1,7 +1,5 @@
 """The embedded models: vectors of real text, and the scorer in a rerank."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

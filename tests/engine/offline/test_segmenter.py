@@ -1,7 +1,5 @@
 """The segmenter puts each message into one topic, and cuts sessions between themes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

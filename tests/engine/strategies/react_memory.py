@@ -3,8 +3,6 @@
 Similarity is the share of trigrams of letters that query and passage have in common, in place of an embedding model.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

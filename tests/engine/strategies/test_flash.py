@@ -1,7 +1,5 @@
 """The flash reranker: its turns, every way in which it can end, and candidates of every kind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -697,8 +695,5 @@ async def test_an_endpoint_that_refuses_the_text_too_is_an_error() -> None:
 async def test_what_the_model_says_so_far_is_handed_on_with_its_turn() -> None:
     speaking = after(chooses(1), PartialReply("{", "let me"), PartialReply('{"topics"', "let me see"))
     events, _ = await run_over_kinds(asking(1), asks(1), speaking)
-    assert of(ModelProgress, events) == [
-        ModelProgress(2, "{", "let me"),
-        ModelProgress(2, '{"topics"', "let me see"),
-    ]
+    assert of(ModelProgress, events) == [ModelProgress(2, "{", "let me"), ModelProgress(2, '{"topics"', "let me see")]
     assert end(events).fallback == ""

@@ -5,8 +5,6 @@ The rendered prompt is searched as the model would read it. Hostile text is put 
 text can reach, also in prompts that somebody edited carelessly.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Mapping

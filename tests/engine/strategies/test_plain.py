@@ -1,7 +1,5 @@
 """The plain path: one search and one question to the model, or the passages, none of which is called an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date

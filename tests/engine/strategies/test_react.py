@@ -1,7 +1,5 @@
 """The agent from a question to an answer: its steps, its tools, its citations, and how it expresses uncertainty."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

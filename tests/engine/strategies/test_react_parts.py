@@ -1,7 +1,5 @@
 """The parts of the agent: routes and filters, plans, coverage, statements, similar texts, and arguments of tools."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date

@@ -1,7 +1,5 @@
 """The strategies without a model: the plain vector order, and the filter by similarity."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import date

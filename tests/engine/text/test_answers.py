@@ -1,7 +1,5 @@
 """Every way in which a model may write its choice is read as the same choice."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

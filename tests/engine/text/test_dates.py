@@ -1,7 +1,5 @@
 """The periods that a question names, and how near a time is to them."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import numpy as np
@@ -64,10 +62,7 @@ YESTERDAY, BEFORE = ("2023-10-21", "2023-10-21"), ("2023-10-20", "2023-10-20")
             "What did I buy yesterday?|Что я купила вчера?|Was habe ich gestern gekauft?|昨天买了什么|昨日は何を食べた",
         ),
         (BEFORE, "And the day before yesterday?|А позавчера?|Und vorgestern?|前天呢"),
-        (
-            LAST_WEEK,
-            "last week|Кто звонил на прошлой неделе?|letzte Woche|la semana pasada|上個星期誰來了|先週|지난주",
-        ),
+        (LAST_WEEK, "last week|Кто звонил на прошлой неделе?|letzte Woche|la semana pasada|上個星期誰來了|先週|지난주"),
         (TWO_WEEKS_AGO, "two weeks ago|Две недели назад|vor zwei Wochen|hace dos semanas|两周前|2週間前|2주 전"),
         (LAST_MONTH, "last month|в прошлом месяце|месяц назад|letzten Monat|el mes pasado|上个月去了哪里|先月|지난달"),
         (LAST_YEAR, "last year|в прошлом году|letztes Jahr|год назад|去年|작년"),

@@ -1,7 +1,5 @@
 """Excerpts and statements: found in the real messages, or reported as missing."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

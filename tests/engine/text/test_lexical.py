@@ -1,7 +1,5 @@
 """Words: folding, stems, BM25, alphabets, and which words of a question count."""
 
-from __future__ import annotations
-
 import json
 import time
 import unicodedata

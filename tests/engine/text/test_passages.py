@@ -1,7 +1,5 @@
 """Passages, sentences, copies of a text, and summaries without a chat model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The subject of a topic in key phrases: names and nouns of this talk, not of any talk."""
 
-from __future__ import annotations
-
 import pytest
 
 from memoryapp.engine.text.subjects import SHORTLIST, key_phrases

@@ -1,7 +1,5 @@
 """The bodies and answers of misses: what an assistant forgot, why, and what puts it right."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID

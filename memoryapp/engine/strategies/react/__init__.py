@@ -5,8 +5,6 @@ when too little was found, and writes an answer in which every statement cites a
 strategy of its own: it uses the same tools without steps, and asks the model once.
 """
 
-from __future__ import annotations
-
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.agents.paraphraser import EXPAND
 from memoryapp.engine.agents.verifier import VERIFY

@@ -11,8 +11,6 @@ Without a model nothing is called an answer: sentences picked from passages answ
 right passage was among the first five for four questions of five.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Where no model is connected, or it gives no answer in time, the answer is the pa
 the tools of *react* without its steps, so it stands in for it where that is switched off or its searches are late.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

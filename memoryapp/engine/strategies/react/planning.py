@@ -1,7 +1,5 @@
 """The tool ``query_plan``: it asks a model for further queries, also when too little was found."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The tools that find and order passages: ``search``, ``rerank`` and ``fetch_docs``."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
@@ -151,12 +149,7 @@ class Pool:
         ids = [id for id in dict.fromkeys((*by_passage, *known)) if id in known]
         visible = set([id for id in ids if known[id].shown][:shown])
         ranked = (placed(known[id], rank, shown=id in visible) for rank, id in enumerate(ids, start=1))
-        return replace(
-            first,
-            understood=understood,
-            candidates=tuple(ranked),
-            seconds=round(self.seconds, 6),
-        )
+        return replace(first, understood=understood, candidates=tuple(ranked), seconds=round(self.seconds, 6))
 
     @property
     def _where(self) -> Where:

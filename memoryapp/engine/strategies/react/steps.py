@@ -9,8 +9,6 @@ Fewer steps leave out refine first, then plan. Whatever a tool fails to bring, t
 Where every search was late, the question is searched for and answered once, as by *plain*.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast

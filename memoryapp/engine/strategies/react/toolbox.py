@@ -5,8 +5,6 @@ Every call is answered. A tool that is not allowed, or whose input is not valid,
 seconds is cancelled.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -263,12 +261,7 @@ class Toolbox:
     """
 
     def __init__(
-        self,
-        tools: Sequence[AgentTool[Any]],
-        *,
-        allowed: Collection[str],
-        seconds: float,
-        deadline: Deadline,
+        self, tools: Sequence[AgentTool[Any]], *, allowed: Collection[str], seconds: float, deadline: Deadline
     ) -> None:
         self.step = 0
         self._tools: Mapping[str, AgentTool[Any]] = {tool.name: tool for tool in tools if tool.name in allowed}

@@ -4,8 +4,6 @@ One question to a model, the one that wrote the answer or another, judges all it
 no model judged, words are compared: no answer of a model makes a statement verified that the messages contradict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

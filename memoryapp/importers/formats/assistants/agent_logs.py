@@ -1,7 +1,5 @@
 """What the session logs of coding agents have in common: lines with one event each, and words in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ conversation as the person last saw it. Other branches are left out, and so are 
 ones, reasoning, tool calls and their results. A document of the canvas is shown, though a tool is called with it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

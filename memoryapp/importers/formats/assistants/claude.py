@@ -5,8 +5,6 @@ documents that the assistant wrote, names of files. Reasoning, tool calls and th
 was edited, the export has every version, and the path to the last message was shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

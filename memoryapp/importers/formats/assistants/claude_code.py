@@ -8,8 +8,6 @@ of its own. A log only grows, so a later import of the same log adds its end; wh
 and is left out here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ tool calls and their results, and text that the program inserts. A log only grow
 adds its end; turns that were rolled back stay in it, and are left out here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any

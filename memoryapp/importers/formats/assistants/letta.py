@@ -6,8 +6,6 @@ agent file numbers its messages anew each time, so their ids are made from what 
 lines of ``human`` become facts, because they are about the user; the others are about the agent.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
@@ -26,12 +24,7 @@ from memoryapp.importers.formats.assistants.openai_messages import text_of
 from memoryapp.importers.record import Clock, Distilled, LeftOut, MessageRecord, Rejected, message
 from memoryapp.importers.values import BadRecord, Fields, fields, items, moment, quote, text
 
-_ROLES = {
-    "user": "user",
-    "user_message": "user",
-    "assistant": "assistant",
-    "assistant_message": "assistant",
-}
+_ROLES = {"user": "user", "user_message": "user", "assistant": "assistant", "assistant_message": "assistant"}
 _SPEAKING = "send_message"
 # The time that Letta writes into a packed message of a user.
 _PACKED_TIME = "%Y-%m-%d %I:%M:%S %p %Z%z"

@@ -5,8 +5,6 @@ are left out. Chats of before the tree have only a list of messages. An administ
 people, whom it names by number only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 

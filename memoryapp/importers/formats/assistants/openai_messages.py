@@ -9,8 +9,6 @@ user, with a number if earlier conversations of the file begin alike. So the ids
 conversation grows. Tool calls and their results are left out.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -5,8 +5,6 @@
 in its metadata, those of a conversation in the metadata of its first message.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

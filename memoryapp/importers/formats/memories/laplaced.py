@@ -5,8 +5,6 @@ messages comes along: topics, facts, people and artifacts, if its database has t
 program is rejected with a reason. Who stores the rows compares them with known ones.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3
@@ -381,11 +379,7 @@ def _moment(value: Any, clock: Clock) -> Any:
 
 
 def open_database(source: SourceFile, hints: Hints) -> Reader:
-    return Reader(
-        partial(read, source),
-        users=lambda _clock: users(source),
-        distilled=partial(read_distilled, source),
-    )
+    return Reader(partial(read, source), users=lambda _clock: users(source), distilled=partial(read_distilled, source))
 
 
 FORMAT = Format("laplaced", "laplaced", (DatabaseLayout(recognises, open_database),))

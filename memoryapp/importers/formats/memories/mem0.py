@@ -4,8 +4,6 @@ A memory is a sentence about a user, so it becomes a fact, not a message. A memo
 left out; one whose text is empty is rejected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -138,8 +136,5 @@ def open_lines(source: SourceFile, hints: Hints) -> Reader:
 FORMAT = Format(
     "mem0",
     "mem0",
-    (
-        LinesLayout(is_memory, open_lines, members=()),
-        DocumentLayout(recognises, open_document, ("memories.json",)),
-    ),
+    (LinesLayout(is_memory, open_lines, members=()), DocumentLayout(recognises, open_document, ("memories.json",))),
 )

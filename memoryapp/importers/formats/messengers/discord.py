@@ -5,8 +5,6 @@ name is one of two speakers, the other one; or the speaker whom a person names. 
 server", are messages of the role system. Polls are not in an export, so their messages are empty and left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

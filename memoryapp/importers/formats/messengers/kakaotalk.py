@@ -6,8 +6,6 @@ get that of the message before them. A Mac writes CSV with the columns Date, Use
 messages have neither ids nor a time zone, and a person may be any of those who speak.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import re

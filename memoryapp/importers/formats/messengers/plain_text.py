@@ -1,7 +1,5 @@
 """Chats as texts whose messages have no ids: their lines, and what tells equal messages apart."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Iterator

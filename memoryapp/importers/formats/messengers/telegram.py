@@ -11,8 +11,6 @@ under its name in the export (views, reactions, sizes). The author, the time, th
 origin of a forwarded message are columns of its row.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

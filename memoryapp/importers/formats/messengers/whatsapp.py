@@ -9,8 +9,6 @@ The file does not say who the user is, either. It is the speaker with the name o
 named after one of two speakers, the other one; or the speaker whom a person names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
