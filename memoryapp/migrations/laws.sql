@@ -6,11 +6,6 @@
 -- its statements is checked after the statement, set by set, so that large changes stay fast. The laws of topics and
 -- history yield to an erasure that has begun, in the transaction that names it, and to nobody else.
 
-DROP FUNCTION IF EXISTS
-    memoryapp_is_erasing, memoryapp_refuse_change, memoryapp_refuse_loss, memoryapp_refuse_owner,
-    memoryapp_topic_is_whole, memoryapp_message_is_placed, memoryapp_messages_are_placed, memoryapp_topics_list_no_more
-    CASCADE;
-
 CREATE FUNCTION memoryapp_is_erasing(owner bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (
         SELECT FROM memoryapp_erasure

@@ -465,7 +465,7 @@ def use() -> None:
 # Checks the database before a process uses it; each refusal is a sentence for the person who starts the process.
 
 _NEWEST = "The database was last used by a newer version of this program, which made {name}: start that version again."
-_BEFORE = "The database was last used by a version before 0.15.1: upgrade through 0.15.1 first, then start this one."
+_BEFORE = "The database was last used by a version before 0.17.1: upgrade through 0.17.1 first, then start this one."
 _OLDER = f"The database's tables are those of an earlier version: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
 _POOLED = (
     "The database is behind a pooler that gives each transaction another connection, which locks and notices of this "

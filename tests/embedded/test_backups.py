@@ -150,7 +150,7 @@ SENTENCES = {
     "cut": "is no backup, or not a whole one",
     "other": "is no backup of this program",
     "newer": "made by a newer version of this program, which made memoryapp.9999_not_yet",
-    "older": "made by a version before 0.15.1: restore it with 0.15.1",
+    "older": "made by a version before 0.17.1: restore it with 0.17.1",
     "outside": "holds a file that is none of this program's",
     "damaged": "The database cannot be restored",
     "missing": "cannot be read: No such file",
@@ -166,14 +166,14 @@ def test_an_upgrade_begins_with_a_backup(stack: Stack, token: str, backup: Path,
     data = tmp_path / "data"
     assert ran(stack, "restore", str(backup), "--data-dir", str(data)).returncode == 0
     older = {**stack.environment, "DATA_DIR": str(data)}
-    back = [sys.executable, "manage.py", "migrate", "memoryapp", "0002"]
+    back = [sys.executable, "manage.py", "migrate", "memoryapp", "0001"]
     assert subprocess.run(back, cwd=CHECKOUT, env=older, capture_output=True).returncode == 0
     (data / "backups").mkdir()
     for day in (1, 2, 3):
-        (data / "backups" / f"before-2026010{day}T000000-0001.backup").touch()
+        (data / "backups" / f"before-2026010{day}T000000-0000.backup").touch()
     started = Stack(data, "--no-demo", WEB_CONCURRENCY="1")
     try:
-        (made,) = (data / "backups").glob("before-*-0002.backup")
+        (made,) = (data / "backups").glob("before-*-0001.backup")
         assert len(list((data / "backups").glob("before-*.backup"))) == 2
         assert any("Backing up into" in line for line in started.lines)
         assert "database.dump" in zipfile.ZipFile(made).namelist()
@@ -187,7 +187,7 @@ def test_an_upgrade_begins_with_a_backup(stack: Stack, token: str, backup: Path,
 # How many points of the way a command is killed at.
 points = pytest.mark.parametrize("points", [pytest.param(3, id="few"), pytest.param(20, marks=pytest.mark.thorough)])
 # The tables of an earlier version.
-EARLIER = "0002"
+EARLIER = "0001"
 
 
 @dataclass(frozen=True)

@@ -84,16 +84,16 @@ def test_a_database_of_a_newer_version_is_refused_in_a_sentence(db: None) -> Non
 
 @pytest.mark.parametrize("command", ["check_memory", "migrate"])
 def test_a_database_from_before_the_first_migration_is_refused_in_a_sentence(db: None, command: str) -> None:
-    MigrationRecorder(connection).record_unapplied("memoryapp", "0041_artifact_faults_as_codes")
+    MigrationRecorder(connection).record_unapplied("memoryapp", "0004_words_again")
     sentence = (
-        "The database was last used by a version before 0.15.1: upgrade through 0.15.1 first, then start this one."
+        "The database was last used by a version before 0.17.1: upgrade through 0.17.1 first, then start this one."
     )
     assert main_says(command) == sentence
     assert startup.refusal() == sentence
 
 
 def test_a_command_after_an_update_says_to_migrate_first(db: None) -> None:
-    MigrationRecorder(connection).record_unapplied("memoryapp", "0003_laws")
+    MigrationRecorder(connection).record_unapplied("memoryapp", "0002_release_0_18")
     assert main_says("archive", "--now").startswith("The database's tables are those of an earlier version: run ")
     assert startup.refusal() == ""
 

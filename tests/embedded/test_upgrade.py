@@ -1,4 +1,4 @@
-"""A database of release 0.15.1: it is brought up to date, has the schema of a new one, and its runs can be read."""
+"""A database of release 0.17.1: it is brought up to date, has the schema of a new one, and its runs can be read."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from memoryapp.platform.database import conninfo
 from memoryapp.platform.embedded import paths
 from tests.support import forked
 
-RELEASE = Path(__file__).parent.parent / "fixtures" / "release_0_15_1.sql.gz"
+RELEASE = Path(__file__).parent.parent / "fixtures" / "release_0_17_1.sql.gz"
 STATEMENT = re.compile(r";\n(?=[A-Z])")
 # A condition that was dumped and restored, as the tests' own database may be, has others.
 CASTS = re.compile(r"::(?:text|character varying)|\[\]|[()]")
@@ -49,7 +49,7 @@ def in_one_order(statement: str) -> str:
 
 @pytest.fixture
 def upgraded(db: None) -> Iterator[str]:
-    """The address of a database that 0.15.1 made and this program has brought up to date."""
+    """The address of a database that 0.17.1 made and this program has brought up to date."""
     made = make_conninfo(conninfo(), dbname="upgraded")
     with psycopg.connect(conninfo(), autocommit=True) as server:
         server.execute("DROP DATABASE IF EXISTS upgraded")

@@ -4,12 +4,10 @@ valid."""
 import json
 import re
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -166,25 +164,6 @@ def test_words_of_erased_text_are_left_neither_one_by_one_nor_as_stems(filled: F
     assert tables_with("zwiebelfisch") == set()
     items.refresh(filled.owner)
     assert filled.person.display_name in Card.objects.get(person=filled.person).text
-
-
-def test_an_upgrade_takes_the_single_words_that_earlier_erasures_left(filled: Filled) -> None:
-    items.refresh(filled.owner)
-    Person.objects.filter(pk=filled.person.pk).update(bio="Swims. [erased]")
-    Card.objects.filter(person=filled.person).update(text="Swims. [erased]")
-    found = (replace(candidate(filled.other), terms={"zwiebelfisch": 0.5}),)
-    asked = [RunStarted("vector", "?", {}, "", "", "p"), CandidatesFound(found, 1, 0.1), RunFinished((), (), "")]
-    of_erased, other = (stored_run(filled.owner, asked) for _ in range(2))
-    Run.objects.filter(pk=of_erased.pk).update(query="[erased]")
-    upgrade = import_module("memoryapp.migrations.0004_words_again")
-    with connection.schema_editor() as editor:
-        upgrade.forget_erased_words(apps, editor)
-    assert not Card.objects.filter(person=filled.person).exists()
-    for run, kept in ((of_erased, {}), (other, {"zwiebelfisch": 0.5})):
-        payload = RunEvent.objects.get(run=run, kind="candidates_found").payload
-        assert payload["candidates"][0]["terms"] == kept
-    items.refresh(filled.owner)
-    assert Card.objects.filter(person=filled.person).exists()
 
 
 @pytest.mark.slow

@@ -325,7 +325,7 @@ def _applied() -> tuple[str, ...]:
 
 def _check_known(manifest: Manifest) -> None:
     if database.is_before_replaced(manifest.migrations):
-        raise BackupError("The backup was made by a version before 0.15.1: restore it with 0.15.1, then upgrade that.")
+        raise BackupError("The backup was made by a version before 0.17.1: restore it with 0.17.1, then upgrade that.")
     known = {".".join(key) for key in MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}}
     if unknown := sorted(set(manifest.migrations) - known - database.replaced()):
         raise BackupError(

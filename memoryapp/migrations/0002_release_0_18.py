@@ -1,6 +1,10 @@
-"""Misses: what an assistant forgot, and what was done about it."""
+"""What release 0.18.0 adds to the tables; keys with an owner stand in place of the triggers that kept the owner of each
+row: ``_keys`` says how they are."""
 
+import django.core.validators
 import django.db.models.deletion
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector
 from django.db import migrations, models
 
 from memoryapp.migrations._keys import make_keys, make_plain_keys
@@ -8,9 +12,28 @@ from memoryapp.migrations._keys import make_keys, make_plain_keys
 
 class Migration(migrations.Migration):
 
-    dependencies = [("memoryapp", "0009_least_certainty")]
+    dependencies = [("memoryapp", "0001_initial")]
 
     operations = [
+        migrations.RunSQL("DROP FUNCTION IF EXISTS memoryapp_refuse_owner CASCADE", migrations.RunSQL.noop),
+        *(
+            operation
+            for model, name, include in (
+                ("topic", "topic_owner", ()),
+                ("topicedit", "topicedit_number", ()),
+                ("passage", "passage_owner", ("term_count", "is_wide")),
+            )
+            for operation in (
+                migrations.RemoveIndex(model, name),
+                migrations.AddConstraint(model, models.UniqueConstraint(fields=("owner", "id"), include=include, name=name)),
+            )
+        ),
+        migrations.AddField("work", "tries", models.PositiveSmallIntegerField(db_default=0, default=0, verbose_name="attempts")),
+        migrations.AddIndex("message", models.Index(condition=models.Q(("is_withdrawn", False), ("topic__isnull", True)), fields=["id"], name="message_waiting")),
+        migrations.AddField("apitoken", "when_unsure", models.CharField(blank=True, db_default="", default="", max_length=10, verbose_name="when unsure")),
+        # An erasure need not read the facts of others.
+        migrations.AddIndex("fact", GinIndex(SearchVector("content", config="russian"), name="fact_words")),
+        migrations.AddField("chatuser", "least_certainty", models.PositiveSmallIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(100)], verbose_name="least certainty of a choice, %")),
         migrations.CreateModel(
             name='Miss',
             fields=[
@@ -34,12 +57,7 @@ class Migration(migrations.Migration):
                 ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='misses', to='memoryapp.run', verbose_name='run')),
                 ('topic_edit', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='memoryapp.topicedit', verbose_name='edit of topics')),
             ],
-            options={
-                'verbose_name': 'miss',
-                'verbose_name_plural': 'misses',
-                'ordering': ('-at', '-id'),
-                'indexes': [models.Index(fields=['owner', '-at', '-id'], name='miss_owner'), models.Index(condition=models.Q(('stage', ''), ('state', 'open')), fields=['id'], name='miss_unexplained')],
-            },
+            options={'verbose_name': 'miss', 'verbose_name_plural': 'misses', 'ordering': ('-at', '-id'), 'indexes': [models.Index(fields=['owner', '-at', '-id'], name='miss_owner'), models.Index(condition=models.Q(('stage', ''), ('state', 'open')), fields=['id'], name='miss_unexplained')]},
         ),
         migrations.RunPython(make_keys, make_plain_keys),
     ]
