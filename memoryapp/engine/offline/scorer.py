@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.media import text_of
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
@@ -49,56 +50,8 @@ _CANDIDATE = re.compile(
 )
 _TOPIC_HEAD = re.compile(r"^=== (Topic|Session) (\d+) ===$", re.MULTILINE)
 _AUTHOR = re.compile(r"^\[\w+ \(@?(?P<author>[^()]*)\) \((?P<date>\d{4}-\d\d-\d\d)")
-
-_SENTENCES: Mapping[str, Mapping[Language, str]] = {
-    "read": {
-        "en": "Candidates: {candidates}, the best score {best:.2f}. Reading the most promising: {count}.",
-        "ru": "Кандидатов: {candidates}, лучшая оценка {best:.2f}. Читаю самые многообещающие: {count}.",
-    },
-    "chose": {
-        "en": "Topics read: {read}. Chances that they hold the answer: {chances}. Keeping {kept}.",
-        "ru": "Прочитано топиков: {read}. Вероятность, что ответ в них: {chances}. Оставляю: {kept}.",
-    },
-    "nothing": {
-        "en": "Topics read: {read}; none says enough about the query.",
-        "ru": "Прочитано топиков: {read}; ни один не говорит о запросе достаточно.",
-    },
-    "others": {
-        "en": "Topics read: {read}; the query is about {named}, and what comes near it was said by {other}.",
-        "ru": "Прочитано топиков: {read}; в запросе {named}, а близкое к нему сказано не этим человеком: {other}.",
-    },
-    "said_by": {"en": " The query names {named}.", "ru": " В запросе {named}."},
-    "words": {
-        "en": "{who}{words} in {telling} of {messages} messages; score {score:.2f}.",
-        "ru": "{who}{words} — сообщений с этими словами: {telling} из {messages}; оценка {score:.2f}.",
-    },
-    "meaning": {
-        "en": "Shares no word with the query, but is close in meaning: score {score:.2f}.",
-        "ru": "Общих слов с запросом нет, но близко по смыслу: оценка {score:.2f}.",
-    },
-    "unread": {"en": "Chosen unread, by score {score:.2f}.", "ru": "Выбран непрочитанным, по оценке {score:.2f}."},
-    "later": {
-        "en": "later: {day}, on the same subject as {id} ({words}).",
-        "ru": "позже: {day}, о том же, что {id} ({words}).",
-    },
-    "items": {
-        "en": "Judged by their lines: people {people}, files {files}. Keeping {kept}.",
-        "ru": "По строкам рассмотрено людей: {people}, файлов: {files}. Оставляю: {kept}.",
-    },
-    "named": {"en": "The query names {words}.", "ru": "В запросе имя: {words}."},
-    "known": {
-        "en": "What is known of the person holds {words}; score {score:.2f}.",
-        "ru": "В сведениях о человеке есть {words}; оценка {score:.2f}.",
-    },
-    "described": {
-        "en": "The file's name, keywords or summary hold {words}; score {score:.2f}.",
-        "ru": "В имени, ключевых словах или описании файла есть {words}; оценка {score:.2f}.",
-    },
-    "here": {
-        "en": "The query points at a file, and this one was sent in the conversation.",
-        "ru": "Запрос указывает на файл, а этот прислали в разговоре.",
-    },
-}
+# What it says, in both languages.
+_SENTENCES = table_beside(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,4 +387,4 @@ def _with_pair(messages: Sequence[_ReadMessage], at: int, telling: set[int]) -> 
 
 
 def _say(sentence: str, talk: _Talk, **values: Any) -> str:
-    return _SENTENCES[sentence][talk.language].format(**values)
+    return str(_SENTENCES[sentence][talk.language]).format(**values)
