@@ -145,16 +145,11 @@ def _foreign_query() -> str:
              FROM "{model._meta.db_table}" x
              JOIN "{field.related_model._meta.db_table}" y ON y."{field.target_field.column}" = x."{field.column}"
              WHERE x.owner_id <> y.owner_id AND {{mine}} LIMIT {MOST_A_KIND})"""
-        for model, field in _relations()
+        for model in apps.get_app_config("memoryapp").get_models()
+        if issubclass(model, Owned)
+        for field in model._meta.concrete_fields
+        if isinstance(field, models.ForeignKey) and issubclass(field.related_model, Owned)
     )
-
-
-def _relations() -> Iterator[tuple[type[Owned], models.ForeignKey[Any, Any]]]:
-    for model in apps.get_app_config("memoryapp").get_models():
-        if issubclass(model, Owned):
-            for field in model._meta.concrete_fields:
-                if isinstance(field, models.ForeignKey) and issubclass(field.related_model, Owned):
-                    yield model, field
 
 
 def _miscounted(owner: ChatUser | None) -> Iterator[Violation]:

@@ -361,12 +361,8 @@ def settle(owner: ChatUser, parts: Parts) -> None:
     across = {each.id for each in known} - {each.id for each in within}
     _forget(across)
     placed = {number for each in within for number in each.messages}
-    put_passages(owner, [gap for part in parts for gap in _gaps(part, placed)])
-
-
-def _gaps(part: Sequence[MessageContent], placed: Collection[int]) -> Iterator[list[MessageContent]]:
-    """Runs of consecutive messages that are in no passage."""
-    return (list(run) for is_placed, run in groupby(part, lambda message: message.id in placed) if not is_placed)
+    runs = (run for part in parts for run in groupby(part, lambda message: message.id in placed))
+    put_passages(owner, [list(run) for is_placed, run in runs if not is_placed])
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,12 @@ def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
             if m.get("role") == "tool"
             for id, loaded in _loaded(text_of(m.get("content"))).items()
         },
-        requested=frozenset(id for message in messages for id in _requested(message)),
+        requested=frozenset(
+            id
+            for message in messages
+            for call in message.get("tool_calls") or ()
+            for id in parse_ids(str(call.get("function", {}).get("arguments", ""))) or ()
+        ),
         calls=sum(bool(message.get("tool_calls")) for message in messages),
         people=tuple(people_in(_between(opening, "people_candidates"))),
         files=tuple(files_in(_between(opening, "artifact_candidates"))),
@@ -195,11 +200,6 @@ def _candidates(lines: str) -> tuple[_Candidate, ...]:
         )
         for found in _CANDIDATE.finditer(lines)
     )
-
-
-def _requested(message: Mapping[str, Any]) -> list[str]:
-    calls = message.get("tool_calls") or ()
-    return [id for call in calls for id in parse_ids(str(call.get("function", {}).get("arguments", ""))) or ()]
 
 
 def _loaded(content: str) -> dict[str, tuple[_ReadMessage, ...]]:
@@ -233,13 +233,12 @@ def _promising(talk: _Talk) -> list[_Candidate]:
     if talk.requested:
         return _left_out(talk)
     terms = set(stems(talk.query))
-    ordered = sorted(talk.candidates, key=lambda candidate: -_promise(candidate, terms))
-    return _fitting(ordered[:_MOST_READ])
 
+    def promise(candidate: _Candidate) -> float:
+        found = len(terms.intersection(stems(candidate.summary))) / len(terms) if terms else 0.0
+        return fused_score(candidate.score) + _SUMMARY_LIFT * found
 
-def _promise(candidate: _Candidate, terms: set[str]) -> float:
-    found = len(terms.intersection(stems(candidate.summary))) / len(terms) if terms else 0.0
-    return fused_score(candidate.score) + _SUMMARY_LIFT * found
+    return _fitting(sorted(talk.candidates, key=promise, reverse=True)[:_MOST_READ])
 
 
 def _left_out(talk: _Talk) -> list[_Candidate]:
@@ -291,7 +290,10 @@ def _answer(talk: _Talk, least: int) -> tuple[str, str]:
         answer |= {"certainty": certainty(judged), "likeliest": judged[0].topic.id}
         if not chosen and is_by_others(judged[0]):
             answer |= {"named": judged[0].named, "said_by": judged[0].other}
-    sentences = (_weighing(talk, judged, len(chosen)), _glance(talk, len(people) + len(files)))
+    sentences = [_weighing(talk, judged, len(chosen))]
+    if talk.people or talk.files:
+        kept = len(people) + len(files)
+        sentences.append(_say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept))
     return " ".join(filter(None, sentences)), json.dumps(answer, ensure_ascii=False)
 
 
@@ -304,11 +306,6 @@ def _weighing(talk: _Talk, judged: Sequence[Judged], kept: int) -> str:
         return _say("nothing", talk, read=len(talk.read))
     chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: kept + 2])
     return _say("chose", talk, read=len(talk.read), chances=chances, kept=kept)
-
-
-def _glance(talk: _Talk, kept: int) -> str:
-    seen = bool(talk.people or talk.files)
-    return _say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept) if seen else ""
 
 
 def _items(kept: Sequence[ItemChoice], talk: _Talk) -> list[Mapping[str, str]]:

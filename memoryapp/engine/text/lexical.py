@@ -83,12 +83,10 @@ def fold(text: str) -> str:
     """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries: Postgres stems English and
     Russian words, those of other alphabets come as their terms."""
     plain = normal(text)
-    spaced = WORD.sub(_spaced, plain) if has_own_terms(plain) else plain
+    spaced = plain
+    if has_own_terms(plain):
+        spaced = WORD.sub(lambda word: f" {' '.join(terms(word[0]))} " if has_own_terms(word[0]) else word[0], plain)
     return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", spaced), *_joined(plain)))
-
-
-def _spaced(word: re.Match[str]) -> str:
-    return f" {' '.join(terms(word[0]))} " if has_own_terms(word[0]) else word[0]
 
 
 def fold_query(text: str) -> str:

@@ -202,7 +202,9 @@ async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory
 
     Raises EmbeddingError.
     """
-    subject, known = _subject_messages(messages), memory or StemFrequencies()
+    has_assistant = any(message.role == "assistant" for message in messages)
+    subject = [m for m in messages if m.role == "user" or (not has_assistant and m.role == "peer")]
+    known = memory or StemFrequencies()
     weights = _weights(subject, known)
     sentences = list(_sentences(subject)) or _whole_sentences(subject, weights)
     if not sentences:
@@ -256,12 +258,6 @@ def _nearest(phrases: Sequence[KeyPhrase], vectors: Vectors, mean: Vectors) -> l
 def _on_subject(sentences: Sequence[_Sentence], chosen: Sequence[KeyPhrase]) -> Floats:
     keys = frozenset[str]().union(*(phrase.stems for phrase in chosen))
     return np.array([len(sentence.stems & keys) / max(len(keys), 1) for sentence in sentences])
-
-
-def _subject_messages(messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The user's messages; without an assistant, those of all people."""
-    has_assistant = any(message.role == "assistant" for message in messages)
-    return [message for message in messages if message.role == "user" or (not has_assistant and message.role == "peer")]
 
 
 def _names(messages: Iterable[MessageContent]) -> set[str]:
@@ -374,7 +370,9 @@ class Digest:
 
 def digest(text: str) -> Digest:
     """The digest of a document's text."""
-    return Digest(_beginning(text), _keywords(text[:_COUNTED_CHARS]), _frequent_names(text[:_COUNTED_CHARS]))
+    counted = text[:_COUNTED_CHARS]
+    names = Counter(" ".join(match.split()) for match in _NAME.findall(counted)).most_common(MOST_ENTITIES)
+    return Digest(_beginning(text), _keywords(counted), [name for name, _count in names])
 
 
 def _beginning(text: str) -> str:
@@ -395,8 +393,3 @@ def _keywords(text: str) -> list[str]:
             forms[stem[0]][word.lower()] += 1
     frequent = sorted(forms.values(), key=lambda counts: -counts.total())
     return [counts.most_common(1)[0][0] for counts in frequent[:MOST_KEYWORDS]]
-
-
-def _frequent_names(text: str) -> list[str]:
-    found = Counter(" ".join(match.split()) for match in _NAME.findall(text))
-    return [name for name, _count in found.most_common(MOST_ENTITIES)]
