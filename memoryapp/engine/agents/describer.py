@@ -8,14 +8,7 @@ from memoryapp.engine.agents.ask import Agent, Ask
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.json_values import storable
-from memoryapp.engine.prompts.prompt import (
-    UNEDITED,
-    BuiltInPrompt,
-    PromptBook,
-    PromptVariable,
-    language_of,
-    texts_beside,
-)
+from memoryapp.engine.prompts import prompt
 from memoryapp.engine.prompts.prompt import gettext_noop as _
 from memoryapp.engine.text.answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import one_line
@@ -29,12 +22,12 @@ _MOST_ENTRIES = 20
 _LONGEST_NAME = 300
 
 
-_FILE = PromptVariable("file", _("the file's name and the message that it came with"), tag="file")
-DESCRIBE = BuiltInPrompt(
+_FILE = prompt.PromptVariable("file", _("the file's name and the message that it came with"), tag="file")
+DESCRIBE = prompt.BuiltInPrompt(
     "describe",
     title=_("Describe pictures and sound"),
     purpose=_("Describes a picture or a recording, so that it is found by words."),
-    texts=texts_beside(__file__, "describe"),
+    texts=prompt.texts_beside(__file__, "describe"),
     variables=(_FILE,),
     required=(_FILE,),
 )
@@ -58,7 +51,7 @@ class Description:
 
 
 def describe(
-    media: MediaContent, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = UNEDITED
+    media: MediaContent, message: str, *, chat: Chat, seconds: float, prompts: prompt.PromptBook = prompt.UNEDITED
 ) -> Ask[Description]:
     """Asks what is in ``media``; ``message`` is the text that came with it, possibly empty.
 
@@ -67,7 +60,7 @@ def describe(
     lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(message)[:_LONGEST_SUMMARY]}"]
     return Ask(
         chat,
-        DESCRIBE.of(prompts, language_of(f"{media.item.name} {message}")),
+        DESCRIBE.of(prompts, prompt.language_of(f"{media.item.name} {message}")),
         {"file": "\n".join(lines)},
         read=_description,
         schema=DESCRIBE_SCHEMA,

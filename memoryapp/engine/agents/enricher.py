@@ -17,18 +17,7 @@ from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.memory import MessageContent
-from memoryapp.engine.prompts.prompt import (
-    BACKGROUND,
-    NONE,
-    QUERY,
-    UNEDITED,
-    BuiltInPrompt,
-    PromptBook,
-    PromptTrial,
-    background,
-    language_of,
-    texts_beside,
-)
+from memoryapp.engine.prompts import prompt
 from memoryapp.engine.prompts.prompt import gettext_noop as _
 from memoryapp.engine.text.dates import MONTH_NAMES
 from memoryapp.engine.text.lexical import base, normal, stems, words
@@ -42,14 +31,14 @@ LONGEST = 500
 _MESSAGES = 5
 
 
-ENRICH = BuiltInPrompt(
+ENRICH = prompt.BuiltInPrompt(
     "enrich",
     title=_("Enrich the query"),
     purpose=_("Rewrites the query for search."),
-    texts=texts_beside(__file__, "enrich"),
-    variables=BACKGROUND,
-    required=(QUERY,),
-    trial=PromptTrial(
+    texts=prompt.texts_beside(__file__, "enrich"),
+    variables=prompt.BACKGROUND,
+    required=(prompt.QUERY,),
+    trial=prompt.PromptTrial(
         _("A past run is repeated: another prompt rewrites its query for search."),
         _(
             "The new run gets the same query, searches today's memory for its own rewrite and chooses with the same "
@@ -69,7 +58,7 @@ async def enrich(
     seconds: float,
     recent_topics: Sequence[str] = (),
     media: Sequence[MediaContent] = (),
-    prompts: PromptBook = UNEDITED,
+    prompts: prompt.PromptBook = prompt.UNEDITED,
     variables: Mapping[str, str] = MappingProxyType({}),
     emit: Emit = unheard,
 ) -> QueryEnriched:
@@ -86,7 +75,7 @@ async def enrich(
         query, messages=messages, profile=profile, recent_topics=recent_topics, media=media, today=today
     )
     filled |= variables
-    text = ENRICH.of(prompts, language_of(query))
+    text = ENRICH.of(prompts, prompt.language_of(query))
 
     def read(line: str) -> str | None:
         return one_line(line)[:LONGEST] or None
@@ -109,14 +98,14 @@ def enrich_variables(
     today: date,
 ) -> dict[str, str]:
     """All variables of the enricher's prompt; what people wrote is quoted."""
-    return background(
+    return prompt.background(
         query,
         messages=messages[-_MESSAGES:],
         profile=profile,
         recent_topics=recent_topics,
         media=media,
         today=today,
-        none=NONE[language_of(query)],
+        none=prompt.NONE[prompt.language_of(query)],
     )
 
 
