@@ -13,20 +13,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from memoryapp.engine import events
 from memoryapp.engine.budget import Deadline, Usage
 from memoryapp.engine.chat.media import MediaContent, names_media, text_of, with_media
 from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMRefused, LLMTimeout, PartialReply, Reply
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.events import (
-    Event,
-    ModelProgress,
-    ModelReplied,
-    PromptMessage,
-    Retried,
-    SteppedDown,
-    ToolCall,
-    TurnStarted,
-)
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.prompts.prompt import PromptText, rendered
@@ -40,7 +31,7 @@ ToolChoice = Literal["forced", "auto", "none"]
 Cause = Literal[
     "timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error", "cut"
 ]
-_Step = Retried | SteppedDown | PartialReply | Reply
+_Step = events.Retried | events.SteppedDown | PartialReply | Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +53,7 @@ class ToolResult:
     """The result of a tool call: the content of the tool message, and the event that reports it."""
 
     content: str
-    event: Event
+    event: events.Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +66,8 @@ class Tool:
     """
 
     declaration: Mapping[str, Any]
-    run: Callable[[ToolCall, int], Awaitable[ToolResult]]
-    refuse: Callable[[ToolCall, int, Note], ToolResult]
+    run: Callable[[events.ToolCall, int], Awaitable[ToolResult]]
+    refuse: Callable[[events.ToolCall, int, Note], ToolResult]
     out_of_time: Note = Note("out_of_time")
 
     @property
@@ -175,7 +166,7 @@ class Conversation:
             emit(self._replied(outcome, waited))
             if refusal := self._refusal_of_media(outcome):
                 self._open(())
-                emit(SteppedDown("media", "the text alone", refusal))
+                emit(events.SteppedDown("media", "the text alone", refusal))
             elif judged := self._judged(outcome):
                 return judged
         return Failure("timeout")
@@ -197,22 +188,22 @@ class Conversation:
         self.tool_turns += 1
         return None
 
-    async def _result(self, call: ToolCall) -> ToolResult:
+    async def _result(self, call: events.ToolCall) -> ToolResult:
         tool = self._responsible(call)
         if call.name == tool.name:
             return await tool.run(call, self.turns)
         unknown = {"name": one_line(call.name)[:80], "tools": list(self._tools)}
         return tool.refuse(call, self.turns, Note("no_such_tool", unknown))
 
-    def _responsible(self, call: ToolCall) -> Tool:
+    def _responsible(self, call: events.ToolCall) -> Tool:
         """The tool that is called; the first tool when there is none of that name."""
         return self._tools.get(call.name) or next(iter(self._tools.values()))
 
-    def _started(self, tool_choice: ToolChoice, schema: Mapping[str, Any] | None) -> TurnStarted:
+    def _started(self, tool_choice: ToolChoice, schema: Mapping[str, Any] | None) -> events.TurnStarted:
         """The event contains the messages that are new since the last turn; the model's own are in its replies."""
         new = [message for message in self._messages[self._reported :] if message["role"] != "assistant"]
         is_first, self._reported = not self._reported, len(self._messages)
-        return TurnStarted(
+        return events.TurnStarted(
             turn=self.turns,
             tool_choice=tool_choice,
             response_format="json_schema" if schema is not None else "none",
@@ -221,10 +212,10 @@ class Conversation:
             variables=self._variables if is_first else {},
         )
 
-    def _prompt_message(self, message: Mapping[str, Any]) -> PromptMessage:
+    def _prompt_message(self, message: Mapping[str, Any]) -> events.PromptMessage:
         has_media = not isinstance(message["content"], str)
         items = tuple(each.item for each in self._media) if has_media else ()
-        return PromptMessage(message["role"], text_of(message["content"]), items)
+        return events.PromptMessage(message["role"], text_of(message["content"]), items)
 
     def _request(self, tool_choice: ToolChoice, schema: Mapping[str, Any] | None, seconds: float) -> ChatRequest:
         declared = tuple(tool.declaration for tool in self._tools.values())
@@ -248,7 +239,7 @@ class Conversation:
                         return step
                     if isinstance(step, PartialReply):
                         self._heard = step
-                        emit(ModelProgress(self.turns, step.text, step.reasoning))
+                        emit(events.ModelProgress(self.turns, step.text, step.reasoning))
                     else:
                         emit(step)
         except LLMTimeout as error:
@@ -260,7 +251,7 @@ class Conversation:
             return Failure("llm_error", str(error), error.spent, is_final, error.status, error.note)
         return Reply(text="")
 
-    def _replied(self, outcome: Reply | Failure, seconds: float) -> ModelReplied:
+    def _replied(self, outcome: Reply | Failure, seconds: float) -> events.ModelReplied:
         failure = outcome if isinstance(outcome, Failure) else None
         # A failed call has no answer, but its cost is counted, and what a reader saw it think stays; of one cut
         # off from outside also the beginning of the answer.
@@ -272,7 +263,7 @@ class Conversation:
             else outcome
         )
         notes = (_note(failure, seconds),) if failure and (failure.note or not failure.words) else reply.notes
-        return ModelReplied(
+        return events.ModelReplied(
             turn=self.turns,
             text=reply.text,
             reasoning=reply.reasoning,

@@ -122,7 +122,8 @@ def rewritten(hint: Any, value: Any, change: Change, path: tuple[str, ...] = ())
     """The JSON value of a ``hint`` such as a dataclass, with every text changed that is not declared as a code; fields
     that no declaration names are text."""
     if isinstance(value, str):
-        return value if _is_code(hint, value) else change(value, path)
+        is_code = hint == Code or (get_origin(hint) is Literal and value in get_args(hint))
+        return value if is_code else change(value, path)
     if isinstance(value, list):
         item = get_args(hint)[0] if get_origin(hint) in (tuple, Sequence) else Any
         return [rewritten(item, each, change, path) for each in value]
@@ -143,10 +144,6 @@ def code_names(shapes: Iterable[Any]) -> frozenset[str]:
     declared = [each for shape in shapes for each in _inside(shape)]
     texts = {name for name, hint in declared if hint is str}
     return frozenset(name for name, hint in declared if hint == Code or get_origin(hint) is Literal) - texts
-
-
-def _is_code(hint: Any, value: str) -> bool:
-    return bool(hint == Code or (get_origin(hint) is Literal and value in get_args(hint)))
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import Count, Max, OuterRef, QuerySet, Subquery, Sum
@@ -58,13 +58,9 @@ def put_topics(
     except CurationError as error:
         raise IngestionError(str(error)) from error
     rows = Message.objects.of(owner).in_bulk([number for draft in drafts for number in draft.messages])
-    parts = [sorted((rows[number] for number in draft.messages), key=_by_time) for draft in drafts]
+    parts = [sorted((rows[n] for n in draft.messages), key=lambda row: (row.sent_at, row.pk)) for draft in drafts]
     settle(owner, [[content(row) for row in part] for part in parts])
     return put_in(edit)
-
-
-def _by_time(row: Message) -> tuple[datetime, int]:
-    return row.sent_at, row.pk
 
 
 @dataclass(frozen=True, slots=True)

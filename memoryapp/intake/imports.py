@@ -30,16 +30,7 @@ from memoryapp.importers import ChatFile, LeftOut, Rejected
 from memoryapp.importers import record as reasons
 from memoryapp.importers.record import MessageRecord
 from memoryapp.importers.source import ASK_SECONDS, Patience
-from memoryapp.intake.messages import (
-    BATCH,
-    Added,
-    add_messages,
-    id_conflict,
-    sort_out,
-    store,
-    take_statistics,
-    wording_id,
-)
+from memoryapp.intake import messages
 from memoryapp.memory import content
 from memoryapp.memory import content as chat_users
 from memoryapp.memory.content import content as reading_content
@@ -159,16 +150,16 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
     with transaction.atomic():
         database.acquire_until_commit("messages", owner.pk)
         chat_users.check_kept(owner)
-        ids = [wording_id(record) for record in records]
+        ids = [messages.wording_id(record) for record in records]
         known = set(Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", flat=True))
         # Of messages whose text was replaced before, by the original id.
         originals = [record.external_id for record in records]
         rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=originals)
         current = dict(rows.values_list("metadata__wording_of", "external_id"))
         new = {
-            wording_id(record): replace(
+            messages.wording_id(record): replace(
                 record,
-                external_id=wording_id(record),
+                external_id=messages.wording_id(record),
                 metadata={
                     **record.metadata,
                     "wording_of": record.external_id,
@@ -176,9 +167,9 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
                 },
             )
             for record in records
-            if wording_id(record) not in known
+            if messages.wording_id(record) not in known
         }
-        store(owner, new.values(), batch, is_withdrawn=True)
+        messages.store(owner, new.values(), batch, is_withdrawn=True)
 
 
 @transaction.atomic
@@ -343,12 +334,12 @@ class _Intake:
         """Adds a record. Returns whether a full batch was stored."""
         self.waiting.append(record)
         self.chars += len(record.text)
-        is_full = len(self.waiting) >= BATCH or self.chars >= MOST_CHARS
+        is_full = len(self.waiting) >= messages.BATCH or self.chars >= MOST_CHARS
         if is_full:
             is_first = not self.added + self.skipped
             self.store()
             if is_first and self.batch:
-                take_statistics()
+                messages.take_statistics()
         return is_full
 
     def store(self) -> None:
@@ -376,15 +367,15 @@ class _Intake:
             return ImportBatch.objects.create(owner=owner, **fields)
         return ImportBatch.objects.get_or_create(owner=owner, file=key, defaults=fields)[0]
 
-    def _stored(self, records: Sequence[MessageRecord]) -> Added:
+    def _stored(self, records: Sequence[MessageRecord]) -> messages.Added:
         if self.owner is None:
             self.course.coming(records)
-            return Added(len(records), 0)
+            return messages.Added(len(records), 0)
         if self.batch is None:
-            found = sort_out(self.owner, records)
+            found = messages.sort_out(self.owner, records)
             self.course.coming(found.new)
-            return Added(len(found.new), found.known, tuple(found.refused))
-        return add_messages(self.owner, records, batch=self.batch)
+            return messages.Added(len(found.new), found.known, tuple(found.refused))
+        return messages.add_messages(self.owner, records, batch=self.batch)
 
     def finish(self, rejected: Sequence[Rejected], left_out: Sequence[Mapping[str, Any]]) -> None:
         self.store()
@@ -435,7 +426,7 @@ class _Import:
         elif first == record.content_hash:
             intake.skipped += 1
         else:
-            intake.conflicts.add([id_conflict(record, is_own=True)])
+            intake.conflicts.add([messages.id_conflict(record, is_own=True)])
 
     def _open_intake(self, name: str) -> _Intake:
         if self.course.dry_run:

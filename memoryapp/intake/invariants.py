@@ -17,6 +17,7 @@ from django.db import connection, models
 from django.db.models import QuerySet
 
 from memoryapp.curation import knowledge
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Run, RunEvent, Topic, TopicVector
 from memoryapp.models.user import Owned
@@ -25,7 +26,6 @@ from memoryapp.runs.journal import finished_columns
 MOST_A_KIND = 1000
 # Any part of a memory that is being erased may already be deleted.
 STANDING = "x.owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE erasing_since IS NOT NULL)"
-SILENCE = 60
 COUNTED: dict[str, type[Owned]] = {
     "messages": Message,
     "topics": Topic,
@@ -66,11 +66,6 @@ def _sides_of(noun: str) -> str:
            WHERE x.noun = '{noun}' AND jsonb_typeof(x.before) = 'object' AND jsonb_typeof(x.after) = 'object'"""
 
 
-def _rows_of(side: str) -> str:
-    """Computes which rows one side of a change names, and whether they exist on it."""
-    return f"(SELECT jsonb_object_agg(key, jsonb_typeof(value)) FROM jsonb_each({side}))"
-
-
 def _of_history(noun: str, table: str, names: Iterable[str]) -> Iterator[Invariant]:
     """What every change of a noun keeps to: the rows of its memory, and the values that the history stores."""
     listed = ", ".join(f"'{name}'" for name in sorted(names))
@@ -94,157 +89,7 @@ def _of_history(noun: str, table: str, names: Iterable[str]) -> Iterator[Invaria
 
 
 INVARIANTS = (
-    Invariant(
-        "message_in_live_topic",
-        "Message",
-        "it points at topic {topic}, which is retired",
-        """SELECT x.id, t.id AS topic FROM memoryapp_message x JOIN memoryapp_topic t ON t.id = x.topic_id
-           WHERE NOT t.is_live AND {mine}""",
-    ),
-    Invariant(
-        "message_listed_by_its_topic",
-        "Message",
-        "it points at topic {topic}, which does not list it",
-        """SELECT x.id, x.topic_id AS topic FROM memoryapp_message x
-           LEFT JOIN memoryapp_topicmessage tm ON tm.topic_id = x.topic_id AND tm.message_id = x.id
-           WHERE x.topic_id IS NOT NULL AND tm.id IS NULL AND {mine}""",
-    ),
-    Invariant(
-        "message_in_one_topic",
-        "Message",
-        "topic {topic} lists it and is live, but it points at topic {points}",
-        """SELECT m.id, x.topic_id AS topic, m.topic_id AS points FROM memoryapp_topicmessage x
-           JOIN memoryapp_topic t ON t.id = x.topic_id JOIN memoryapp_message m ON m.id = x.message_id
-           WHERE t.is_live AND m.topic_id IS DISTINCT FROM t.id AND {mine}""",
-    ),
-    Invariant(
-        "topic_not_empty",
-        "Topic",
-        "it is live and holds no message",
-        """SELECT x.id FROM memoryapp_topic x
-           WHERE x.is_live AND {mine}
-           AND NOT EXISTS (SELECT FROM memoryapp_topicmessage tm WHERE tm.topic_id = x.id)""",
-    ),
-    Invariant(
-        "topic_totals",
-        "Topic",
-        "it says {stored}, its messages say {counted}",
-        """SELECT x.id, concat_ws(', ', x.message_count, x.size_chars, x.started_at, x.ended_at) AS stored,
-                  concat_ws(', ', real.n, real.size, real.first, real.last) AS counted
-           FROM memoryapp_topic x JOIN (
-               SELECT tm.topic_id, count(*) AS n, sum(char_length(m.text)) AS size,
-                      min(m.sent_at) AS first, max(m.sent_at) AS last
-               FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id GROUP BY tm.topic_id
-           ) real ON real.topic_id = x.id
-           WHERE x.is_live AND {mine} AND (x.message_count, x.size_chars, x.started_at, x.ended_at)
-                 IS DISTINCT FROM (real.n, real.size, real.first, real.last)""",
-    ),
-    Invariant(
-        "topic_came_by_an_edit",
-        "Topic",
-        "no edit put it in",
-        """SELECT x.id FROM memoryapp_topic x WHERE {mine}
-           AND NOT EXISTS (SELECT FROM memoryapp_editedtopic e WHERE e.topic_id = x.id AND e.side = 'in')""",
-    ),
-    # An undo brings the same topic back, so a topic may come and go several times.
-    Invariant(
-        "topic_comes_and_goes_in_turn",
-        "Topic",
-        "edits put it in {came} times and took it out {went} times, and is_live is {live}",
-        """SELECT x.id, count(e.id) FILTER (WHERE e.side = 'in') AS came,
-                  count(e.id) FILTER (WHERE e.side = 'out') AS went, x.is_live AS live
-           FROM memoryapp_topic x JOIN memoryapp_editedtopic e ON e.topic_id = x.id
-           WHERE {mine} GROUP BY x.id
-           HAVING count(e.id) FILTER (WHERE e.side = 'in') - count(e.id) FILTER (WHERE e.side = 'out')
-                  <> x.is_live::int""",
-    ),
-    Invariant(
-        "message_in_a_passage",
-        "Message",
-        "it is archived, but no passage holds it: search cannot find it",
-        """SELECT x.id FROM memoryapp_message x WHERE x.topic_id IS NOT NULL AND {mine}
-           AND NOT EXISTS (SELECT FROM memoryapp_passagemessage pm WHERE pm.message_id = x.id)""",
-    ),
-    Invariant(
-        "passage_vector_fits",
-        "Passage",
-        "its vector has {found} dimensions (the row says {stored}), its profile {wanted}",
-        """SELECT x.passage_id, vector_dims(x.vector) AS found, x.dimensions AS stored, p.dimensions AS wanted
-           FROM memoryapp_passagevector x JOIN memoryapp_embeddingprofile p ON p.id = x.profile_id
-           WHERE (vector_dims(x.vector) <> p.dimensions OR x.dimensions <> p.dimensions) AND {mine}""",
-    ),
-    Invariant(
-        "topic_vector_fits",
-        "Topic",
-        "its vector has {found} dimensions, its profile {wanted}",
-        """SELECT x.topic_id, vector_dims(x.vector) AS found, p.dimensions AS wanted
-           FROM memoryapp_topicvector x JOIN memoryapp_embeddingprofile p ON p.id = x.profile_id
-           WHERE vector_dims(x.vector) <> p.dimensions AND {mine}""",
-    ),
-    # halfvec stores 11 bits of each number, so a vector counts as a unit vector within a hundredth.
-    Invariant(
-        "passage_vector_is_unit",
-        "Passage",
-        "its vector is {length} long, not 1",
-        """SELECT x.passage_id, round(l2_norm(x.vector)::numeric, 3) AS length FROM memoryapp_passagevector x
-           WHERE abs(l2_norm(x.vector) - 1) > 0.01 AND {mine}""",
-    ),
-    Invariant(
-        "topic_vector_is_unit",
-        "Topic",
-        "its vector is {length} long, not 1",
-        """SELECT x.topic_id, round(l2_norm(x.vector)::numeric, 3) AS length FROM memoryapp_topicvector x
-           WHERE abs(l2_norm(x.vector) - 1) > 0.01 AND {mine}""",
-    ),
-    Invariant(
-        "events_count_from_one",
-        "Run",
-        "its {events} events are numbered {first} to {last}",
-        """SELECT x.run_id, count(*) AS events, min(x.seq) AS first, max(x.seq) AS last FROM memoryapp_runevent x
-           WHERE {mine} GROUP BY x.run_id HAVING min(x.seq) <> 1 OR max(x.seq) <> count(*)""",
-    ),
-    Invariant(
-        "one_last_event",
-        "Run",
-        "it is {state}, and its events {ends} times say it is finished (the last is {last})",
-        """SELECT x.id, x.state, e.ends, e.last FROM memoryapp_run x CROSS JOIN LATERAL (
-               SELECT count(*) FILTER (WHERE kind = 'run_finished') AS ends,
-                      coalesce((array_agg(kind ORDER BY seq DESC))[1], 'none') AS last
-               FROM memoryapp_runevent WHERE run_id = x.id
-           ) e
-           WHERE {mine}
-           AND CASE WHEN x.state = 'finished' THEN e.ends <> 1 OR e.last <> 'run_finished' ELSE e.ends > 0 END""",
-    ),
-    Invariant(
-        "raw_reply_beside_a_reply",
-        "RawReply",
-        "it stands beside an event {kind}",
-        """SELECT x.event_id, e.kind FROM memoryapp_rawreply x JOIN memoryapp_runevent e ON e.id = x.event_id
-           WHERE e.kind <> 'model_replied' AND {mine}""",
-    ),
-    Invariant(
-        "finished_has_its_time",
-        "Run",
-        "it is {state}, and finished_at is {at}",
-        """SELECT x.id, x.state, coalesce(x.finished_at::text, 'empty') AS at FROM memoryapp_run x
-           WHERE (x.state = 'finished') <> (x.finished_at IS NOT NULL) AND {mine}""",
-    ),
-    Invariant(
-        "unfinished_is_alive",
-        "Run",
-        "it is {state}, and gave no sign of life since {since}",
-        f"""SELECT x.id, x.state, x.heartbeat_at AS since FROM memoryapp_run x
-           WHERE x.state <> 'finished' AND x.heartbeat_at < now() - interval '{SILENCE} seconds' AND {{mine}}""",
-    ),
-    Invariant(
-        "undo_of_the_same_rows",
-        "KnowledgeEdit",
-        "it takes back change {undone}, which is about other rows",
-        f"""SELECT x.id, u.id AS undone
-           FROM memoryapp_knowledgeedit x JOIN memoryapp_knowledgeedit u ON u.id = x.undoes_id
-           WHERE {{mine}} AND (x.noun <> u.noun OR {_rows_of("x.before")} IS DISTINCT FROM {_rows_of("u.after")}
-                               OR {_rows_of("x.after")} IS DISTINCT FROM {_rows_of("u.before")})""",
-    ),
+    *(Invariant(name, **parts) for name, parts in table_beside(__file__).items()),
     *(
         invariant
         for noun, model in knowledge.MODELS.items()
@@ -300,16 +145,11 @@ def _foreign_query() -> str:
              FROM "{model._meta.db_table}" x
              JOIN "{field.related_model._meta.db_table}" y ON y."{field.target_field.column}" = x."{field.column}"
              WHERE x.owner_id <> y.owner_id AND {{mine}} LIMIT {MOST_A_KIND})"""
-        for model, field in _relations()
+        for model in apps.get_app_config("memoryapp").get_models()
+        if issubclass(model, Owned)
+        for field in model._meta.concrete_fields
+        if isinstance(field, models.ForeignKey) and issubclass(field.related_model, Owned)
     )
-
-
-def _relations() -> Iterator[tuple[type[Owned], models.ForeignKey[Any, Any]]]:
-    for model in apps.get_app_config("memoryapp").get_models():
-        if issubclass(model, Owned):
-            for field in model._meta.concrete_fields:
-                if isinstance(field, models.ForeignKey) and issubclass(field.related_model, Owned):
-                    yield model, field
 
 
 def _miscounted(owner: ChatUser | None) -> Iterator[Violation]:

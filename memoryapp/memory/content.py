@@ -19,6 +19,7 @@ from django.dispatch import Signal
 from django.utils.translation import gettext as _
 
 from memoryapp import models
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.context import ContextItem
 from memoryapp.engine.events import MediaItem
@@ -46,94 +47,8 @@ INNER_CIRCLE = ("Family", "Work_Inner")
 _BIO_CHARS = 200
 SUMMARY_CHARS = 200
 
-TOPICS = """
-SELECT id, summary, started_at, message_count, size_chars FROM memoryapp_topic
-WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
-"""
-# Whole topics, without those that are never recalled, also under an earlier number.
-RECALLED_TOPICS = f"""{TOPICS} AND EXISTS (
-    SELECT FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
-    WHERE tm.owner_id = %(owner)s AND tm.topic_id = memoryapp_topic.id AND {{permitted}}
-)"""
-# A topic as far as it is permitted. Its summary speaks of all its messages, so the first words stand in for it.
-PERMITTED_PARTS = """
-SELECT tm.topic_id AS id, (array_agg(left(m.text, %(summary_chars)s) ORDER BY m.role <> 'user', m.sent_at, m.id))[1]
-       AS summary, min(m.sent_at) AS started_at, count(*) AS message_count, sum(length(m.text)) AS size_chars
-FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
-WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[]) AND {permitted}
-GROUP BY tm.topic_id
-"""
-# Earlier imports stored the name of a chat under "chat".
-_CONDITIONS = {
-    "since": "m.sent_at >= %(since)s::date::timestamp AT TIME ZONE 'UTC'",
-    "until": "m.sent_at < (%(until)s::date + 1)::timestamp AT TIME ZONE 'UTC'",
-    "channels": """ARRAY[
-        lower(coalesce(m.metadata->>'channel', m.metadata->>'chat')), m.metadata->>'channel_id'
-    ] && ARRAY(SELECT lower(unnest(%(channels)s::text[])))""",
-    "authors": "lower(m.author) = ANY(ARRAY(SELECT lower(unnest(%(authors)s::text[]))))",
-    "never_topics": "(m.topic_id IS NULL OR m.topic_id <> ALL(%(never_topics)s::bigint[]))",
-}
-MESSAGES = """
-SELECT tm.topic_id, m.id, m.role, m.author, m.sent_at, m.text, m.forwarded_from,
-       coalesce(m.metadata ->> 'username', '') AS username, m.session
-FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
-WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[]) AND {permitted}
-ORDER BY m.sent_at, m.id
-"""
-IN_SESSIONS = """
-SELECT m.id, m.role, m.author, m.sent_at, m.text, m.forwarded_from, coalesce(m.metadata ->> 'username', ''), m.session
-FROM memoryapp_message m WHERE m.owner_id = %(owner)s AND m.id = ANY(%(ids)s::bigint[]) AND {permitted}
-ORDER BY m.sent_at, m.id
-"""
-PERMITTED = """
-SELECT m.id FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
-WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[]) AND {permitted}
-"""
-ONE_BY_ONE = """
-SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', ''), session
-FROM memoryapp_message WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
-"""
-PASSAGES = """
-SELECT passage_id, array_agg(message_id) FROM memoryapp_passagemessage
-WHERE owner_id = %(owner)s AND passage_id = ANY(%(ids)s::bigint[]) GROUP BY passage_id
-"""
-# For a row ``asked`` with its owner_id, and the running conversation if messages are given.
-BACKGROUND = """
-json_build_object(
-    'facts', (SELECT json_agg(fact) FROM (
-        SELECT category, relation, content FROM memoryapp_fact
-        WHERE owner_id = asked.owner_id AND superseded_at IS NULL AND recall <> 'never'
-        AND (type = 'identity' OR importance >= %(important)s OR recall = 'pinned')
-        ORDER BY recall <> 'pinned', importance DESC, id LIMIT %(most_facts)s
-    ) AS fact),
-    'circle', (SELECT json_agg(person) FROM (
-        SELECT display_name, username, aliases, circle, left(bio, %(bio_chars)s) AS bio FROM memoryapp_person
-        WHERE owner_id = asked.owner_id AND recall <> 'never' AND (circle = ANY(%(circles)s) OR recall = 'pinned')
-        ORDER BY recall <> 'pinned', mention_count DESC, id LIMIT %(most_of_circle)s
-    ) AS person),
-    'recent', (SELECT json_agg(topic) FROM (
-        SELECT ended_at, left(summary, %(summary_chars)s) AS summary, message_count, size_chars FROM memoryapp_topic
-        WHERE owner_id = asked.owner_id AND is_live AND recall <> 'never'
-        ORDER BY ended_at DESC, id DESC LIMIT %(recent_topics)s
-    ) AS topic),
-    'decided', (SELECT json_agg(decided) FROM (
-        SELECT 'Topic' AS kind, id, recall FROM memoryapp_topic
-        WHERE owner_id = asked.owner_id AND is_live AND recall <> ''
-        UNION ALL
-        SELECT 'Person', id, recall FROM memoryapp_person WHERE owner_id = asked.owner_id AND recall <> ''
-        UNION ALL
-        SELECT 'Fact', id, recall FROM memoryapp_fact
-        WHERE owner_id = asked.owner_id AND recall <> '' AND superseded_at IS NULL
-        ORDER BY kind, id LIMIT %(most_decided)s
-    ) AS decided),
-    'last', (SELECT json_agg(message) FROM (
-        SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', '') AS username,
-               session
-        FROM memoryapp_message
-        WHERE asked.messages IS NULL AND owner_id = asked.owner_id AND topic_id IS NULL AND NOT is_withdrawn
-        ORDER BY sent_at DESC, id DESC LIMIT %(last_messages)s
-    ) AS message)
-)"""
+_SQL = table_beside(__file__)
+BACKGROUND: str = _SQL["background"]
 # The running conversation is not needed.
 PROFILE = f"SELECT ({BACKGROUND})::text FROM (SELECT %(owner)s::bigint AS owner_id, '[]'::text AS messages) AS asked"
 HOW_MUCH: Mapping[str, Any] = {
@@ -147,14 +62,6 @@ HOW_MUCH: Mapping[str, Any] = {
     "last_messages": CURRENT_MESSAGES,
     "most_decided": MOST_DECIDED,
 }
-PEOPLE = """
-SELECT id, display_name, username, aliases, circle, mention_count, last_seen, bio FROM memoryapp_person
-WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
-"""
-ARTIFACTS = """
-SELECT id, file_type, name, created_at, summary, keywords, entities, rag_hints FROM memoryapp_artifact
-WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
-"""
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -217,8 +124,8 @@ def content(row: Message) -> MessageContent:
 
 def permitted(where: Where) -> SqlStatement:
     """The condition that rows ``m`` of messages meet each restriction that is set, with its values."""
-    values = {name: value for name in _CONDITIONS if (value := getattr(where, name))}
-    conditions = " AND ".join(_CONDITIONS[name] for name in values) or "true"
+    values = {name: value for name in _SQL["conditions"] if (value := getattr(where, name))}
+    conditions = " AND ".join(_SQL["conditions"][name] for name in values) or "true"
     return conditions, {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
@@ -229,7 +136,9 @@ def in_topics(owner_id: int, topics: Iterable[int], where: Where) -> QuerySet[To
     if where:
         conditions, values = permitted(where)
         with connection.cursor() as cursor:
-            cursor.execute(PERMITTED.format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values})
+            cursor.execute(
+                _SQL["permitted"].format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values}
+            )
             rows = rows.filter(message__in=[number for (number,) in cursor.fetchall()])
     return rows.select_related("message").order_by("message__sent_at", "message_id")
 
@@ -240,7 +149,9 @@ def in_sessions(owner_id: int, messages: Iterable[int], where: Where) -> list[Me
     if where and numbers:
         conditions, values = permitted(where)
         with connection.cursor() as cursor:
-            cursor.execute(IN_SESSIONS.format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values})
+            cursor.execute(
+                _SQL["in_sessions"].format(permitted=conditions), {"owner": owner_id, "ids": numbers, **values}
+            )
             numbers = [row[0] for row in cursor.fetchall()]
     return list(Message.objects.of(owner_id).filter(pk__in=numbers).in_order()) if numbers else []
 
@@ -250,9 +161,9 @@ def topics_sql(owner_id: int, ids: Sequence[int], where: Where = ANYWHERE) -> Sq
     those of the messages that ``where`` permits; topics without such a message are left out."""
     asked = {"owner": owner_id, "ids": array(ids)}
     if not where:
-        return TOPICS, asked
+        return _SQL["topics"], asked
     conditions, values = permitted(where)
-    rows = PERMITTED_PARTS if where.has_filters else RECALLED_TOPICS
+    rows = _SQL["permitted_parts"] if where.has_filters else _SQL["recalled_topics"]
     return rows.format(permitted=conditions), {**asked, "summary_chars": SUMMARY_CHARS, **values}
 
 
@@ -268,10 +179,13 @@ async def read_topics(
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
     topics_wanted = [number for number in wanted if number > 0]
     conditions, values = permitted(where)
-    in_topics = MESSAGES.format(permitted=conditions), {"owner": owner_id, "ids": array(topics_wanted), **values}
+    in_topics = (
+        _SQL["messages"].format(permitted=conditions),
+        {"owner": owner_id, "ids": array(topics_wanted), **values},
+    )
     of_session = {message: number for number, listed in sessions.items() for message in listed}
     talk = {"owner": owner_id, "ids": array(of_session), **values}
-    of_sessions = (IN_SESSIONS.format(permitted=conditions), talk) if of_session else None
+    of_sessions = (_SQL["in_sessions"].format(permitted=conditions), talk) if of_session else None
     asked = topics_sql(owner_id, topics_wanted, where), in_topics, of_sessions
     rows, message_rows, session_rows = await round_trip(connection, *asked)
     messages: dict[int, list[MessageContent]] = defaultdict(list)
@@ -289,14 +203,14 @@ async def read_topics(
 async def read_messages(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[MessageContent]:
     """Returns the owner's messages among ``ids``, in that order."""
     wanted = list(dict.fromkeys(ids))[:MOST_MESSAGES]
-    rows = await (await connection.execute(ONE_BY_ONE, {"owner": owner_id, "ids": wanted})).fetchall()
+    rows = await (await connection.execute(_SQL["one_by_one"], {"owner": owner_id, "ids": wanted})).fetchall()
     messages = {message.id: message for message in (MessageContent(*row) for row in rows)}
     return [messages[number] for number in wanted if number in messages]
 
 
 async def read_passages(connection: Connection, owner_id: int, ids: Sequence[int]) -> dict[int, list[int]]:
     """Returns the numbers of the messages of each of the owner's passages among ``ids``."""
-    rows = await (await connection.execute(PASSAGES, {"owner": owner_id, "ids": list(ids)})).fetchall()
+    rows = await (await connection.execute(_SQL["passages"], {"owner": owner_id, "ids": list(ids)})).fetchall()
     return dict(rows)
 
 
@@ -306,8 +220,8 @@ async def read_items(
     """Returns the owner's people and files with these numbers, in that order, as the context contains them."""
     persons, files = await round_trip(
         connection,
-        (PEOPLE, {"owner": owner_id, "ids": list(people)}),
-        (ARTIFACTS, {"owner": owner_id, "ids": list(artifacts)}),
+        (_SQL["people"], {"owner": owner_id, "ids": list(people)}),
+        (_SQL["artifacts"], {"owner": owner_id, "ids": list(artifacts)}),
     )
     return _in_order(people, map(_person, persons)), _in_order(artifacts, map(_artifact, files))
 

@@ -214,7 +214,8 @@ def background_at(owner_id: int, moment: datetime) -> dict[str, Any]:
     form of ``reading.BACKGROUND``."""
     facts = [row for row in _recallable(owner_id, Noun.FACT, moment) if _is_important(row)]
     facts.sort(key=lambda row: (row.get("recall") != "pinned", -row["importance"]))
-    people = [row for row in _recallable(owner_id, Noun.PERSON, moment) if _is_close(row)]
+    known = _recallable(owner_id, Noun.PERSON, moment)
+    people = [row for row in known if row["circle"] in INNER_CIRCLE or row.get("recall") == "pinned"]
     people.sort(key=lambda row: (row.get("recall") != "pinned", -row["mention_count"]))
     return {
         "facts": [{name: row[name] for name in ("category", "relation", "content")} for row in facts[:MOST_FACTS]],
@@ -242,10 +243,6 @@ def _recallable(owner_id: int, noun: str, moment: datetime) -> list[dict[str, An
 def _is_important(fact: dict[str, Any]) -> bool:
     is_wanted = fact["type"] == Fact.Type.IDENTITY or fact["importance"] >= IMPORTANT or fact.get("recall") == "pinned"
     return is_wanted and not fact.get("superseded_at")
-
-
-def _is_close(person: dict[str, Any]) -> bool:
-    return person["circle"] in INNER_CIRCLE or person.get("recall") == "pinned"
 
 
 def _recent(owner_id: int, moment: datetime) -> list[dict[str, Any]]:

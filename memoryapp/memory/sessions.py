@@ -18,19 +18,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.search import SearchVector
-from django.db import DEFAULT_DB_ALIAS, transaction
-from django.db.models import (
-    BooleanField,
-    Exists,
-    ExpressionWrapper,
-    F,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    TextField,
-    Value,
-)
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import count_terms, fold
@@ -262,9 +250,9 @@ def limited(silence: int | None, most: int | None, least: int | None = None) -> 
     )
 
 
-def cut(rows: QuerySet[Message], limits: SessionLimits) -> list[Session]:
+def cut(rows: models.QuerySet[Message], limits: SessionLimits) -> list[Session]:
     """The sessions of these messages; the oldest comes first."""
-    asking = ExpressionWrapper(Q(text__contains="?"), output_field=BooleanField())
+    asking = models.ExpressionWrapper(models.Q(text__contains="?"), output_field=models.BooleanField())
     columns = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question", "role")
     return cut_within((Moment(*row) for row in columns.order_by("session", "sent_at", "id").iterator()), limits)
 
@@ -293,15 +281,15 @@ def archived_as(message: Message) -> list[int]:
 Parts = Sequence[Sequence[MessageContent]]
 
 
-def bare() -> QuerySet[Message]:
+def bare() -> models.QuerySet[Message]:
     """The messages of active sessions that are in no passage yet."""
-    return Message.objects.active().filter(~Exists(PassageMessage.objects.filter(message=OuterRef("pk"))))
+    return Message.objects.active().filter(~models.Exists(PassageMessage.objects.filter(message=models.OuterRef("pk"))))
 
 
-def with_bare() -> QuerySet[ChatUser]:
+def with_bare() -> models.QuerySet[ChatUser]:
     """The chat users with ``bare`` messages; those to whom something came last come first."""
-    of_owner = bare().filter(owner=OuterRef("pk")).order_by("-pk").values("pk")[:1]
-    return ChatUser.objects.annotate(latest=Subquery(of_owner)).filter(latest__isnull=False).order_by("-latest")
+    of_owner = bare().filter(owner=models.OuterRef("pk")).order_by("-pk").values("pk")[:1]
+    return ChatUser.objects.annotate(latest=models.Subquery(of_owner)).filter(latest__isnull=False).order_by("-latest")
 
 
 def renew(
@@ -346,7 +334,7 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
 
 def note_change(owner: ChatUser) -> None:
     """Tells searches that the owner's active sessions are not what they were."""
-    ChatUser.objects.filter(pk=owner.pk).update(talk=F("talk") + 1)
+    ChatUser.objects.filter(pk=owner.pk).update(talk=models.F("talk") + 1)
 
 
 def settle(owner: ChatUser, parts: Parts) -> None:
@@ -361,12 +349,8 @@ def settle(owner: ChatUser, parts: Parts) -> None:
     across = {each.id for each in known} - {each.id for each in within}
     _forget(across)
     placed = {number for each in within for number in each.messages}
-    put_passages(owner, [gap for part in parts for gap in _gaps(part, placed)])
-
-
-def _gaps(part: Sequence[MessageContent], placed: Collection[int]) -> Iterator[list[MessageContent]]:
-    """Runs of consecutive messages that are in no passage."""
-    return (list(run) for is_placed, run in groupby(part, lambda message: message.id in placed) if not is_placed)
+    runs = (run for part in parts for run in groupby(part, lambda message: message.id in placed))
+    put_passages(owner, [list(run) for is_placed, run in runs if not is_placed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +384,7 @@ def _put(owner: ChatUser, drafts: Sequence[PassageDraft]) -> None:
         Passage(
             owner=owner,
             text=draft.text,
-            terms=SearchVector(Value(fold(draft.text), output_field=TextField()), config="russian"),
+            terms=SearchVector(models.Value(fold(draft.text), output_field=models.TextField()), config="russian"),
             term_count=count_terms(draft.text),
         )
         for draft in drafts

@@ -114,6 +114,7 @@ SHORT_FOR_A_REASON = {
     "memoryapp.management.arguments": "what commands share",
     "memoryapp.engine.prompt_registry": "a registry",
     "memoryapp.engine.threads": "every long computation imports it, and it imports nothing",
+    "memoryapp.engine.beside": "every module with word lists imports it, and it imports nothing",
     "memoryapp.engine.emit": "every stage imports it, and it imports events alone",
     "memoryapp.search.columns": "index, scores and words share it without knowing each other",
 }

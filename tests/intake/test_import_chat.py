@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from memoryapp.intake import imports
+from memoryapp.intake import imports, messages
 from memoryapp.memory.forecast import QUESTION_TOKENS, ArchiveForecast
 from memoryapp.memory.sessions import limits
 from memoryapp.models import AgentCall, ChatUser, ImportBatch, Message
@@ -52,7 +52,7 @@ def test_a_message_is_known_again_whatever_its_id(chat: Path, id: str) -> None:
 def test_the_database_knows_of_a_new_memory_after_its_first_thousands(chat: Path) -> None:
     """Otherwise the database reads the whole memory for each batch, and a large import becomes slower with each."""
     message = {"role": "user", "ts": "2025-07-25T14:00:00Z", "text": "one"}
-    chat.write_text("\n".join(json.dumps({"id": str(n), **message}) for n in range(imports.BATCH + 1)))
+    chat.write_text("\n".join(json.dumps({"id": str(n), **message}) for n in range(messages.BATCH + 1)))
     run(chat, "--user", "anna")
     columns = "SELECT attname FROM pg_stats WHERE tablename = %s AND attname IN ('owner_id', 'external_id')"
     with connection.cursor() as cursor:

@@ -251,7 +251,6 @@ class TestPauses:
     @pytest.fixture(autouse=True)
     def small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(messages, "BATCH", 10)
-        monkeypatch.setattr("memoryapp.intake.imports.BATCH", 10)
 
     def test_a_paused_import_goes_on_in_its_batch(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
         row = worked(staged(anna, conversation(35)))

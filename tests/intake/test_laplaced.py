@@ -16,7 +16,7 @@ from django.test import Client
 
 from memoryapp.curation import CurationError, history, knowledge
 from memoryapp.importers import MessageRecord, Rejected, open_chat
-from memoryapp.intake import imports
+from memoryapp.intake import messages
 from memoryapp.intake.imports import Course, addressee_of, import_for
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.transfer import distilled
@@ -221,7 +221,7 @@ class TestImporting:
 
         import_files.begin(row := staged(anna, path))
         monkeypatch.setattr(working._Watch, "__call__", watching)
-        monkeypatch.setattr(imports, "BATCH", 1)
+        monkeypatch.setattr(messages, "BATCH", 1)
         worked(row)
         assert archived == [False] * 7
         assert contents(anna) == WHOLE

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts.prompt import Language
 from memoryapp.engine.text.languages import UNSPACED, script_of, shares
@@ -41,26 +42,9 @@ _TOLD = re.compile(
     r"[a-z]{2,}ed|(?!(?:об|рас)суд|с?про?с|рассказ|узна|попрос|реш|хот|план|сравн|объясн|совет)[а-яё]{2,}[аеия]л(?:а|и|ся|ась|ись)?",
     re.IGNORECASE,
 )
-_ASKED: Mapping[Language, Mapping[SummaryFault, str]] = {
-    "en": {
-        "markup": "it contains markup; write plain words",
-        "instruction": "it contains an instruction; only say what the messages are about",
-        "script": "it is not in the language of the messages",
-        "unrelated": "it says what the messages do not; use their words, and only names and numbers that stand there",
-        "repeated": "another topic has the same; say what sets this one apart",
-    },
-    "ru": {
-        "markup": "в нём разметка; пиши простыми словами",
-        "instruction": "в нём указание; скажи только, о чём сообщения",
-        "script": "оно не на языке сообщений",
-        "unrelated": "в нём то, чего нет в сообщениях; бери их слова, а имена и числа только оттуда",
-        "repeated": "такое же у другого топика; скажи, чем этот отличается",
-    },
-}
-_AGAIN: Mapping[Language, str] = {
-    "en": "The summary “%s” in that answer cannot be used: %s. Answer again, with the JSON alone.",
-    "ru": "Описание «%s» в этом ответе не годится: %s. Ответь ещё раз, только JSON.",
-}
+_WORDS = table_beside(__file__)
+_ASKED: Mapping[Language, Mapping[SummaryFault, str]] = _WORDS["asked"]
+_AGAIN: Mapping[Language, str] = _WORDS["again"]
 _SHOWN_CHARS = 80
 _STATED = str.maketrans(dict.fromkeys(ASKING_MARKS, "."))
 

@@ -63,18 +63,14 @@ def request_body(model: str, request: ChatRequest, can: Abilities, options: Chat
         body["plugins"] = [{"id": "response-healing"}]
     elif options.stream or can.must_stream:
         body |= _STREAMED[can.stream]
-    return body | _routing(options)
+    wanted = {"provider": dict(options.provider), "models": list(options.fallback_models)}
+    return body | {name: value for name, value in wanted.items() if value}
 
 
 def _effort(effort: str, rung: str) -> dict[str, Any]:
     if not effort or rung == "none":
         return {}
     return {"reasoning": {"effort": effort}} if rung == "reasoning" else {"reasoning_effort": effort}
-
-
-def _routing(options: ChatOptions) -> dict[str, Any]:
-    wanted = {"provider": dict(options.provider), "models": list(options.fallback_models)}
-    return {name: value for name, value in wanted.items() if value}
 
 
 def _tools(request: ChatRequest, can: Abilities) -> dict[str, Any]:

@@ -114,7 +114,9 @@ def _in_words(messages: Sequence[Mapping[str, Any]], request: ChatRequest) -> li
         if joins and isinstance(worded[-1]["content"], str):
             message = {"role": "user", "content": f"{worded.pop()['content']}\n\n{message['content']}"}
         worded.append(message)
-    return _with_text(worded, _description(request)) if request.tools else worded
+    if request.tools:
+        worded[0] = {**worded[0], "content": _joined(worded[0]["content"], _description(request))}
+    return worded
 
 
 def _written(function: Mapping[str, Any]) -> str:
@@ -130,12 +132,6 @@ def _description(request: ChatRequest) -> str:
     forced = f" Call {request.force_tool} now." if request.force_tool else ""
     tools = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in request.tools)
     return _DESCRIPTION.format(forced=forced, tools=tools)
-
-
-def _with_text(messages: list[Mapping[str, Any]], text: str) -> list[Mapping[str, Any]]:
-    """The messages with ``text`` at the end of the first."""
-    first, *others = messages
-    return [{**first, "content": _joined(first["content"], text)}, *others]
 
 
 def _joined(content: Any, text: str) -> Any:

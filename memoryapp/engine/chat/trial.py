@@ -6,7 +6,7 @@ what a run does instead. All of it is bounded in time, and nothing is remembered
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -72,13 +72,17 @@ async def chat_findings(chat_of: Callable[[bool], Chat]) -> list[TrialFinding]:
     first = await _ask(chat_of(False), _says("Say hello in one word.", seconds=_FIRST_SECONDS))
     if first.error:
         raise first.error
+    picture = [
+        {"type": "text", "text": "Which colour is this square? One word."},
+        {"type": "image_url", "image_url": {"url": _PICTURE}},
+    ]
     city = "Look up the city of Tbilisi with the tool."
     forced, free, schema, streamed, pictured = await asyncio.gather(
         _ask(chat_of(False), _says(city, tools=(_TOOL,), force_tool=_TOOL_NAME)),
         _ask(chat_of(False), _says(city, tools=(_TOOL,))),
         _ask(chat_of(False), _says("In which country is Tbilisi? Answer with JSON.", answer_schema=_SCHEMA)),
         _ask(chat_of(True), _says("Which is larger, 17 * 23 or 20 * 20? Explain it in two sentences.")),
-        _ask(chat_of(False), ChatRequest(_picture(), seconds=_SECONDS)),
+        _ask(chat_of(False), ChatRequest(({"role": "user", "content": picture},), seconds=_SECONDS)),
     )
     thought = streamed.reply
     has_thought = bool(thought and (thought.reasoning or thought.usage.reasoning_tokens))
@@ -108,14 +112,6 @@ async def embedding_finding(embedder: Embedder) -> TrialFinding:
 def _says(text: str, *, seconds: float = _SECONDS, **wishes: Any) -> ChatRequest:
     system = {"role": "system", "content": "You are tested. Be brief."}
     return ChatRequest((system, {"role": "user", "content": text}), seconds=seconds, **wishes)
-
-
-def _picture() -> Sequence[Mapping[str, Any]]:
-    parts = [
-        {"type": "text", "text": "Which colour is this square? One word."},
-        {"type": "image_url", "image_url": {"url": _PICTURE}},
-    ]
-    return ({"role": "user", "content": parts},)
 
 
 async def _ask(chat: Chat, request: ChatRequest) -> _Asked:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.media import text_of
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
@@ -49,56 +50,8 @@ _CANDIDATE = re.compile(
 )
 _TOPIC_HEAD = re.compile(r"^=== (Topic|Session) (\d+) ===$", re.MULTILINE)
 _AUTHOR = re.compile(r"^\[\w+ \(@?(?P<author>[^()]*)\) \((?P<date>\d{4}-\d\d-\d\d)")
-
-_SENTENCES: Mapping[str, Mapping[Language, str]] = {
-    "read": {
-        "en": "Candidates: {candidates}, the best score {best:.2f}. Reading the most promising: {count}.",
-        "ru": "Кандидатов: {candidates}, лучшая оценка {best:.2f}. Читаю самые многообещающие: {count}.",
-    },
-    "chose": {
-        "en": "Topics read: {read}. Chances that they hold the answer: {chances}. Keeping {kept}.",
-        "ru": "Прочитано топиков: {read}. Вероятность, что ответ в них: {chances}. Оставляю: {kept}.",
-    },
-    "nothing": {
-        "en": "Topics read: {read}; none says enough about the query.",
-        "ru": "Прочитано топиков: {read}; ни один не говорит о запросе достаточно.",
-    },
-    "others": {
-        "en": "Topics read: {read}; the query is about {named}, and what comes near it was said by {other}.",
-        "ru": "Прочитано топиков: {read}; в запросе {named}, а близкое к нему сказано не этим человеком: {other}.",
-    },
-    "said_by": {"en": " The query names {named}.", "ru": " В запросе {named}."},
-    "words": {
-        "en": "{who}{words} in {telling} of {messages} messages; score {score:.2f}.",
-        "ru": "{who}{words} — сообщений с этими словами: {telling} из {messages}; оценка {score:.2f}.",
-    },
-    "meaning": {
-        "en": "Shares no word with the query, but is close in meaning: score {score:.2f}.",
-        "ru": "Общих слов с запросом нет, но близко по смыслу: оценка {score:.2f}.",
-    },
-    "unread": {"en": "Chosen unread, by score {score:.2f}.", "ru": "Выбран непрочитанным, по оценке {score:.2f}."},
-    "later": {
-        "en": "later: {day}, on the same subject as {id} ({words}).",
-        "ru": "позже: {day}, о том же, что {id} ({words}).",
-    },
-    "items": {
-        "en": "Judged by their lines: people {people}, files {files}. Keeping {kept}.",
-        "ru": "По строкам рассмотрено людей: {people}, файлов: {files}. Оставляю: {kept}.",
-    },
-    "named": {"en": "The query names {words}.", "ru": "В запросе имя: {words}."},
-    "known": {
-        "en": "What is known of the person holds {words}; score {score:.2f}.",
-        "ru": "В сведениях о человеке есть {words}; оценка {score:.2f}.",
-    },
-    "described": {
-        "en": "The file's name, keywords or summary hold {words}; score {score:.2f}.",
-        "ru": "В имени, ключевых словах или описании файла есть {words}; оценка {score:.2f}.",
-    },
-    "here": {
-        "en": "The query points at a file, and this one was sent in the conversation.",
-        "ru": "Запрос указывает на файл, а этот прислали в разговоре.",
-    },
-}
+# What it says, in both languages.
+_SENTENCES = table_beside(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +173,12 @@ def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
             if m.get("role") == "tool"
             for id, loaded in _loaded(text_of(m.get("content"))).items()
         },
-        requested=frozenset(id for message in messages for id in _requested(message)),
+        requested=frozenset(
+            id
+            for message in messages
+            for call in message.get("tool_calls") or ()
+            for id in parse_ids(str(call.get("function", {}).get("arguments", ""))) or ()
+        ),
         calls=sum(bool(message.get("tool_calls")) for message in messages),
         people=tuple(people_in(_between(opening, "people_candidates"))),
         files=tuple(files_in(_between(opening, "artifact_candidates"))),
@@ -242,11 +200,6 @@ def _candidates(lines: str) -> tuple[_Candidate, ...]:
         )
         for found in _CANDIDATE.finditer(lines)
     )
-
-
-def _requested(message: Mapping[str, Any]) -> list[str]:
-    calls = message.get("tool_calls") or ()
-    return [id for call in calls for id in parse_ids(str(call.get("function", {}).get("arguments", ""))) or ()]
 
 
 def _loaded(content: str) -> dict[str, tuple[_ReadMessage, ...]]:
@@ -280,13 +233,12 @@ def _promising(talk: _Talk) -> list[_Candidate]:
     if talk.requested:
         return _left_out(talk)
     terms = set(stems(talk.query))
-    ordered = sorted(talk.candidates, key=lambda candidate: -_promise(candidate, terms))
-    return _fitting(ordered[:_MOST_READ])
 
+    def promise(candidate: _Candidate) -> float:
+        found = len(terms.intersection(stems(candidate.summary))) / len(terms) if terms else 0.0
+        return fused_score(candidate.score) + _SUMMARY_LIFT * found
 
-def _promise(candidate: _Candidate, terms: set[str]) -> float:
-    found = len(terms.intersection(stems(candidate.summary))) / len(terms) if terms else 0.0
-    return fused_score(candidate.score) + _SUMMARY_LIFT * found
+    return _fitting(sorted(talk.candidates, key=promise, reverse=True)[:_MOST_READ])
 
 
 def _left_out(talk: _Talk) -> list[_Candidate]:
@@ -338,7 +290,10 @@ def _answer(talk: _Talk, least: int) -> tuple[str, str]:
         answer |= {"certainty": certainty(judged), "likeliest": judged[0].topic.id}
         if not chosen and is_by_others(judged[0]):
             answer |= {"named": judged[0].named, "said_by": judged[0].other}
-    sentences = (_weighing(talk, judged, len(chosen)), _glance(talk, len(people) + len(files)))
+    sentences = [_weighing(talk, judged, len(chosen))]
+    if talk.people or talk.files:
+        kept = len(people) + len(files)
+        sentences.append(_say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept))
     return " ".join(filter(None, sentences)), json.dumps(answer, ensure_ascii=False)
 
 
@@ -351,11 +306,6 @@ def _weighing(talk: _Talk, judged: Sequence[Judged], kept: int) -> str:
         return _say("nothing", talk, read=len(talk.read))
     chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: kept + 2])
     return _say("chose", talk, read=len(talk.read), chances=chances, kept=kept)
-
-
-def _glance(talk: _Talk, kept: int) -> str:
-    seen = bool(talk.people or talk.files)
-    return _say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept) if seen else ""
 
 
 def _items(kept: Sequence[ItemChoice], talk: _Talk) -> list[Mapping[str, str]]:
@@ -434,4 +384,4 @@ def _with_pair(messages: Sequence[_ReadMessage], at: int, telling: set[int]) -> 
 
 
 def _say(sentence: str, talk: _Talk, **values: Any) -> str:
-    return _SENTENCES[sentence][talk.language].format(**values)
+    return str(_SENTENCES[sentence][talk.language]).format(**values)

@@ -68,7 +68,7 @@ class OfflineEmbedder:
         if self._process != os.getpid():
             # A fork copies the model, but neither the thread nor its callers.
             self._begin()
-        asked = _Job([_readable(text) for text in texts])
+        asked = _Job([storable(text)[:MOST_CHARS].strip() or _BLANK for text in texts])
         self._waiting.append(asked)
         self._thread.submit(self._serve)
         return await asyncio.wrap_future(asked.all)
@@ -130,7 +130,3 @@ def load_model() -> Any:
     except (OSError, ValueError, KeyError) as error:
         raise EmbeddingError("The embedded model's files cannot be read; install the packages again.") from error
     return model
-
-
-def _readable(text: str) -> str:
-    return storable(text)[:MOST_CHARS].strip() or _BLANK

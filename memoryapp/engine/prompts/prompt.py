@@ -13,6 +13,7 @@ from string import Template
 from types import MappingProxyType
 from typing import Any, Literal
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lines import message_text, one_line, plain, quoted, shortened
@@ -139,6 +140,12 @@ class PromptText:
     def used(self) -> frozenset[str]:
         """The names of the variables in both messages, whether the prompt has them or not."""
         return frozenset(name for text in (self.system, self.user) for name in Template(text).get_identifiers())
+
+
+def texts_beside(module: str, prompt: str) -> Mapping[Language, tuple[str, str]]:
+    """The built-in texts of a prompt, from the TOML file with the name of its ``module``, which says ``__file__``."""
+    found = table_beside(module)[prompt]
+    return {language: (found[language]["system"], found[language]["user"]) for language in INSTRUCTION_LANGUAGES}
 
 
 # The texts in force, by name and language.

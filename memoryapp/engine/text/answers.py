@@ -89,7 +89,9 @@ def unpacked(text: str, schema: Mapping[str, Any]) -> Any:
     given = decoded(text)
     value = _from_text(given)
     if given is None and '\\"' in text:
-        value = _from_text(_escaped(text))
+        # The text of JSON between other words, whose quotation marks are escaped.
+        start, end = text.find('{\\"'), text.rfind("}")
+        value = _from_text(decoded(f'"{text[start : end + 1]}"') if 0 <= start < end else None)
     if given is value is None and _CURLY.search(text):
         straight = _CURLY.sub('"', text)
         found = [each for each in embedded(straight) if isinstance(each, Mapping)]
@@ -131,12 +133,6 @@ def _as_named(value: Any, schema: Mapping[str, Any]) -> Any:
 def fulfils(value: Any, schema: Mapping[str, Any]) -> bool:
     """Whether ``value`` has all that the schema of an object requires, by its names."""
     return isinstance(value, Mapping) and set(schema.get("required", ())) <= value.keys()
-
-
-def _escaped(text: str) -> Any:
-    """The text of JSON between other words, whose quotation marks are escaped."""
-    start, end = text.find('{\\"'), text.rfind("}")
-    return decoded(f'"{text[start : end + 1]}"') if 0 <= start < end else None
 
 
 def _from_text(value: Any) -> Any:

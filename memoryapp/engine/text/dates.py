@@ -28,6 +28,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.lexical import Floats, normal, words
 
 # Messages mention a thing on its day and on the next, then less and less, and seldom before.
@@ -36,65 +37,21 @@ _AFTER_DAYS = 21
 _BEFORE_DAYS = 3
 _BEFORE_SHARE = 0.5
 
-_MONTHS = """
-january january's январь января январе январю январем
-february february's февраль февраля феврале февралю февралем
-march march's март марта марте марту мартом
-april april's апрель апреля апреле апрелю апрелем
-may may's май мая мае маю маем
-june june's июнь июня июне июню июнем
-july july's июль июля июле июлю июлем
-august august's август августа августе августу августом
-september sept сентябрь сентября сентябре сентябрю сентябрем
-october october's октябрь октября октябре октябрю октябрем
-november november's ноябрь ноября ноябре ноябрю ноябрем
-december december's декабрь декабря декабре декабрю декабрем
-"""
-# German, Spanish, French, Italian, Portuguese, Polish, Turkish and Ukrainian, as ``normal`` writes them, where they
-# differ from those above; in the cases that stand after a preposition.
-_MORE_MONTHS = """
-januar enero janvier gennaio janeiro styczen stycznia styczniu ocak ocakta січень січня січні
-februar febrero fevrier febbraio fevereiro lutego lutym subat subatta лютого лютому
-marz marzo mars marco marzec marca marcu mart martta березень березня березні
-abril avril aprile kwiecien kwietnia kwietniu nisan nisanda квітень квітня квітні
-mai mayo maggio maio maj maja maju mayis mayista травень травня травні
-juni junio juin giugno junho czerwiec czerwca czerwcu haziran haziranda червень червня червні
-juli julio juillet luglio julho lipiec lipca lipcu temmuz temmuzda липень липня липні
-agosto aout sierpien sierpnia sierpniu agustos agustosta серпень серпня серпні
-septiembre septembre settembre setembro wrzesien wrzesnia wrzesniu eylul eylulde вересень вересня вересні
-oktober octubre octobre ottobre outubro pazdziernik pazdziernika pazdzierniku ekim ekimde жовтень жовтня жовтні
-noviembre novembre novembro listopad listopada listopadzie kasim kasimda листопада листопаді
-dezember diciembre decembre dicembre dezembro grudzien grudnia grudniu aralik aralikta грудень грудня грудні
-"""
+_WORDS = table_beside(__file__)
 MONTH_NAMES = {
     name: month
-    for months in (_MONTHS, _MORE_MONTHS)
-    for month, line in enumerate(months.strip().split("\n"), start=1)
+    for months in (_WORDS["months"], _WORDS["more_months"])
+    for month, line in enumerate(months.splitlines(), start=1)
     for name in line.split()
 }
-# Names of months that are other words as well: a number or one of these must be beside them.
-_OTHER_WORDS = "may march mars mart marco avril mai mayo maj maja maju ocak nisan ekim kasim aralik листопада"
-_AMBIGUOUS = frozenset(_OTHER_WORDS.split())
-_BESIDE = (
-    "in of on since until till by during before after around late early mid last this next from to between "
-    "im am vom bis seit en de del desde hasta fin em desde ate du depuis a w we od do у в с"
-)
-_PREPOSITIONS = frozenset(_BESIDE.split())
+_AMBIGUOUS = frozenset(_WORDS["other_words"].split())
+_PREPOSITIONS = frozenset(_WORDS["beside"].split())
 # Words between a day and its month: "12th of May", "12-го мая".
 _BETWEEN = frozenset({"of", "the", "го", "е", "de"})
 
-# The days of a month in words, the first of them first. Of the Russian ones only the beginning, before their ending.
-_DAYS = """
-first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth
-sixteenth seventeenth eighteenth nineteenth twentieth
-"""
-_RUSSIAN_DAYS = """
-перв втор трет четверт пят шест седьм восьм девят десят одиннадцат двенадцат тринадцат четырнадцат пятнадцат шестнадцат
-семнадцат восемнадцат девятнадцат двадцат
-"""
 _ENDINGS = ("ого", "ое", "ому", "ом", "ьего", "ье", "ьему", "ьем")
-_DAY_NAMES = {name: day for day, name in enumerate(_DAYS.split(), start=1)} | {
-    name + ending: day for day, name in enumerate(_RUSSIAN_DAYS.split(), start=1) for ending in _ENDINGS
+_DAY_NAMES = {name: day for day, name in enumerate(_WORDS["days"].split(), start=1)} | {
+    name + ending: day for day, name in enumerate(_WORDS["russian_days"].split(), start=1) for ending in _ENDINGS
 }
 _DAY_NAMES |= {"thirtieth": 30, "тридцатое": 30, "тридцатого": 30}
 _TENS = {"twenty": 20, "двадцать": 20, "thirty": 30, "тридцать": 30}
@@ -199,36 +156,16 @@ _COUNTED_AGO = [
     re.compile(r"(\d{1,3}|[一二两三四五六七八九十]{1,3})个?(天|日|星期|周|周间|か月|ヶ月|月|年)以?前"),
     re.compile(r"(\d{1,3}|[한두세네]) ?(일|주|달|개월|년) ?전"),
 ]
-_UNITS = {
-    "day": "day день дня дней tag dia 天 日 일",
-    "week": "week недел woche semana 星期 周 周间 주",
-    "month": "month месяц monat mes か月 ヶ月 月 달 개월",
-    "year": "year год лет jahr ano 年 년",
-}
 # Nobody remembers what is longer ago, and a date has to be there.
 _MOST_AGO = 99
-_UNIT = {word: unit for unit, names in _UNITS.items() for word in names.split()}
-_COUNTS = """
-a an one ein einem einer einen un una один одну 한
-two zwei dos два две 两 두
-three drei tres три 세
-four vier cuatro четыре 네
-five funf cinco пять
-six sechs seis шесть
-"""
-_COUNT = {name: count for count, line in enumerate(_COUNTS.strip().split("\n"), start=1) for name in line.split()}
+_UNIT = {word: unit for unit, names in _WORDS["units"].items() for word in names.split()}
+_COUNT = {name: count for count, line in enumerate(_WORDS["counts"].splitlines(), start=1) for name in line.split()}
 _SEASON = re.compile(
     r"\b(?:last |прошл(?:ой|ую|ым|ого|ое|ая) |(?:letzte|vorige)[nrs]? )"
     r"(spring|summer|autumn|fall|winter|весн|лет|осен|зим|fruhling|fruhjahr|sommer|herbst)\w{0,3}\b"
     r"|\b(primavera|verano|otono|invierno) pasad[oa]\b"
 )
-_FIRST_MONTHS = {
-    3: "spring весн fruhling fruhjahr primavera",
-    6: "summer лет sommer verano",
-    9: "autumn fall осен herbst otono",
-    12: "winter зим invierno",
-}
-_FIRST_MONTH = {name: month for month, names in _FIRST_MONTHS.items() for name in names.split()}
+_FIRST_MONTH = {name: int(month) for month, names in _WORDS["first_months"].items() for name in names.split()}
 
 
 def _relative(text: str, today: date) -> Iterator[Window]:

@@ -189,13 +189,10 @@ def _of_text(part: ExcerptPart, sources: Sequence[_Source]) -> Iterator[Piece]:
             if source is None or piece.status == "altered":
                 yield piece
                 continue
-            goes_on = (source.place, piece.start) >= reached and not _skips(source, reached, piece.start)
-            yield piece if goes_on else replace(piece, status="altered")
+            goes_on = (source.place, piece.start) >= reached
+            skips = reached[0] == source.place and _WORD.search(source.text, reached[1], piece.start)
+            yield piece if goes_on and not skips else replace(piece, status="altered")
             reached = max(reached, (source.place, piece.end))
-
-
-def _skips(source: _Source, reached: _Place, start: int) -> bool:
-    return reached[0] == source.place and _WORD.search(source.text, reached[1], start) is not None
 
 
 def _claims(text: str) -> Iterator[_Claim]:
@@ -220,7 +217,11 @@ def _located(claim: _Claim, sources: Sequence[_Source], reached: _Place) -> list
     lines = [line.strip() for line in claim.text.splitlines() if _WORD.search(line)][:_MAX_PIECES]
     whole = _verbatim(claim.text, under, reached)
     if whole is None and len(lines) > 1:
-        found = _by_line(lines, _at_home(lines, under) if claim.head else under, reached)
+        if claim.head:
+            # A head belongs to one message: the one with most of the lines.
+            counts = [sum(_verbatim(line, [source], (-1, 0)) is not None for line in lines) for source in under]
+            under = [under[counts.index(max(counts))]] if any(counts) else []
+        found = _by_line(lines, under, reached)
         if any(found):
             return [piece or _altered(line, ordered) for piece, line in zip(found, lines, strict=True)]
     return [whole or _altered(claim.text, ordered)]
@@ -235,12 +236,6 @@ def _by_line(lines: Sequence[str], sources: Sequence[_Source], reached: _Place) 
         if piece and piece.message is not None:
             reached = max(reached, (places[piece.message], piece.end))
     return found
-
-
-def _at_home(lines: Sequence[str], sources: Sequence[_Source]) -> list[_Source]:
-    """Returns the one message with most of the lines, because a head belongs to one message."""
-    counts = [sum(_verbatim(line, [source], (-1, 0)) is not None for line in lines) for source in sources]
-    return [sources[counts.index(max(counts))]] if any(counts) else []
 
 
 def _verbatim(text: str, sources: Sequence[_Source], reached: _Place) -> Piece | None:
@@ -372,7 +367,10 @@ class Saying:
 
 def key_of(text: str, labels: Collection[str]) -> bytes:
     """The key of a passage whose lines begin with one of the ``labels`` of their authors; empty for a short passage."""
-    lines = (_without_label(line, labels) for line in text.split("\n"))
+    lines = (
+        next((line[len(label) + 2 :] for label in labels if line.startswith(f"{label}: ")), line)
+        for line in text.split("\n")
+    )
     plain = " ".join(_WORD_OF_A_COPY.findall(_ADDRESS.sub(_place, normal("\n".join(lines)))))
     return blake2b(plain.encode(), digest_size=_KEY_BYTES).digest() if len(plain) >= LEAST_CHARS else b""
 
@@ -388,10 +386,6 @@ def originals(ranked: Sequence[T], sayings: Mapping[T, Saying]) -> dict[T, T]:
         original = min(group, key=lambda each: (sayings[each].is_forwarded, sayings[each].seconds))
         found |= {each: original for each in group if each != original}
     return found
-
-
-def _without_label(line: str, labels: Collection[str]) -> str:
-    return next((line[len(label) + 2 :] for label in labels if line.startswith(f"{label}: ")), line)
 
 
 def _place(address: re.Match[str]) -> str:

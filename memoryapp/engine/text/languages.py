@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import compatible
 
@@ -20,55 +21,16 @@ UNSPACED = frozenset({"CJK", "THAI", "LAO", "KHMER", "MYANMAR"})
 # A Russian talk about vLLM on H100 contains many Latin letters and is still Russian.
 _CYRILLIC_SHARE = 0.3
 _KANA_SHARE = 0.1
-_BY_SCRIPT = {
-    "CJK": "zh",
-    "HANGUL": "ko",
-    "ARABIC": "ar",
-    "HEBREW": "he",
-    "DEVANAGARI": "hi",
-    "THAI": "th",
-    "GREEK": "el",
-    "CYRILLIC": "ru",
-}
 _PERSIAN, _UKRAINIAN = frozenset("پچژگ"), frozenset("іїєґ")
-_FREQUENT: Mapping[str, str] = {
-    "en": "the and is you of to it that was for are my",
-    "de": "der die und ich nicht ist das ein eine mit es wir",
-    "es": "el los las que y es una por no con mi lo",
-    "fr": "le les et je est vous une pas des que il c",
-    "it": "il che e è per non una di sono con gli mi",
-    "pt": "o que e não uma os você com para em eu um",
-    "pl": "nie się jest że jak mam tak czy dla ale już bardzo",
-    "cs": "jsem jsme že už není nebo taky když něco bylo mám mi",
-    "tr": "ve bir bu için çok var ben evet ama gibi daha değil",
-}
 
 _SURE_WORDS = 2
 
 # The beginnings of the first messages show their language.
 _OPENING_CHARS, _OPENINGS = 120, 200
-_GENERAL: Mapping[str, str] = {
-    "en": "General conversation",
-    "ru": "Общий разговор",
-    "uk": "Загальна розмова",
-    "de": "Allgemeines Gespräch",
-    "es": "Conversación general",
-    "fr": "Conversation générale",
-    "it": "Conversazione generale",
-    "pt": "Conversa geral",
-    "pl": "Ogólna rozmowa",
-    "cs": "Obecný rozhovor",
-    "tr": "Genel sohbet",
-    "el": "Γενική συζήτηση",
-    "ar": "محادثة عامة",
-    "fa": "گفتگوی عمومی",
-    "he": "שיחה כללית",
-    "hi": "सामान्य बातचीत",
-    "th": "การสนทนาทั่วไป",
-    "zh": "日常对话",
-    "ja": "雑談",
-    "ko": "일반 대화",
-}
+_WORDS = table_beside(__file__)
+_BY_SCRIPT: Mapping[str, str] = _WORDS["by_script"]
+_FREQUENT: Mapping[str, str] = _WORDS["frequent"]
+_GENERAL: Mapping[str, str] = _WORDS["general"]
 _NAMES = frozenset(_GENERAL.values())
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.text.scripts import WORD, has_own_terms, one_spelling, terms
 
@@ -47,48 +48,10 @@ _MAY_JOIN = re.compile(r"[\d-]")
 # Postgres reads a hyphen before a digit as a minus: "GPT-5" would contain the number -5.
 _HYPHEN_BEFORE_DIGIT = re.compile(r"(?<=\w)-(?=\d)")
 
-_STOPPED = """
-a about after all also am an and any are as at be because been before being between both but by can could did do does
-doing during each ever for from further had has have having he her here hers herself him himself his how i if in into
-is it its itself just me might more most must my myself no nor not of off on once only or other our ours ourselves out
-over own same shall she should so some such than that the their theirs them themselves then there these they this
-those through to too under until up us very was we were what when where which while who whom why will with would you
-your yours yourself
-а без бы был была были было быть в вам вами вас ваш ваша ваше вашего вашей ваши ваших весь во вот все всего всех вы
-где да даже для до его ее ей ему если есть еще ею же за зачем и из или им их к как какая какие каким какими каких
-какого какое какой каком какому какую кем ко когда кого кому которая которого которое которой которую которые который
-которым которых кто куда ли либо между меня мне много мной мое моего моей моем моему можно мои моим моими моих мой мою
-моя мы на над надо нам нами нас наш наша наше нашего нашей нашем нашему наши нашим нашими наших не него нее ней нет ни
-нибудь ними них но ну нужно о об он она они оно от откуда очень по под потом почему при про раз с сам свое своего
-своей свои своих свой свою себе себя сейчас сколько со собой столько так такая такие такое такой там твое твоего твоей
-твои твоих твой твоя те тебя тем то тобой тогда того тоже той только том ты у уже хоть хотя чего чей чем чему что чтоб
-чтобы чье чьи чья эта эти этими это этого этой этом этому этот эту я
-"""
-# The same of German, French, Polish, Czech, Ukrainian and Turkish, without what is a name or another word in English or
-# Russian ("die", "war", "Kim").
-_STOPPED_ELSEWHERE = """
-aber auf aus bei bist dann das dass dem den der des dich dir du ein eine einem einen einer er es gibt habe haben ich
-ihm ihn ihr ihre im ist ja kann mein meine meinem meinen meiner mich mir nach nicht noch nur oder ob schon sich sie
-sind uns unser unsere unserem unseren unserer und vom von vor wann warum wegen welche welchem welchen welcher welches
-wem wen wenn wer wie wieso wir wird wo wofür woher wohin womit wovor während zu zum zur au aux avec avons avez ce
-cette combien comment de depuis elles en et il ils je la le les leur lui mes moi ne notre nous où ou pas pourquoi qu
-quand que quel quelle quelles quels qui quoi se ses sommes suis sur tes toi tu un une vos votre vous été albo być był
-była było były coś czego czemu czy czym czyj dla dlaczego dokąd gdy gdzie ile jak jaka jaki jakie jakiego jakiej jakim
-jaką jego jej jestem już kiedy kogo komu kto która które którego której który którym którą mi mnie moja moje mojego
-mojej moim mój mną na nam nami nasz nasza nasze nie nim od oraz po przez przy się są ta tak tego tej tobie tym tylko
-wy za ze że żeby aby ani ano až bude byl byla bylo byly být čeho čem čemu čím dokud ho jaká jaké jakého jaký jako jeho
-její jejich jemu ještě ji jsem jsi jsme jsou kam kde kdo kdy kdyby když ke koho kolik která které kterého kterém který
-kteří má mají mám mé mého mém mému mne mně mnou můj nad nám náš naše než odkud proč proto při tedy už vy že або адже
-але буде був була було були бути вам вас ваш ви від він вона вони воно вже все всі де для до дуже за зі її їй їм їх
-його йому із інші коли котра котрий куди лише майже мене мені ми мій між моє моєї моєму мої моїх моя мого на навіщо
-нам нас наш наша наше наші не нема немає ні них під по поки при саме свій себе скільки собі так також такий там тебе
-ти тим то тобі той хто це цей ця ці чи чиє чий чия чого чому чим що щоб щось як яка якби яке яким який яких якій якого
-якому які якщо acaba ama bana ben benim beni bir bizim bu çok daha değil diye gibi hangi hangisi hiç için kaç kaçıncı
-kadar ki kime kimin mı mu mü nasıl neden nerede nereden nereye niçin niye ona onu onun onlar sana sen seni senin şey
-siz şu veya ya yok
-"""
 
-_STOPPED_HERE, _ELSEWHERE = frozenset(_STOPPED.split()), frozenset(one_spelling(_STOPPED_ELSEWHERE).split())
+_WORDS = table_beside(__file__)
+_STOPPED_HERE = frozenset(_WORDS["stopped"].split())
+_ELSEWHERE = frozenset(one_spelling(_WORDS["stopped_elsewhere"]).split())
 _STOP_WORDS = _STOPPED_HERE | _ELSEWHERE
 
 
@@ -120,12 +83,10 @@ def fold(text: str) -> str:
     """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries: Postgres stems English and
     Russian words, those of other alphabets come as their terms."""
     plain = normal(text)
-    spaced = WORD.sub(_spaced, plain) if has_own_terms(plain) else plain
+    spaced = plain
+    if has_own_terms(plain):
+        spaced = WORD.sub(lambda word: f" {' '.join(terms(word[0]))} " if has_own_terms(word[0]) else word[0], plain)
     return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", spaced), *_joined(plain)))
-
-
-def _spaced(word: re.Match[str]) -> str:
-    return f" {' '.join(terms(word[0]))} " if has_own_terms(word[0]) else word[0]
 
 
 def fold_query(text: str) -> str:
@@ -273,118 +234,19 @@ def bm25(
 #
 # Measured on the development set, 760 questions over five public English two-person conversations cut by the archive,
 # by which the list was made too: recall@5 +.002, recall@10 unmoved, MRR +.007.
-
-# The base form first, then the others.
-_FORMS = """
-become became
-begin began begun
-bend bent
-bite bit bitten
-blow blew blown
-break broke broken
-bring brought
-build built
-burn burnt
-buy bought
-catch caught
-choose chose chosen
-come came
-deal dealt
-dig dug
-draw drew drawn
-dream dreamt
-drink drank drunk
-drive drove driven
-eat ate eaten
-fall fell fallen
-feed fed
-feel felt
-fight fought
-fly flew flown
-forget forgot forgotten
-forgive forgave forgiven
-freeze froze frozen
-get got gotten
-give gave given
-go goes went gone
-grow grew grown
-hang hung
-hear heard
-hide hid hidden
-hold held
-keep kept
-know knew known
-lead led
-learn learnt
-lend lent
-lose lost
-make made
-mean meant
-meet met
-pay paid
-ride rode ridden
-ring rang rung
-rise rose risen
-run ran
-say said
-see saw seen
-seek sought
-sell sold
-send sent
-shake shook shaken
-shoot shot
-show shown
-sing sang sung
-sink sank sunk
-sit sat
-sleep slept
-speak spoke spoken
-spend spent
-stand stood
-steal stole stolen
-stick stuck
-swim swam swum
-take took taken
-teach taught
-tear tore torn
-tell told
-think thought
-throw threw thrown
-understand understood
-wake woke woken
-wear wore worn
-win won
-write wrote written
-child children
-foot feet
-goose geese
-half halves
-knife knives
-leaf leaves
-life lives
-loaf loaves
-man men
-mouse mice
-person people
-shelf shelves
-thief thieves
-tooth teeth
-wife wives
-wolf wolves
-woman women
-"""
+_VERBS = frozenset(_WORDS["verbs"].split())
 
 
 @cache
 def _forms_of() -> Mapping[str, tuple[str, ...]]:
     """Every form, with all forms of its word."""
-    groups = [tuple(line.split()) for line in _FORMS.split("\n") if line]
+    groups = [tuple(line.split()) for line in (_WORDS["verbs"] + _WORDS["nouns"]).splitlines()]
     return {form: group for group in groups for form in group}
 
 
 def is_irregular_verb(word: str) -> bool:
-    """Whether ``word``, in lower case, is a form of a verb of the list; the nouns are its last lines."""
-    return word in _forms_of() and _FORMS.index(f"{_forms_of()[word][0]} ") < _FORMS.index("child children")
+    """Whether ``word``, in lower case, is a form of a verb of the list."""
+    return word in _VERBS
 
 
 @cache

@@ -95,14 +95,11 @@ def lead_of_others(named: str, messages: Iterable[tuple[str, str, float]]) -> fl
     are_two = len({author for author, _text, _share in said}) == 2
     own, others = list[float](), list[float]()
     for author, text, share in said:
-        is_own = (author == named) != (are_two and _is_about_you(text)) or tells_about(named, text)
+        said_normally = normal(text)
+        is_about_you = are_two and _SECOND.search(said_normally) and not _I.search(said_normally)
+        is_own = (author == named) != bool(is_about_you) or tells_about(named, text)
         (own if is_own else others).append(share)
     return max(others) - max(own) if own and others else 0.0
-
-
-def _is_about_you(text: str) -> bool:
-    plain = normal(text)
-    return _SECOND.search(plain) is not None and _I.search(plain) is None
 
 
 def tells_about(name: str, text: str) -> bool:

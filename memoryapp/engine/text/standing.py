@@ -21,6 +21,7 @@ from functools import cache
 from itertools import combinations, pairwise
 from typing import Literal
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.dates import MONTH_NAMES
 from memoryapp.engine.text.languages import language, latin_language, script_of, shares
 from memoryapp.engine.text.lexical import bases, normal, stems
@@ -48,146 +49,15 @@ _TOGETHER = 0.5
 _AROUND = timedelta(days=8)
 
 
-def _listed_words(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_CARDINALS = """
-zero null ноль нуль
-one один одна одно одного одной одну eins uno una um uma jeden jedna bir
-two два две двух двум двумя zwei deux due dos dois duas dwa dwie двоє iki twice дважды двое
-three три трех трем тремя drei trois tre tres trzy uc üç thrice трижды трое
-four четыре четырех четырем vier quatre quattro cuatro quatro cztery чотири dort dört четверо
-five пять пяти funf cinq cinque cinco piec пять п'ять bes beş пятеро
-six шесть шести sechs sei seis szesc шість alti altı шестеро
-seven семь семи sieben sept sette siete sete siedem сім yedi семеро
-eight восемь восьми acht huit otto ocho oito osiem вісім sekiz
-nine девять девяти neun neuf nove nueve dziewiec дев'ять dokuz
-ten десять десяти zehn dix dieci diez dez dziesiec десять on
-eleven одиннадцать одиннадцати elf onze undici once jedenascie
-twelve двенадцать двенадцати zwolf douze dodici doce doze dwanascie dozen дюжина
-thirteen тринадцать тринадцати dreizehn
-fourteen четырнадцать четырнадцати vierzehn
-fifteen пятнадцать пятнадцати funfzehn quinze quindici
-sixteen шестнадцать шестнадцати sechzehn
-seventeen семнадцать семнадцати siebzehn
-eighteen восемнадцать восемнадцати achtzehn
-nineteen девятнадцать девятнадцати neunzehn
-"""
-_TENS = """
-twenty двадцать двадцати zwanzig vingt venti veinte vinte dwadziescia
-thirty тридцать тридцати dreissig trente trenta treinta trinta
-forty сорок сорока vierzig quarante
-fifty пятьдесят пятидесяти funfzig cinquante
-sixty шестьдесят шестидесяти sechzig
-seventy семьдесят семидесяти siebzig
-eighty восемьдесят восьмидесяти achtzig
-ninety девяносто neunzig
-"""
-_ORDINALS = """
-first первого первое
-second второго второе
-third третьего третье
-fourth четвертого четвертое
-fifth пятого пятое
-sixth шестого шестое
-seventh седьмого седьмое
-eighth восьмого восьмое
-ninth девятого девятое
-tenth десятого десятое
-eleventh одиннадцатого одиннадцатое
-twelfth двенадцатого двенадцатое
-thirteenth тринадцатого тринадцатое
-fourteenth четырнадцатого четырнадцатое
-fifteenth пятнадцатого пятнадцатое
-sixteenth шестнадцатого шестнадцатое
-seventeenth семнадцатого семнадцатое
-eighteenth восемнадцатого восемнадцатое
-nineteenth девятнадцатого девятнадцатое
-twentieth двадцатого двадцатое
-"""
-_SCALES: Mapping[str, int] = {
-    **dict.fromkeys(("hundred", "сто", "ста", "hundert", "cent", "cento", "cien", "sto"), 100),
-    **dict.fromkeys(("двести",), 200) | dict.fromkeys(("триста",), 300) | dict.fromkeys(("пятьсот",), 500),
-    **dict.fromkeys(("thousand", "thousands", "k", "к", "тыс", "тысяча", "тысячи", "тысяч", "tausend", "mille"), 1_000),
-    **dict.fromkeys(("million", "millions", "mln", "млн", "миллион", "миллиона", "миллионов"), 1_000_000),
-}
-# They stand for "1" only where the other side says so.
-_WEAK = _listed_words("one один одна одно одного одной одну eins uno una um uma jeden jedna bir on once sei")
-_WEEKDAYS = """
-monday понедельник montag lundi lunedi lunes poniedzialek понеділок pazartesi
-tuesday вторник dienstag mardi martedi martes wtorek вівторок sali
-wednesday среда mittwoch mercredi mercoledi miercoles sroda середа carsamba
-thursday четверг donnerstag jeudi giovedi jueves czwartek четвер persembe
-friday пятница freitag vendredi venerdi viernes piatek п'ятниця cuma
-saturday суббота samstag samedi sabato sabado sobota субота cumartesi
-sunday воскресенье sonntag dimanche domenica domingo niedziela неділя pazar
-"""
-# Pairs that exclude each other. Converses ("buy", "sell") say the same from the other side and are none.
-_OPPOSITES = """
-accept refuse|accept decline|accept reject|love hate|like hate|like dislike|start stop|begin end|win lose|open close
-increase decrease|raise lower|rise fall|arrive leave|allow forbid|always never|before after|early late|hot cold
-succeed fail|pass fail|agree disagree|safe dangerous|married divorced|single married|alive dead|cheap expensive
-gain lose|more less|up down|left right|true false|healthy sick|hire fire|confirm cancel|book cancel|appoint cancel
-любит ненавидит|назначил отменил|назначил отменила|принял отказался|поднимет снизит|поднял снизил|повысил снизил
-повысил понизил|увеличил уменьшил|начал закончил|начал бросил|начал перестал|купил продал|приехал уехал|открыл закрыл
-включил выключил|разрешил запретил|можно нельзя|всегда никогда|раньше позже|согласился отказался|сдал провалил
-выиграл проиграл|женат разведен|замужем разведена|жив умер|дешевый дорогой|горячий холодный|левый правый|больше меньше
-подтвердил отменил|нанял уволил|здоров болен
-"""
-_HEDGES = _listed_words(
-    "maybe perhaps might would could if unless hope hoping hopes wish wanted want wants plan plans planned planning "
-    "considering consider almost nearly supposedly probably может возможно наверное наверно бы если хочу хочет хотел "
-    "хотела хотим собираюсь собирается планирую планирует думаю почти надеюсь вероятно кажется"
-)
-# They say that something was said, and add nothing to it.
-_REPORTING = """
-user said say says tell told mention mentioned according report reported also currently message messages
-пользователь сказал сказала говорит сообщил сообщила упомянул упомянула рассказал рассказала также сообщение разговор
-"""
-_ROLES = _listed_words(
-    "from to by for with of at in into onto against than after before about without over under "
-    "из в во на к ко от с со за до по для без у о об про после перед через между над под "
-    "von nach zu zum zur mit aus bei fur vor de para por con sin pour avec chez da di del per od dla від"
-)
-# A word that has one of a pair before it where the source has the other is turned.
-_OPPOSITE_ROLES = frozenset(
-    frozenset(pair.split("/"))
-    for pair in _listed_words("from/to before/after with/without over/under for/against из/в до/после с/без от/к")
-)
-# Words of other languages that say nothing by themselves; those of English and Russian have no stems.
-_GRAMMAR: Mapping[str, frozenset[str]] = {
-    "de": _listed_words(
-        "der die das den dem des ein eine einen einem einer ist sind war und du dein ich mein hat habe"
-    ),
-    "fr": _listed_words("le la les l un une des est sont et tu ton ta tes je mon ma mes il elle qui que c a ai"),
-    "es": _listed_words("el la los las una es son y yo mi tu su que ha he"),
-    "it": _listed_words("il lo la gli le i un una e sono mio tuo che ha ho"),
-    "pt": _listed_words("o a os as um uma e eu meu teu seu que"),
-    "pl": _listed_words("jest to i ja ty moj moja twoj jestem masz mam ze sie"),
-    "tr": _listed_words("bir ve ben sen benim senin bu"),
-    "uk": _listed_words("є та і я ти мій моя твій це що"),
-}
-_UNITS: Mapping[str, str] = {
-    word: unit
-    for unit, words in (
-        ("usd", "$ dollar dollars usd доллар доллара долларов"),
-        ("eur", "€ euro euros eur евро"),
-        ("gbp", "£ pound pounds gbp фунт фунта фунтов"),
-        ("rub", "₽ ruble rubles rouble roubles rub руб рубль рубля рублей"),
-        ("percent", "% percent процент процента процентов prozent pourcent"),
-        ("kg", "kg kilo kilos kilogram kilograms кг килограмм килограмма килограммов"),
-        ("km", "km kilometre kilometres kilometer kilometers км километр километра километров"),
-        ("min", "min minute minutes мин минута минуты минут"),
-        ("hour", "h hour hours ч час часа часов stunde stunden"),
-        ("time", "times раз раза mal fois veces volte razy"),
-    )
-    for word in words.split()
-}
-# "Twice" is a number with its unit.
-_MULTIPLES = frozenset(("twice", "дважды", "thrice", "трижды"))
-_POSSESSIVES = _listed_words("my our his her their мой моя мое мои моего моей наш наша наше наши его ее их")
-_MUTUAL = frozenset(stem for word in ("meet", "marry", "talk", "play", "date") for stem in stems(word))
+_WORDS = table_beside(__file__)
+_SCALES = {word: int(scale) for scale, words in _WORDS["scales"].items() for word in words.split()}
+_WEAK, _MULTIPLES = frozenset(_WORDS["weak"].split()), frozenset(_WORDS["multiples"].split())
+_HEDGES, _POSSESSIVES = frozenset(_WORDS["hedges"].split()), frozenset(_WORDS["possessives"].split())
+_ROLES = frozenset(_WORDS["roles"].split())
+_OPPOSITE_ROLES = frozenset(frozenset(pair.split("/")) for pair in _WORDS["opposite_roles"].split())
+_GRAMMAR = {language: frozenset(words.split()) for language, words in _WORDS["grammar"].items()}
+_UNITS = {word: unit for unit, words in _WORDS["units"].items() for word in words.split()}
+_MUTUAL = frozenset(stems(_WORDS["mutual"]))
 _RELATIVE = re.compile(
     r"\b(?:today|yesterday|tomorrow|tonight|ago|last|next|this|morning|evening|week|month|year|(?:mon|tues|wednes|thurs|"
     r"fri|satur|sun)day|сегодня|вчера|завтра|позавчера|послезавтра|назад|через|прошл\w*|следующ\w*|недел\w*|heute|"
@@ -624,28 +494,28 @@ def _is_swapped(
 
 @cache
 def _cardinals() -> Mapping[str, int]:
-    lines = [line.split() for line in _CARDINALS.strip().split("\n")]
-    tens = [line.split() for line in _TENS.strip().split("\n")]
+    lines = [line.split() for line in _WORDS["cardinals"].splitlines()]
+    tens = [line.split() for line in _WORDS["tens"].splitlines()]
     values = [*enumerate(lines), *((ten, line) for ten, line in zip(range(20, 100, 10), tens, strict=True))]
     return {normal(word): value for value, line in values for word in line if word != "on"}
 
 
 @cache
 def _ordinals() -> Mapping[str, int]:
-    lines = _ORDINALS.strip().split("\n")
+    lines = _WORDS["ordinals"].splitlines()
     return {word: value for value, line in enumerate(lines, start=1) for word in line.split()}
 
 
 @cache
 def _weekdays() -> Mapping[str, int]:
-    days = enumerate(_WEEKDAYS.strip().split("\n"), start=1)
+    days = enumerate(_WORDS["weekdays"].splitlines(), start=1)
     return {key: day for day, line in days for word in line.split() for key in (normal(word), *stems(word))}
 
 
 @cache
 def _opposites() -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    for pair in _OPPOSITES.replace("\n", "|").strip("|").split("|"):
+    for pair in _WORDS["opposites"].strip().replace("\n", "|").split("|"):
         one, other = (bases(stems(word) or [word])[0] for word in pair.split())
         found.setdefault(one, set()).add(other)
         found.setdefault(other, set()).add(one)
@@ -654,4 +524,4 @@ def _opposites() -> Mapping[str, frozenset[str]]:
 
 @cache
 def _reporting() -> frozenset[str]:
-    return frozenset(bases(stems(_REPORTING)))
+    return frozenset(bases(stems(_WORDS["reporting"])))

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Embedder, Vectors
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import MessageContent
@@ -43,42 +44,13 @@ from memoryapp.engine.text.terms import common
 _LOOKED_AT = 400
 _FIRST = re.compile(r"[^\w]*([^\W_]+(?:['’-][^\W_]+)*)([^\w]*)")
 
-_FILLERS_WORDS = """
-absolutely actually ah alright also amazing and anyway aw awesome aww because besides btw but congrats congratulations
-cool definitely exactly glad gosh great guess haha hello hey hi honestly indeed lol man nah nice no nope oh ok okay
-omg oops overall plus really right seriously so sounds sure sweet thanks then totally true well whoa wow ya yay yeah
-yep yes yup а ага алло ах блин в-общем вау вечер вообще вот да день доброе добрый здорово здравствуй здравствуйте и
-итак класс конечно короче круто кстати ладно нет но ну ого ой ок окей отлично очень пожалуйста понял поняла понятно
-привет приветик просто слушай слушайте смотри спасибо супер так точно угу утро хм хорошо эх ясно
-"""
-_FILLERS = frozenset(_FILLERS_WORDS.split())
-_OWN_WORDS = """
-i i'm im i've ive i'd i'll we we're we've we'd we'll my our me я мы мне меня мной нам нас мой моя моё мое мои моего
-моей моих наш наша наше наши
-"""
-_OWN = frozenset(_OWN_WORDS.split())
+_WORDS = table_beside(__file__)
+_FILLERS, _OWN, _POINTING, _ASKING, _URGING = (
+    frozenset(_WORDS[name].split()) for name in ("fillers", "own", "pointing", "asking", "urging")
+)
 # "У меня болит колено" is about the speaker, like "I".
 _AT_ME = re.compile(r"у (?:меня|нас)\s+", re.IGNORECASE)
 _BY_THE_WAY = re.compile(r"(?:by the way|to be honest|guess what|как дела|между прочим)\W+", re.IGNORECASE)
-_POINTING_WORDS = """
-he he's her here here's his how how's it it'd it'll it's its let let's she she's that that's that'll the-one their
-them there there's these they they're they've this those what what's where who why which you you'd you'll you're
-you've your y'all same maybe hope hopefully thank его ее её ему ей если их им как какая какие какое какой когда
-который которая которые он она они оно ваш ваша ваше ваши вы вам вас где там твой твоя твоё твое твои тебе тебя то
-тогда тот та те тут ты такая такие такое такой такой-же здесь зачем почему что чтобы чего это эта эти этого этой этом
-этот эту
-"""
-_POINTING = frozenset(_POINTING_WORDS.split())
-_ASKING_WORDS = """
-how what where who why which when can could do does is are как какая какие какое какой когда где что почему зачем чего
-"""
-_ASKING = frozenset(_ASKING_WORDS.split())
-# Requests to the other person, between people.
-_URGING_WORDS = """
-believe check cherish do don't enjoy go keep make push remember stay stick take to trust let берегите береги давай
-давайте держись не посмотри
-"""
-_URGING = frozenset(_URGING_WORDS.split())
 # An opinion does not change what a sentence refers to: "I think it's great".
 _VAGUE = re.compile(
     r"(?:\S+\s+){0,2}(?:it|it's|that|that's|this|they|them|you|you're|your|это|он|она|они|ты|вы)\b", re.I
@@ -147,21 +119,8 @@ def _lower(word: str) -> str:
 # Sentences of talk without clutter, and their distance from small talk.
 
 _SMALL_TALK_COST = 0.8
+_SMALL_TALK: Sequence[str] = _WORDS["small_talk"]
 
-SMALL_TALK_SENTENCES = (
-    "That sounds great!",
-    "Wow, that is awesome, congratulations!",
-    "Thank you so much for your support, I really appreciate it.",
-    "It feels great to help people and inspire others.",
-    "Keep going, you will do well, I am proud of you.",
-    "I had an amazing time, it was so special and fun.",
-    "How are you doing, what is new?",
-    "Good luck, let me know how it goes.",
-    "Это здорово, поздравляю!",
-    "Спасибо большое, очень помогло.",
-    "Хорошо, понятно, так и сделаю.",
-    "Как дела, что нового?",
-)
 
 # Parts that read badly in a title: marks of media, addresses, code, list marks.
 _CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL)
@@ -206,9 +165,6 @@ _ONCE = 0.5
 _NAMED = re.compile(r"(?<=\w[ ,])[A-ZА-ЯЁ][a-zа-яё]{2}|\d")
 _WORD = re.compile(rf"{WORD.pattern}(?:['’-]{WORD.pattern})*")
 
-_ENGLISH_MONTHS = "January February March April May June July August September October November December"
-_RUSSIAN_MONTHS = "января февраля марта апреля мая июня июля августа сентября октября ноября декабря"
-
 
 @dataclass(frozen=True, slots=True)
 class StemFrequencies:
@@ -246,17 +202,17 @@ async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory
 
     Raises EmbeddingError.
     """
-    subject, known = _subject_messages(messages), memory or StemFrequencies()
+    has_assistant = any(message.role == "assistant" for message in messages)
+    subject = [m for m in messages if m.role == "user" or (not has_assistant and m.role == "peer")]
+    known = memory or StemFrequencies()
     weights = _weights(subject, known)
     sentences = list(_sentences(subject)) or _whole_sentences(subject, weights)
     if not sentences:
         return _shortened(next((text for m in messages if (text := plain(m.text))), "")) or general(messages)
     phrases = _phrases(messages, subject, known)
-    texts = [*SMALL_TALK_SENTENCES, *(sentence.text for sentence in sentences), *(phrase.text for phrase in phrases)]
+    texts = [*_SMALL_TALK, *(sentence.text for sentence in sentences), *(phrase.text for phrase in phrases)]
     vectors = await embedder.embed(embedder.profile.as_passages(texts))
-    small_talk, of_sentences, of_phrases = np.split(
-        vectors, [len(SMALL_TALK_SENTENCES), len(SMALL_TALK_SENTENCES) + len(sentences)]
-    )
+    small_talk, of_sentences, of_phrases = np.split(vectors, [len(_SMALL_TALK), len(_SMALL_TALK) + len(sentences)])
     chosen = _nearest(phrases, of_phrases, of_sentences.mean(axis=0))
     worth = nearness(of_sentences, small_talk) + _wording(sentences, weights) + _on_subject(sentences, chosen)
     told = _joined([sentences[at] for at in _best_two(worth, of_sentences)], named=len(subject) == len(messages))
@@ -302,12 +258,6 @@ def _nearest(phrases: Sequence[KeyPhrase], vectors: Vectors, mean: Vectors) -> l
 def _on_subject(sentences: Sequence[_Sentence], chosen: Sequence[KeyPhrase]) -> Floats:
     keys = frozenset[str]().union(*(phrase.stems for phrase in chosen))
     return np.array([len(sentence.stems & keys) / max(len(keys), 1) for sentence in sentences])
-
-
-def _subject_messages(messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The user's messages; without an assistant, those of all people."""
-    has_assistant = any(message.role == "assistant" for message in messages)
-    return [message for message in messages if message.role == "user" or (not has_assistant and message.role == "peer")]
 
 
 def _names(messages: Iterable[MessageContent]) -> set[str]:
@@ -394,7 +344,7 @@ def _day(at: datetime, text: str) -> str:
     script = script_of(text)
     if script not in ("LATIN", "CYRILLIC", ""):
         return f"{at:%Y-%m-%d}"
-    months = _RUSSIAN_MONTHS if script == "CYRILLIC" else _ENGLISH_MONTHS
+    months = _WORDS["russian_months" if script == "CYRILLIC" else "english_months"]
     return f"{at.day} {months.split()[at.month - 1]} {at.year}"
 
 
@@ -420,7 +370,9 @@ class Digest:
 
 def digest(text: str) -> Digest:
     """The digest of a document's text."""
-    return Digest(_beginning(text), _keywords(text[:_COUNTED_CHARS]), _frequent_names(text[:_COUNTED_CHARS]))
+    counted = text[:_COUNTED_CHARS]
+    names = Counter(" ".join(match.split()) for match in _NAME.findall(counted)).most_common(MOST_ENTITIES)
+    return Digest(_beginning(text), _keywords(counted), [name for name, _count in names])
 
 
 def _beginning(text: str) -> str:
@@ -441,8 +393,3 @@ def _keywords(text: str) -> list[str]:
             forms[stem[0]][word.lower()] += 1
     frequent = sorted(forms.values(), key=lambda counts: -counts.total())
     return [counts.most_common(1)[0][0] for counts in frequent[:MOST_KEYWORDS]]
-
-
-def _frequent_names(text: str) -> list[str]:
-    found = Counter(" ".join(match.split()) for match in _NAME.findall(text))
-    return [name for name, _count in found.most_common(MOST_ENTITIES)]

@@ -6,55 +6,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import is_irregular_verb, is_question_word, normal, stems
 from memoryapp.engine.text.names import plain, spellings
 
-# Words of any talk, which may be so rare in a small memory that they look like a subject.
-_COMMON = """
-able absolutely actually ago agree alone along already always amazed amazing another anything anytime apologize
-appreciate around ate away awesome aww back bad beautiful believe best better big bit blessed bond bonding book boost
-bring bro busy bye came capture catch caught challenges chance change check cherish come concern congrats
-congratulation conveys cool couple courage crazy create day days decided definitely determination determined different
-done dream dreams dude effort else enjoy even ever every everyday everyone everything everywhere excited exciting
-experience express expressing face fan fantastic fave feel feeling feels felt few fight find fine first forward fri
-friday fun gave getting give glad go goal goals goes going gone gonna good gorgeous got gotta gotten grateful great
-group grow guess guy guys haha happen happened happy hard haven hear heard help helped helpful helping helps hey hi
-hmm hold holding honor honored hope hopefully huge hung idea important incredible inspiration inspire inspired
-inspiring interesting issues join joining journey joy keep keeping kind kinda knew know last lately later learn
-learned least left let life like likes little long look looked looking looks lot lots love loved lovely loves luck
-lucky made make makes making man many matter may maybe mean meant meet met mind miss moment moments mon monday month
-months morning motivate motivation move much must need needed needs never new news next nice night nothing now
-obsessed often oh okay old one ones others own part pass passed passionate past people per perfect perform performing
-person photo photos pic pics place plan planning plans positive positivity possible pretty priority process proud
-proudly provide push put quite rather ready real realize realizing really recent recently red relax remember remind
-reminded reminder reminds report rest right rooting said sat saturday saw say says see seeing seem seems seen share
-shared sharing show showed sign since small someone something sometimes soon sound sounds special spend spent start
-started starting stay step steps stick sticking still stop story strength strong stuff stunning success successful
-such sun sunday super support sure sweet tackle take taken takes taking talk talked talking tell thank thankful thanks
-thing things think thinking thought three thu thurs thursday time times today together told tomorrow took totally
-touch touched tough tried tries true truly try trying tue tues tuesday turn two understand use used using usually vibe
-vibes wait wanna want wanted wants warm watch way ways wed wednesday week weekend weekends well went whole wish
-wondered wonderful wondering word words work worked working works world worries worth wow yeah year years yep yes
-yesterday yet yourself yup будем будет будто буду важно вариант варианта ваш вдруг вечером взять видел вижу вместе
-вообще вопрос воскресенье время всегда вторая вторник второй вчера вышел вышло главное говорил говорит год года голове
-давай дали два две дела делал делать дело день дней днями днём добрый должен друг другая другой думаю ещё жду живут
-завтра завёл зато знаю идея именно иногда интересно итог кажется какой-то класс конечно кстати кто-то лет лучше люблю
-любой людей люди магазине мелких месяц минут минута минуту минуты момент мочь наверное надеюсь написал написала начал
-начать нашел нашёл недавно неделю неделя немного нибудь никогда новый нормально нравится нужен нужна нужно обычно один
-одна однако опять отлично первая первой первый плакал планирую поводу пожалуйста пока поменяла помню помоги
-понедельник понял понятно пора последний потому похоже почти правда привезли привет пришел пришли пришёл просто
-процент процентов пусть пятница пятнице пятницу работает равно рад рада раньше расскажи рублей рубль самый сделал
-сделать сегодня сейчас скажи сказал сказала скоро следующий смотреть снова совсем спасибо спросить среду стал стала
-стало стоит стоит-ли странно суббота субботу супер такой тебе теперь точно три тысяч тысячи утро утром хватит хорошо
-хотел хочется хочу час часа часов часто часы человек четверг что-то штука
-"""
+_WORDS = table_beside(__file__)
 
 
 @cache
 def common() -> frozenset[str]:
-    """The stems of the common words."""
-    return frozenset(stem for word in _COMMON.split() for stem in stems(word))
+    """The stems of words of any talk, which may be so rare in a small memory that they look like a subject."""
+    return frozenset(stem for word in _WORDS["common"].split() for stem in stems(word))
 
 
 # Endings of words that are seldom nouns, with the likelihood that the word is one anyway.
@@ -97,24 +60,12 @@ _LEAST_VERB, _LEAST_GERUND, _SHORTEST = 4, 6, 3
 # Forms of irregular English words that are nouns as well.
 _NOUNS_TOO = frozenset(["deal", "dream", "drink", "fight", "lead", "ring", "run", "swim"])
 _SHORTENED = re.compile(r"n['’]t$|['’](?:ll|ve|re|d|m)$", re.IGNORECASE)
-_NO_SUBJECTS = """
-above across against below behind beside besides despite instead near toward towards upon via whether within without
-zero two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty hundred thousand
-first second third half january february march april may june july august september october november december daily
-minute minutes hour hours set sets
-вместо вокруг возле кроме мимо около перед после против ради среди через двух трех четыре пять шесть семь восемь девять
-десять двадцать тридцать сорок сто полтора половина январь февраль март апрель май июнь июль август сентябрь октябрь
-ноябрь декабрь обратно вдвоем втроем вчетвером отдельно подробно заранее наконец сразу потом опять дома вечер утро ночь
-again almost bit enough etc even ever far full gone half hardly idea off probably seriously simple simply still ton tons
-twice whole without yet больше быстрее вышло дай еще ждет лучше меньше можно надо нашел нашла пора прошу скажи хватает
-хуже чуть
-"""
 
 
 @cache
 def _no_subjects() -> frozenset[str]:
     """The stems of words that name nothing, though a title may hold them."""
-    return frozenset(stem for word in _NO_SUBJECTS.split() for stem in stems(word))
+    return frozenset(stem for word in _WORDS["no_subjects"].split() for stem in stems(word))
 
 
 def naming_stems(word: str) -> list[str]:

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter
 from pydantic import ValidationError as BadShape
 
+from memoryapp import models as rows
 from memoryapp.curation import knowledge
 from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.engine.notes import Note, english
@@ -28,17 +29,6 @@ from memoryapp.importers.values import BadRecord, moment, quote
 from memoryapp.intake import items as item_bounds
 from memoryapp.intake.transfer.exporting import columns
 from memoryapp.memory import content
-from memoryapp.models import (
-    Artifact,
-    ChatUser,
-    Finding,
-    ImportBatch,
-    KnowledgeEdit,
-    Person,
-    StoredItem,
-    Suggestion,
-    TopicEdit,
-)
 
 LARGEST = 2**63 - 1
 _HASH = re.compile("[0-9a-f]{1,64}")
@@ -93,23 +83,23 @@ class FaultNote(BaseModel):
 Side = dict[Annotated[str, StringConstraints(pattern="^[0-9]{1,19}$")], dict[str, Any] | None]
 # By model and column. A test looks that every column of JSON or a list in an export is here.
 SHAPES: Mapping[tuple[type[models.Model], str], Any] = {
-    (Person, "aliases"): Texts,
-    (Artifact, "keywords"): Texts,
-    (Artifact, "entities"): Texts,
-    (Artifact, "rag_hints"): Texts,
-    (Artifact, "fault_note"): FaultNote,
-    (ImportBatch, "rejected"): list[Rejection],
-    (ImportBatch, "left_out"): list[LeftOutCount],
-    (Suggestion, "topics"): list[Whole],
-    (Suggestion, "evidence"): dict[str, Any],
-    (Finding, "values"): dict[str, Any],
-    (Finding, "alike"): list[Whole],
-    (StoredItem, "namespace"): item_bounds.Namespace,
-    (StoredItem, "value"): item_bounds.Whole,
-    (KnowledgeEdit, "before"): Side,
-    (KnowledgeEdit, "after"): Side,
+    (rows.Person, "aliases"): Texts,
+    (rows.Artifact, "keywords"): Texts,
+    (rows.Artifact, "entities"): Texts,
+    (rows.Artifact, "rag_hints"): Texts,
+    (rows.Artifact, "fault_note"): FaultNote,
+    (rows.ImportBatch, "rejected"): list[Rejection],
+    (rows.ImportBatch, "left_out"): list[LeftOutCount],
+    (rows.Suggestion, "topics"): list[Whole],
+    (rows.Suggestion, "evidence"): dict[str, Any],
+    (rows.Finding, "values"): dict[str, Any],
+    (rows.Finding, "alike"): list[Whole],
+    (rows.StoredItem, "namespace"): item_bounds.Namespace,
+    (rows.StoredItem, "value"): item_bounds.Whole,
+    (rows.KnowledgeEdit, "before"): Side,
+    (rows.KnowledgeEdit, "after"): Side,
 }
-_REASONS = {Suggestion.Kind.MERGE: (2, MergeReasons), Suggestion.Kind.SPLIT: (1, SplitReasons)}
+_REASONS = {rows.Suggestion.Kind.MERGE: (2, MergeReasons), rows.Suggestion.Kind.SPLIT: (1, SplitReasons)}
 
 
 def checked(model: type[models.Model], line: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,25 +179,26 @@ def shaped(shape: Any, value: Any, name: str) -> Any:
 
 def _check_whole(model: type[models.Model], values: Mapping[str, Any]) -> None:
     """Raises BadRecord for values that cannot stand together."""
-    if model in (KnowledgeEdit, TopicEdit) and (values["kind"] == "undo") != (values.get("undoes_id") is not None):
+    takes_back = values.get("undoes_id") is not None
+    if model in (rows.KnowledgeEdit, rows.TopicEdit) and (values["kind"] == "undo") != takes_back:
         raise BadRecord(_("an undo names the change that it takes back, and nothing else does"))
-    if model is KnowledgeEdit:
+    if model is rows.KnowledgeEdit:
         _check_change(values)
-    elif model is Finding:
+    elif model is rows.Finding:
         _check_finding(values)
-    elif model is Suggestion:
+    elif model is rows.Suggestion:
         count, reasons = _REASONS[values["kind"]]
         shaped(reasons, values.get("evidence"), "evidence")
         _check_verdict(values["evidence"].get("merger"))
         if len(set(values.get("topics", ()))) != count:
             raise BadRecord(_("%(field)s has another form than expected") % {"field": "topics"})
-    elif model is Artifact:
+    elif model is rows.Artifact:
         if not _HASH.fullmatch(values["sha256"]):
             raise BadRecord(_("%(field)s cannot be %(value)s") % {"field": "sha256", "value": quote(values["sha256"])})
         _check_note(values.get("fault_note"))
-    elif model is StoredItem:
+    elif model is rows.StoredItem:
         shaped(item_bounds.NameOfItem, (values["namespace"], values["key"]), "key")
-    elif model is ChatUser and not content.can_fill(values.get("topic_messages"), values.get("session_messages")):
+    elif model is rows.ChatUser and not content.can_fill(values.get("topic_messages"), values.get("session_messages")):
         raise BadRecord(_("A topic cannot need more messages than a session has."))
 
 
@@ -229,7 +220,7 @@ def _check_note(note: Mapping[str, Any] | None) -> None:
 
 def _check_finding(values: Mapping[str, Any]) -> None:
     noun = values["noun"]
-    if noun not in (KnowledgeEdit.Noun.PERSON, KnowledgeEdit.Noun.FACT):
+    if noun not in (rows.KnowledgeEdit.Noun.PERSON, rows.KnowledgeEdit.Noun.FACT):
         raise BadRecord(_("%(field)s cannot be %(value)s") % {"field": "noun", "value": quote(noun)})
     _check_values(noun, values.get("values", {}), knowledge.EDITABLE[noun])
 
@@ -281,7 +272,7 @@ def _deed(noun: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] 
 
 def _fits(kind: str, deeds: list[str]) -> bool:
     """Whether a change of this kind does these deeds, in the order of the alphabet."""
-    kinds = KnowledgeEdit.Kind
+    kinds = rows.KnowledgeEdit.Kind
     return {
         kinds.CREATE: set(deeds) == {"came"},
         kinds.EDIT: set(deeds) == {"stayed"},

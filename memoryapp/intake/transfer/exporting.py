@@ -24,42 +24,7 @@ from memoryapp.curation.change import PROGRAM
 from memoryapp.curation.extraction.findings import ARCHIVIST
 from memoryapp.curation.knowledge.writing import MODELS as NOUNS
 from memoryapp.importers.formats.memories.jsonl import EXPORT_MARK
-from memoryapp.models import (
-    Access,
-    AgentCall,
-    BulkTopic,
-    BulkWork,
-    Card,
-    CardVector,
-    ChatUser,
-    Finding,
-    ForgetRequest,
-    GoldenAlarm,
-    GoldenQuestion,
-    Grade,
-    ImportFile,
-    ItemVector,
-    Judgement,
-    KnowledgeEdit,
-    Message,
-    Miss,
-    Passage,
-    PassageMessage,
-    PassageVector,
-    QueryVector,
-    RawReply,
-    RefusedText,
-    Run,
-    RunEvent,
-    RunProgress,
-    SavedView,
-    Suggestion,
-    Topic,
-    TopicVector,
-    Trace,
-    TraceSpan,
-    Work,
-)
+from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Message, Suggestion, Topic
 from memoryapp.models.user import Owned
 
 # The models, fields and references that an export contains, and the renumbering of references.
@@ -67,13 +32,12 @@ from memoryapp.models.user import Owned
 MARK = EXPORT_MARK
 FORMAT = 1
 # Data derived from the rest, questions to models, and data of this installation.
-LEFT_OUT: frozenset[type[models.Model]] = frozenset(
-    (
-        *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, ItemVector, QueryVector),
-        *(Run, RunEvent, RawReply, RunProgress, Judgement, Grade, GoldenQuestion, AgentCall, ForgetRequest),
-        *(Access, BulkWork, BulkTopic, SavedView, Work, ImportFile, RefusedText, Trace, TraceSpan, GoldenAlarm, Miss),
-    )
-)
+_LEFT_OUT = """
+Passage PassageMessage PassageVector TopicVector Card CardVector ItemVector QueryVector Run RunEvent RawReply
+RunProgress Judgement Grade GoldenQuestion AgentCall ForgetRequest Access BulkWork BulkTopic SavedView Work ImportFile
+RefusedText Trace TraceSpan GoldenAlarm Miss
+"""
+LEFT_OUT: frozenset[type[models.Model]] = frozenset(apps.get_model("memoryapp", name) for name in _LEFT_OUT.split())
 _OWN = ("id", "owner")
 # Fields of a chat user's row that concern only this installation.
 _OF_USER = ("id", "name", "talk", "erasing_since")

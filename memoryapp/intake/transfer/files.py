@@ -31,16 +31,7 @@ from django.utils import timezone, translation
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import (
-    ChatFile,
-    Hints,
-    MessageRecord,
-    Rejected,
-    UnknownOrder,
-    UnknownSpeaker,
-    UnreadableFile,
-    open_chat,
-)
+from memoryapp import importers
 from memoryapp.intake import artifacts, transfer
 from memoryapp.intake.imports import Addressee, Course, Paused, batch_of, import_for
 from memoryapp.intake.rehearsal import MOST_CHARS, MOST_SHOWN, Findings, reasons_of, rehearse, rejections
@@ -171,7 +162,7 @@ _MARK = re.compile(r"\[file: ([^\]\n]{1,200})\]")
 _FIELDS = ("file", "photo")
 
 
-def take(path: Path, chat: ChatFile, addressee: Addressee) -> int:
+def take(path: Path, chat: importers.ChatFile, addressee: Addressee) -> int:
     """Returns the number of new artifacts; skips files that are artifacts already or whose artifact was deleted."""
     if not zipfile.is_zipfile(path):
         return 0
@@ -179,7 +170,7 @@ def take(path: Path, chat: ChatFile, addressee: Addressee) -> int:
     with zipfile.ZipFile(path) as archive:
         beside = _by_name(archive)
         for record in chat.records() if beside else ():
-            if isinstance(record, MessageRecord) and (name := addressee(record.user)):
+            if isinstance(record, importers.MessageRecord) and (name := addressee(record.user)):
                 made += sum(_put(archive, info, record, name) for info in _files(record, beside))
     return made
 
@@ -194,13 +185,13 @@ def _by_name(archive: zipfile.ZipFile) -> dict[str, list[zipfile.ZipInfo]]:
     return found
 
 
-def _files(record: MessageRecord, beside: Mapping[str, list[zipfile.ZipInfo]]) -> Iterator[zipfile.ZipInfo]:
+def _files(record: importers.MessageRecord, beside: Mapping[str, list[zipfile.ZipInfo]]) -> Iterator[zipfile.ZipInfo]:
     for path in _paths(record):
         named = beside.get(path.rpartition("/")[2], ())
         yield from [info for info in named if f"/{info.filename}".endswith(f"/{path}")][:1]
 
 
-def _paths(record: MessageRecord) -> Iterator[str]:
+def _paths(record: importers.MessageRecord) -> Iterator[str]:
     attachments: Any = record.metadata.get("attachments")
     for item in attachments if isinstance(attachments, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get("path"), str):
@@ -210,7 +201,7 @@ def _paths(record: MessageRecord) -> Iterator[str]:
         yield found[1]
 
 
-def _put(archive: zipfile.ZipFile, info: zipfile.ZipInfo, record: MessageRecord, owner: str) -> bool:
+def _put(archive: zipfile.ZipFile, info: zipfile.ZipInfo, record: importers.MessageRecord, owner: str) -> bool:
     """Makes an artifact, unless the document cannot be unpacked. Returns whether it did."""
     message = Message.objects.filter(owner__name=owner, external_id=record.external_id).first()
     if message is None:
@@ -300,19 +291,19 @@ def _work(row: ImportFile) -> None:
             _rehearse(row, chat, _whole(row, watch), watch)
         else:
             _import(row, chat, watch)
-    except UnknownSpeaker as error:
+    except importers.UnknownSpeaker as error:
         _end(row, State.ASKING, findings={"speakers": [{"author": name} for name in error.speakers]})
-    except UnknownOrder as error:
+    except importers.UnknownOrder as error:
         _end(row, State.ASKING, findings={"dates": error.example})
-    except (UnreadableFile, transfer.NotEmpty, content.BeingErased, NoSpace) as error:
+    except (importers.UnreadableFile, transfer.NotEmpty, content.BeingErased, NoSpace) as error:
         _fail(row, str(error).replace(f"{row.path}/", "").replace(str(row.path), row.source))
     except Paused:
         logger.info("The import of file %s was paused.", row.pk)
 
 
-def _open(row: ImportFile, watch: _Watch) -> ChatFile:
+def _open(row: ImportFile, watch: _Watch) -> importers.ChatFile:
     zone = ZoneInfo(row.timezone or "UTC")
-    hints = Hints(
+    hints = importers.Hints(
         row.owner.name,
         row.me,
         row.start,
@@ -324,7 +315,7 @@ def _open(row: ImportFile, watch: _Watch) -> ChatFile:
         since=row.since,
         until=row.until,
     )
-    return open_chat(row.path, "auto", hints, watch.ask)
+    return importers.open_chat(row.path, "auto", hints, watch.ask)
 
 
 def _whole(row: ImportFile, watch: _Watch) -> Counter[str]:
@@ -353,7 +344,7 @@ def _restore(row: ImportFile, watch: _Watch) -> None:
     row.path.unlink(missing_ok=True)
 
 
-def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str], watch: _Watch) -> None:
+def _rehearse(row: ImportFile, chat: importers.ChatFile, whole: Counter[str], watch: _Watch) -> None:
     if not whole and not row.addressee and len(chat.users()) > 1:
         several = _users(chat)
         if len(several) > 1:
@@ -387,13 +378,13 @@ def _add_brought(found: Findings, brought: distilled.DistilledCounts) -> None:
         ]
 
 
-def _users(chat: ChatFile) -> dict[str, int]:
+def _users(chat: importers.ChatFile) -> dict[str, int]:
     """Returns the users that a file names, each with the number of what it has; at most as many as a page can list."""
     counts: dict[str, int] = {}
     for read in (chat.records, chat.distilled):
         # What was distilled counts only in a file without messages.
         for item in () if counts else read():
-            is_whole = not isinstance(item, Rejected) and item.user
+            is_whole = not isinstance(item, importers.Rejected) and item.user
             if is_whole and (item.user in counts or len(counts) < MOST_USERS):
                 counts[item.user] = counts.get(item.user, 0) + 1
     return counts
@@ -415,7 +406,7 @@ def _nothing_sentence(row: ImportFile, found: Findings) -> str:
     return f"{sentence} {_('Left out: %(reasons)s.') % {'reasons': reasons}}" if reasons else sentence
 
 
-def _import(row: ImportFile, chat: ChatFile, watch: _Watch) -> None:
+def _import(row: ImportFile, chat: importers.ChatFile, watch: _Watch) -> None:
     taker = row.asked_by if row.takes_changes else ""
     watch.is_beside = chat.is_distilled
     with distilled.one_transaction(chat, addressee(row)) as opened:

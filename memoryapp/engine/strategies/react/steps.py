@@ -13,19 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from memoryapp.engine import events
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.events import (
-    Event,
-    ModelProgress,
-    ModelReplied,
-    QueryEnriched,
-    RunFinished,
-    TopicsRead,
-    TurnStarted,
-)
 from memoryapp.engine.kinds.react import Phase, StepStarted
 from memoryapp.engine.memory import ANYWHERE
 from memoryapp.engine.notes import Note
@@ -49,7 +41,7 @@ _FLAT_SCORES = 0.05
 _MOST_DOCUMENTS = 40
 # The share of the remaining seconds that a question for further queries may take.
 _PLANNERS_SHARE = 1 / 2
-_NUMBERED = (TurnStarted, ModelReplied, TopicsRead, ModelProgress)
+_NUMBERED = (events.TurnStarted, events.ModelReplied, events.TopicsRead, events.ModelProgress)
 
 _READ_ON = {
     "en": "More sources:\n<sources>\n{}\n</sources>\n\nAnswer now, each sentence with the numbers of its sources.",
@@ -57,10 +49,10 @@ _READ_ON = {
 }
 
 
-async def recall(request: StrategyRequest[toolbox.ReactParameters], ports: Ports, emit: Emit) -> RunFinished:
+async def recall(request: StrategyRequest[toolbox.ReactParameters], ports: Ports, emit: Emit) -> events.RunFinished:
     """Emits the query, the steps with the results of their tools, the pool and the answer; returns the topics that it
     cites."""
-    line = QueryEnriched(request.query, request.query, note="no_model", seconds=0.0)
+    line = events.QueryEnriched(request.query, request.query, note="no_model", seconds=0.0)
     prepared = await ports.search(await ports.enrich(emit) if ports.writer else line)
     emit(prepared.line)
     return await _Agent(request, ports, prepared, _Turns(emit).emit).work()
@@ -73,12 +65,12 @@ class _Turns:
         self._emit = emit
         self._before = self._last = 0
 
-    def emit(self, event: Event | ModelProgress) -> None:
-        if isinstance(event, TurnStarted) and event.turn == 1:
+    def emit(self, event: events.Event | events.ModelProgress) -> None:
+        if isinstance(event, events.TurnStarted) and event.turn == 1:
             self._before = self._last
         if isinstance(event, _NUMBERED):
-            event = cast("Event | ModelProgress", replace(event, turn=event.turn + self._before))
-            self._last = max(self._last, cast("TurnStarted", event).turn)
+            event = cast("events.Event | events.ModelProgress", replace(event, turn=event.turn + self._before))
+            self._last = max(self._last, cast("events.TurnStarted", event).turn)
         self._emit(event)
 
 
@@ -130,7 +122,7 @@ class _Agent:
     async def _routed(self, asked: toolbox.RouterInput, emit: Emit) -> toolbox.RouterOutput:
         return route_of(asked.query, self._request.today)
 
-    async def work(self) -> RunFinished:
+    async def work(self) -> events.RunFinished:
         """Takes every step; returns the last event of the run. Raises SearchTimeout when its seconds end without any
         search."""
         if self._parameters.max_steps > 2:
@@ -217,7 +209,7 @@ class _Agent:
             self._searching.widened, self._guess = guess, ANYWHERE
         await self._look(self._queries, self._parameters.wider_hits)
 
-    async def _answer(self, candidates: Mapping[str, Candidate]) -> RunFinished:
+    async def _answer(self, candidates: Mapping[str, Candidate]) -> events.RunFinished:
         self._begin("answer")
         written = await self._write()
         draft = await self._check(written) if written else None

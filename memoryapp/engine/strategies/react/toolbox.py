@@ -328,7 +328,12 @@ class Toolbox:
 
     def model_tools(self) -> tuple[Tool, ...]:
         """The allowed tools that a model may call, in the form that a conversation takes."""
-        return tuple(Tool(_declaration(tool), self._run, self._refuse) for tool in self._tools.values() if tool.purpose)
+        declared = (
+            {"name": tool.name, "description": tool.purpose, "parameters": tool.input.model_json_schema()}
+            for tool in self._tools.values()
+            if tool.purpose
+        )
+        return tuple(Tool({"type": "function", "function": each}, self._run, self._refuse) for each in declared)
 
     async def _run(self, call: ToolCall, turn: int) -> ToolResult:
         used, output = await self._called(self._tools[call.name], _arguments(call), "model", unheard)
@@ -354,11 +359,6 @@ def _arguments(call: ToolCall) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {"": None}
     return read if isinstance(read, dict) else {"": None}
-
-
-def _declaration(tool: AgentTool[Any]) -> Mapping[str, Any]:
-    parameters = tool.input.model_json_schema()
-    return {"type": "function", "function": {"name": tool.name, "description": tool.purpose, "parameters": parameters}}
 
 
 # The parameters of *react*; each of them changes what a run does.

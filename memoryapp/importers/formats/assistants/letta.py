@@ -45,12 +45,10 @@ class LettaAgent:
 
 def recognises(value: object) -> bool:
     if isinstance(value, Mapping):
-        return _is_agent_file(value) or _is_agent(value) or _are_messages(value.get("messages"))
+        agents = value.get("agents")
+        is_agent_file = isinstance(agents, list) and ("blocks" in value or any(map(_is_agent, agents)))
+        return is_agent_file or _is_agent(value) or _are_messages(value.get("messages"))
     return _are_messages(value)
-
-
-def _is_agent_file(value: Fields) -> bool:
-    return isinstance(value.get("agents"), list) and ("blocks" in value or any(map(_is_agent, value["agents"])))
 
 
 def _is_agent(value: object) -> bool:

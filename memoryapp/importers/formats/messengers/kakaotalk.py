@@ -18,17 +18,8 @@ from typing import NamedTuple
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.format import Format, Hints, Reader, Records, Speaker, TextLayout, found_speaker
+from memoryapp.importers.formats.messengers import whatsapp
 from memoryapp.importers.formats.messengers.plain_text import AlikeTexts, text_lines
-from memoryapp.importers.formats.messengers.whatsapp import (
-    LONGEST_AUTHOR,
-    SIGNS_OF_YEARS,
-    Head,
-    date_of,
-    head_and_rest,
-    hour_of,
-    month_of,
-    time_and_rest,
-)
 from memoryapp.importers.record import Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
 from memoryapp.importers.values import BadRecord
@@ -71,7 +62,7 @@ def recognises(beginning: str) -> bool:
 
 def _is_heading(number: int, line: str) -> bool:
     # A message of WhatsApp may speak of KakaoTalk.
-    return number <= _HEADING_LINES and bool(_HEADING.search(line)) and head_and_rest(line) is None
+    return number <= _HEADING_LINES and bool(_HEADING.search(line)) and whatsapp.head_and_rest(line) is None
 
 
 def _is_table(beginning: str) -> bool:
@@ -132,10 +123,10 @@ def _day(line: str, *, follows_blank: bool) -> date | None:
     plain = ruled[1].strip() if ruled else line.strip()
     try:
         if found := _KOREAN_DAY.fullmatch(plain):
-            return date_of(*(int(part) for part in found.groups()))
+            return whatsapp.date_of(*(int(part) for part in found.groups()))
         if found := _ENGLISH_DAY.fullmatch(plain):
-            return date_of(int(found[3]), month_of(found[1]), int(found[2]))
-        bare = time_and_rest(plain)
+            return whatsapp.date_of(int(found[3]), whatsapp.month_of(found[1]), int(found[2]))
+        bare = whatsapp.time_and_rest(plain)
         return _time(bare[0]).date() if bare and not bare[1] and not bare[0].unknown else None
     except ValueError:
         return None
@@ -151,12 +142,12 @@ def _begun(number: int, line: str, day: date | None) -> KakaoMessage | None:
 
 
 def _of_phone(number: int, line: str) -> KakaoMessage | None:
-    found = time_and_rest(line)
+    found = whatsapp.time_and_rest(line)
     if not found or not found[1] or found[0].unknown:
         return None
     head, mark, rest = found
     author, colon, text = rest.partition(" :")
-    is_said = mark == ", " and colon and text[:1] in ("", " ") and 0 < len(author.strip()) <= LONGEST_AUTHOR
+    is_said = mark == ", " and colon and text[:1] in ("", " ") and 0 < len(author.strip()) <= whatsapp.LONGEST_AUTHOR
     try:
         at = _time(head)
         return KakaoMessage(number, at, *((author.strip(), text.removeprefix(" ")) if is_said else ("", rest)))
@@ -168,16 +159,16 @@ def _of_computer(number: int, found: re.Match[str], day: date | None) -> KakaoMe
     author, before, hour, minute, after = found.groups()
     text = found.string[found.end() :]
     try:
-        at = datetime(1, 1, 1, hour_of(int(hour), f"{before}{after}"), int(minute))
+        at = datetime(1, 1, 1, whatsapp.hour_of(int(hour), f"{before}{after}"), int(minute))
     except ValueError:
         return None
     return KakaoMessage(number, datetime.combine(day, at.time()) if day else None, author, text)
 
 
-def _time(head: Head) -> datetime:
+def _time(head: whatsapp.Head) -> datetime:
     """Returns the local time; years come first except in other languages' short dates. Raises ValueError."""
-    parts = head[:3] if head.separator in SIGNS_OF_YEARS or head.first > 31 else head[2::-1]
-    day = date_of(*parts)
+    parts = head[:3] if head.separator in whatsapp.SIGNS_OF_YEARS or head.first > 31 else head[2::-1]
+    day = whatsapp.date_of(*parts)
     return datetime(day.year, day.month, day.day, head.hour, head.minute, head.seconds or 0)
 
 

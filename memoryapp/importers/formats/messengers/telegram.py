@@ -466,11 +466,14 @@ def recognises(value: object) -> bool:
     messages = value.get("messages")
     if not isinstance(messages, list) or "user" in value or "participants" in value:
         return False
-    return not messages and "type" in value or any(_is_message(item) for item in messages[:100])
-
-
-def _is_message(item: object) -> bool:
-    return isinstance(item, Mapping) and (item.get("type") in _KINDS or "date_unixtime" in item) and "role" not in item
+    return (
+        not messages
+        and "type" in value
+        or any(
+            isinstance(item, Mapping) and (item.get("type") in _KINDS or "date_unixtime" in item) and "role" not in item
+            for item in messages[:100]
+        )
+    )
 
 
 def read(document: JsonDocument, chats: Sequence[TelegramChat], clock: Clock) -> Iterator[MessageRecord | Rejected]:
