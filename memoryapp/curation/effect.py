@@ -19,17 +19,6 @@ from memoryapp.curation.change import Change
 from memoryapp.curation.choices import AskedAgain, TwoChoices
 from memoryapp.curation.effect_verdict import Verdict, explanation, verdict_of
 from memoryapp.curation.past_runs import PastRun, runs_that_saw
-from memoryapp.curation.rescoring import (
-    Assignment,
-    MessagePassages,
-    QuerySummaries,
-    Rank,
-    RescoredQuery,
-    assignments,
-    message_passages,
-    numbered,
-    summaries_for,
-)
 from memoryapp.curation.topic_writer import check_live
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
 from memoryapp.search.columns import Ids
@@ -110,10 +99,10 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
 class _RescoredRun:
     """A run's query compared with the passages and with the summaries."""
 
-    by_passages: RescoredQuery
-    by_summaries: QuerySummaries
+    by_passages: rescoring.RescoredQuery
+    by_summaries: rescoring.QuerySummaries
 
-    def ranked(self, assignment: Assignment, *, threshold: float, shown: int) -> dict[int, Rank]:
+    def ranked(self, assignment: rescoring.Assignment, *, threshold: float, shown: int) -> dict[int, rescoring.Rank]:
         summaries = self.by_summaries.words(assignment.passages.topics, self.by_passages.common)
         return assignment.ranked(self.by_passages.found, summaries, threshold=threshold, shown=shown)
 
@@ -124,9 +113,9 @@ class _TrialMemory:
     ``then``."""
 
     out: frozenset[int]
-    rows: MessagePassages
-    today: Assignment
-    then: Assignment
+    rows: rescoring.MessagePassages
+    today: rescoring.Assignment
+    then: rescoring.Assignment
     thresholds: Mapping[int, float]
     chosen: Mapping[int, Ids]
     scorer: AskedAgain
@@ -146,7 +135,7 @@ class _TrialMemory:
         found_here: list[int] = self.rows.messages[here[places == places[np.argmax(found.fused[places])]]].tolist()
         return found_here
 
-    def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, Rank], dict[int, Rank]]:
+    def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, rescoring.Rank], dict[int, rescoring.Rank]]:
         """The ranked topics today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (
@@ -174,16 +163,16 @@ def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> tuple[li
     if not runs:
         return [], 0
     passages = rescoring.passages(owner_id)
-    rows = message_passages(owner_id, passages.ids)
-    today, then = assignments(owner_id, rows, change)
+    rows = rescoring.message_passages(owner_id, passages.ids)
+    today, then = rescoring.assignments(owner_id, rows, change)
     thresholds = dict(EmbeddingProfile.objects.values_list("pk", "threshold"))
-    drafts = numbered(today.chars, change)
+    drafts = rescoring.numbered(today.chars, change)
     scorer = AskedAgain(owner_id, today, then, drafts)
     memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs), scorer)
     queries = [run.query for run in runs]
     put = {number: draft.summary.strip() for number, draft in drafts.items()}
     stems = rescoring.stems_of(queries)
-    summaries = summaries_for(owner_id, queries, stems, put)
+    summaries = rescoring.summaries_for(owner_id, queries, stems, put)
     rescored = map(_RescoredRun, rescoring.rescored(owner_id, passages, queries, stems), summaries)
     return [_effect(memory, run, query) for run, query in zip(runs, rescored, strict=True)], scorer.asked
 

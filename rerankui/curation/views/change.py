@@ -19,19 +19,8 @@ from memoryapp.curation.effect import effect_of
 from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.memory import TopicDraft, topic_id
 from memoryapp.models import ChatUser, EditedTopic, Role, Topic, TopicEdit
+from rerankui.curation import change_form
 from rerankui.curation.canvas import sides
-from rerankui.curation.change_form import (
-    MOST_ASKED,
-    ChangeForm,
-    StagedChange,
-    commit,
-    fields_of,
-    outdated,
-    proposed_summary,
-    retarget,
-    unnamed,
-    would_words,
-)
 from rerankui.frame import access
 from rerankui.frame.access import open_to
 from rerankui.frame.toasts import own_address
@@ -56,14 +45,14 @@ class Overtaken:
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def change(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The preview, and with ``commit`` posted the change itself."""
-    form = ChangeForm(request.POST if request.method == "POST" else request.GET)
+    form = change_form.ChangeForm(request.POST if request.method == "POST" else request.GET)
     if not form.data:
         return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
     if not form.is_valid():
         return _page(request, owner, sentence=_sentence_of(form), status=422)
     try:
         if request.method == "POST" and request.POST.get("commit"):
-            return _redirect_after(request, commit(request, owner, form), form.cleaned_data["next"])
+            return _redirect_after(request, change_form.commit(request, owner, form), form.cleaned_data["next"])
         staged = form.staged(owner)
     except Stale as stale:
         return _page(request, owner, form=form, overtaken=_overtaken(owner, form, stale), status=409)
@@ -75,7 +64,7 @@ def change(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def change_effect(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """What the change would do to past runs: a part of the preview for htmx, else the preview with it."""
-    form = ChangeForm(request.POST if request.method == "POST" else request.GET)
+    form = change_form.ChangeForm(request.POST if request.method == "POST" else request.GET)
     if not form.is_valid():
         return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
     try:
@@ -94,7 +83,7 @@ def change_summary(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
     The page asks for it while a person looks at the change, for each new topic that has no summary yet.
     """
-    form = ChangeForm(request.POST)
+    form = change_form.ChangeForm(request.POST)
     place = request.POST.get("place", "")
     if not form.is_valid() or not place.isdecimal():
         return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
@@ -103,7 +92,7 @@ def change_summary(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     except CurationError as error:
         return _page(request, owner, form=form, sentence=str(error), status=422)
     draft = put[min(max(int(place[:4]), 1), len(put)) - 1]
-    proposed = proposed_summary(owner, form.cleaned_data["topics"], draft)
+    proposed = change_form.proposed_summary(owner, form.cleaned_data["topics"], draft)
     return render(request, "partials/curation/part_summary.html", {"proposed": proposed})
 
 
@@ -113,28 +102,33 @@ def _put(wanted: ChangeRequest) -> Sequence[TopicDraft]:
     return curation.plan(replace(wanted, summaries=(UNWRITTEN,)) if wanted.operation is EDIT else wanted).put
 
 
-def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
+def _preview_context(owner: ChatUser, staged: change_form.StagedChange) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
-        "would": would_words(staged.request, staged.change),
-        "unnamed": unnamed(staged.request, staged.change)[:MOST_ASKED],
-        "outdated": outdated(staged.request, staged.change),
+        "would": change_form.would_words(staged.request, staged.change),
+        "unnamed": change_form.unnamed(staged.request, staged.change)[: change_form.MOST_ASKED],
+        "outdated": change_form.outdated(staged.request, staged.change),
         "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
     }
 
 
 def _page(
-    request: HttpRequest, owner: ChatUser, *, form: ChangeForm | None = None, status: int = 200, **context: Any
+    request: HttpRequest,
+    owner: ChatUser,
+    *,
+    form: change_form.ChangeForm | None = None,
+    status: int = 200,
+    **context: Any,
 ) -> HttpResponse:
     back = own_address(request, form.cleaned_data["next"]) if form else ""
     topics: Sequence[int] = form.cleaned_data["topics"] if form else ()
     context |= {"owner": owner, "form": form, "back": back, "topics": topics}
-    context["fields"] = fields_of(form) if form else []
+    context["fields"] = change_form.fields_of(form) if form else []
     return render(request, "pages/curation/change.html", context, status=status)
 
 
-def _sentence_of(form: ChangeForm) -> str:
+def _sentence_of(form: change_form.ChangeForm) -> str:
     name, errors = next(iter(form.errors.items()))
     return f"{name}: {errors[0]}"
 
@@ -144,7 +138,7 @@ def _redirect_after(request: HttpRequest, edit: TopicEdit, back: str) -> HttpRes
     return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
 
 
-def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
+def _overtaken(owner: ChatUser, form: change_form.ChangeForm, stale: Stale) -> Overtaken:
     sent = form.cleaned_data
     retired = list(stale.successors)
     now = [number for holders in stale.successors.values() for number in holders]
@@ -160,7 +154,7 @@ def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
             for old, new in pairs
             if old.summary != new.summary
         ],
-        again=retarget(form, stale.successors),
+        again=change_form.retarget(form, stale.successors),
         summaries=sent["summary"],
         topics=list(dict.fromkeys(now)),
     )
