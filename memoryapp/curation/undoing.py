@@ -20,6 +20,7 @@ from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
+from memoryapp.platform.statements import fetched
 
 # Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
 #
@@ -263,9 +264,7 @@ def _standing_on(owner_id: int, ids: Sequence[int]) -> list[TopicEdit]:
     found: set[int] = set()
     edge = list(ids)
     while edge:
-        with connection.cursor() as cursor:
-            cursor.execute(BLOCKERS, [owner_id, edge])
-            edge = [number for (number,) in cursor.fetchall() if number not in found]
+        edge = [number for (number,) in fetched(BLOCKERS, [owner_id, edge]) if number not in found]
         found.update(edge)
         _check_count(len(found))
     return list(TopicEdit.objects.filter(owner=owner_id, pk__in=found).order_by("-pk")) if found else []

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -27,6 +27,7 @@ from memoryapp.erasure.chat_user import delete_media, deleted
 from memoryapp.memory.content import content
 from memoryapp.memory.sessions import put_passages
 from memoryapp.platform import database
+from memoryapp.platform.statements import execute, fetched
 
 # The reach of an erasure: the topics, facts and artifacts that concern, or may concern, the erased messages.
 #
@@ -120,9 +121,7 @@ def reach_of(target: Target) -> Reach:
 
 
 def _touched(owner: int, messages: Sequence[int]) -> tuple[int, ...]:
-    with connection.cursor() as cursor:
-        cursor.execute(TOUCHED, {"owner": owner, "messages": list(messages)})
-        return tuple(number for (number,) in cursor.fetchall())
+    return tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)}))
 
 
 def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:
@@ -160,8 +159,7 @@ class Moved(Exception):
 
 def name_erasure(erasure: models.Erasure) -> None:
     """Until the transaction ends, the triggers on history permit the changes of this erasure."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
+    execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
 
 
 def lock(owner: models.ChatUser) -> None:
@@ -254,9 +252,7 @@ def _changes_of(owner: models.ChatUser, noun: str, numbers: Sequence[int]) -> Co
 
 def delete_changes(numbers: Sequence[int]) -> Counter[str]:
     """Deletes these changes of people, facts and artifacts, with their undos and redos."""
-    with connection.cursor() as cursor:
-        cursor.execute(CHAINED, {"ids": list(numbers)})
-        chained = [number for (number,) in cursor.fetchall()]
+    chained = [number for (number,) in fetched(CHAINED, {"ids": list(numbers)})]
     return deleted(models.KnowledgeEdit.objects.filter(pk__in=chained))
 
 
@@ -330,8 +326,7 @@ def _rewrite(number: int, *, lists: bool) -> None:
         "at": timezone.now(),
         "lists": lists,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(REWRITE, values)
+    execute(REWRITE, values)
 
 
 def _suggestions(owner: models.ChatUser, reach: Reach) -> Counter[str]:

@@ -7,7 +7,6 @@ from operator import or_
 
 import numpy as np
 from django.conf import settings
-from django.db import connection
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Length
 
@@ -15,6 +14,7 @@ from memoryapp import models
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.platform.llm import clients
+from memoryapp.platform.statements import fetched
 from memoryapp.search import profiles
 from memoryapp.search.neighbours import vectors_of_profile
 
@@ -235,10 +235,8 @@ def measured(row: models.EmbeddingProfile) -> Similarities:
 
 
 def _cosines(row: models.EmbeddingProfile, noun: str, joined: str) -> list[float]:
-    with connection.cursor() as cursor:
-        values = {"profile": row.pk, "owners": _OWNERS, "vectors": _VECTORS}
-        cursor.execute(PAIRS.format(noun=noun, joined=joined), values)
-        return [cosine for (cosine,) in cursor.fetchall()]
+    values = {"profile": row.pk, "owners": _OWNERS, "vectors": _VECTORS}
+    return [cosine for (cosine,) in fetched(PAIRS.format(noun=noun, joined=joined), values)]
 
 
 def _distribution(cosines: Sequence[float], share: float) -> Distribution:

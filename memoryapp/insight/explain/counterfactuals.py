@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 from asgiref.sync import async_to_sync
-from django.db import connection
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import rescoring
@@ -32,6 +31,7 @@ from memoryapp.engine.strategies.topics_tool import TopicsTool
 from memoryapp.insight.explain.fate import CHOSEN, SHOWN, Fate, Story, kind_of
 from memoryapp.memory.content import content, permitted
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Suggestion, Topic, TopicMessage
+from memoryapp.platform.statements import fetched
 from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError, strategy_named
 from memoryapp.runs.replays import ForkError, changes_in_words, read_changes
@@ -131,9 +131,7 @@ def _with_sessions(story: Story, rows: rescoring.MessagePassages) -> rescoring.M
 def _at_hand(run: Run) -> set[int]:
     sent = (str(message.get("text") or "") for message in run.messages or ())
     texts = [storable(text).strip() for text in (typed(run.query).text, *sent)]
-    with connection.cursor() as cursor:
-        cursor.execute(AT_HAND, {"owner": run.owner_id, "ids": [], "texts": texts})
-        return {number for (number,) in cursor.fetchall()}
+    return {number for (number,) in fetched(AT_HAND, {"owner": run.owner_id, "ids": [], "texts": texts})}
 
 
 def _queries(story: Story) -> list[rescoring.Query]:
@@ -170,9 +168,7 @@ def _within(owner_id: int, rows: rescoring.MessagePassages, where: Where) -> Ids
     if not where:
         return rows.topics
     conditions, values = permitted(where)
-    with connection.cursor() as cursor:
-        cursor.execute(PERMITTED.format(conditions=conditions), {"owner": owner_id, **values})
-        allowed = int64s(cursor.fetchone()[0])
+    allowed = int64s(fetched(PERMITTED.format(conditions=conditions), {"owner": owner_id, **values})[0][0])
     return np.where(np.isin(rows.messages, allowed), rows.topics, 0)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from asgiref.sync import async_to_sync
-from django.db import connection
 from django.db.models import F, Q
 from pgvector import HalfVector
 from pgvector.django import CosineDistance
@@ -26,6 +25,7 @@ from memoryapp.engine.text.lexical import idf, rarities, words
 from memoryapp.erasure.marks import Marks
 from memoryapp.models import Artifact, Erasure, Fact, Message, PassageVector, Person, Topic, TopicMessage
 from memoryapp.platform.llm import clients
+from memoryapp.platform.statements import fetched
 from memoryapp.search import profiles
 
 # The live topics that say given words, in a message or in their summary; and those near to them in meaning.
@@ -99,18 +99,17 @@ async def _vector(text: str, profile: Profile) -> Any:
 def _summaries(owner_id: int, terms: Sequence[str], weights: Mapping[str, float]) -> defaultdict[int, float]:
     """The weight of the words that the summary of each topic says."""
     spoken: defaultdict[int, float] = defaultdict(float)
-    with connection.cursor() as cursor:
-        cursor.execute(SUMMARIES, {"owner": owner_id, "terms": list(terms)})
-        for topic, term in cursor.fetchall():
-            spoken[topic] += weights.get(term, 0.0)
+    for topic, term in fetched(SUMMARIES, {"owner": owner_id, "terms": list(terms)}):
+        spoken[topic] += weights.get(term, 0.0)
     return spoken
 
 
 def _spoken(owner_id: int, passages: Mapping[int, float]) -> list[tuple[int, float]]:
     """Topics with the weight of the words that one of their passages says."""
-    with connection.cursor() as cursor:
-        cursor.execute(TOPICS_OF, {"owner": owner_id, "passages": list(passages)})
-        return [(topic, passages[passage]) for passage, topic in cursor.fetchall()]
+    return [
+        (topic, passages[passage])
+        for passage, topic in fetched(TOPICS_OF, {"owner": owner_id, "passages": list(passages)})
+    ]
 
 
 # Which topics held messages at an earlier moment. Edits never change a topic, so each is either live then or not.
@@ -144,9 +143,7 @@ class Holders:
 
 def holders(owner_id: int, messages: Sequence[int], at: datetime) -> Holders:
     """The topics that contain any of the messages, at that moment and now; one statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(HOLDERS, {"owner": owner_id, "messages": list(messages), "at": at})
-        rows = cursor.fetchall()
+    rows = fetched(HOLDERS, {"owner": owner_id, "messages": list(messages), "at": at})
     return Holders(
         then=tuple(number for number, _now, was_live in rows if was_live),
         now=tuple(number for number, is_live, _then in rows if is_live),

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -29,6 +28,7 @@ from memoryapp.insight.explain.fate import STAGES, Fate, Story, chose, fate, for
 from memoryapp.insight.explain.wanted import LONGEST, Searched, Wanted, wanted_message, wanted_text, wanted_topic
 from memoryapp.memory.content import permitted
 from memoryapp.models import EmbeddingProfile, Message, PassageMessage, Run, RunEvent
+from memoryapp.platform.statements import fetched
 from memoryapp.runs import recall_document
 from memoryapp.runs.followers import StoredEvent
 from memoryapp.runs.parameters import of_run
@@ -198,9 +198,7 @@ def _has_permitted(owner_id: int, id: str, where: Any) -> bool:
     sql = f"""SELECT EXISTS (
         SELECT FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
         WHERE tm.owner_id = %(owner)s AND tm.topic_id = %(topic)s AND {conditions})"""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, {"owner": owner_id, "topic": _number(id), **values})
-        return bool(cursor.fetchone()[0])
+    return bool(fetched(sql, {"owner": owner_id, "topic": _number(id), **values})[0][0])
 
 
 def _delivered(story: Story, chosen: Fate, wanted: Wanted) -> Fate:

@@ -23,6 +23,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform.statements import fetched
 
 BEGINNING = "mnemo_"
 SHOWN = 12
@@ -59,9 +60,7 @@ class Grant:
 
 def reserve() -> int:
     """Returns a number for a new token. Only one token is made per number, even if the request is repeated."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ApiToken._meta.db_table])
-        return int(cursor.fetchone()[0])
+    return int(fetched("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ApiToken._meta.db_table])[0][0])
 
 
 @transaction.atomic
