@@ -101,7 +101,10 @@ def swap(
     lock_owner(owner)
     lock_live(owner, change.out)
     if not by_hand:
-        _check_not_settled(owner, change.out)
+        settled = settled_by_hand(owner.pk, change.out) if change.out else ()
+        if settled:
+            sentence = _("%(topics)s was edited by hand; only a person can change it.")
+            raise ByHand(sentence % {"topics": named(settled)}, settled)
     messages = _locked_messages(owner, change, kind)
     spare = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch)
     _check_partition(change, messages, kind, spare)
@@ -217,13 +220,6 @@ def check_summary(summary: str) -> None:
         raise CurationError(_("A topic needs a summary."))
     if len(summary) > MOST_SUMMARY_CHARS:
         raise too_long_a_summary(len(summary), MOST_SUMMARY_CHARS)
-
-
-def _check_not_settled(owner: ChatUser, ids: Sequence[int]) -> None:
-    settled = settled_by_hand(owner.pk, ids) if ids else ()
-    if settled:
-        sentence = _("%(topics)s was edited by hand; only a person can change it.")
-        raise ByHand(sentence % {"topics": named(settled)}, settled)
 
 
 def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _SwappedMessage]:

@@ -110,7 +110,7 @@ def reach_of(target: Target) -> Reach:
         messages=tuple(
             models.Message.objects.of(owner).filter(pk__in=messages).order_by("pk").values_list("pk", flat=True)
         ),
-        touched=_touched(owner, messages),
+        touched=tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)})),
         listing=tuple(numbers),
         empty=tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True)),
         facts=tuple(sorted(models.Fact.objects.filter(owner=owner, topic__in=numbers).values_list("pk", flat=True))),
@@ -118,10 +118,6 @@ def reach_of(target: Target) -> Reach:
         people=tuple(people.values_list("pk", flat=True)),
         findings=tuple(_findings(target, messages, numbers)),
     )
-
-
-def _touched(owner: int, messages: Sequence[int]) -> tuple[int, ...]:
-    return tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)}))
 
 
 def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:

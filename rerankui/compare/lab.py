@@ -180,7 +180,9 @@ def several(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         except CompareError as error:
             form.add_error(None, str(error))
         else:
-            return redirect(_launched(runs))
+            for run in runs:
+                runner.launch(run.pk)
+            return redirect(f"{reverse('compare')}?{urlencode([('run', str(run.pk)) for run in runs])}")
     context = {
         "memory": owner,
         "form": form,
@@ -194,12 +196,6 @@ def several(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     }
     status = 403 if form.is_bound and not may_ask else 422 if form.is_bound else 200
     return render(request, "pages/compare/several.html", context, status=status)
-
-
-def _launched(runs: Sequence[Run]) -> str:
-    for run in runs:
-        runner.launch(run.pk)
-    return f"{reverse('compare')}?{urlencode([('run', str(run.pk)) for run in runs])}"
 
 
 # Which of the two changed an answer, in a sentence.

@@ -187,6 +187,9 @@ def _may_fill_all(request: HttpRequest, row: ImportFile) -> bool:
 
 def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
     findings, format = row.findings, FORMATS.get(row.format)
+    # The speaker who is called as the memory is.
+    names = {row.owner.name.casefold(), row.owner.display_name.casefold()}
+    speakers = [speaker.get("author", "") for speaker in row.findings.get("speakers", ())]
     return {
         "owner": row.owner,
         "file": row,
@@ -217,16 +220,9 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         "everybody": ImportFile.EVERYBODY,
         "may_change": operator_of(request).may(Role.CURATOR),
         "may_fill_all": _may_fill_all(request, row),
-        "likely": _likely(row),
+        "likely": next((author for author in speakers if author and author.casefold() in names), ""),
         **_topics_made(row),
     }
-
-
-def _likely(row: ImportFile) -> str:
-    """The speaker who is called as the memory is; empty if there is none."""
-    names = {row.owner.name.casefold(), row.owner.display_name.casefold()}
-    speakers = [speaker.get("author", "") for speaker in row.findings.get("speakers", ())]
-    return next((author for author in speakers if author and author.casefold() in names), "")
 
 
 def _topics_made(row: ImportFile) -> dict[str, Any]:

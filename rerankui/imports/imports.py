@@ -49,20 +49,16 @@ def withdraw(request: HttpRequest, owner: ChatUser, batch: int) -> HttpResponse:
     context: dict[str, Any] = {"owner": owner, "batch": found, "sentence": ""}
     try:
         if request.method == "POST":
-            return _withdrawn(request, owner, found)
+            reason = request.POST.get("reason", "").strip()
+            edit = history.withdraw(owner, found, actor=request.user.get_username(), reason=reason)
+            back = reverse("history", args=[owner.pk])
+            sentence = _("Withdrew the import %(source)s") % {"source": found.source}
+            toasts.add(request, sentence, undo_address(edit, back), _("Undo"))
+            return redirect(back)
         context["numbers"] = history.withdrawal(owner, found)
     except CurationError as error:
         context["sentence"] = str(error)
     return render(request, "pages/imports/withdraw.html", context, status=409 if request.method == "POST" else 200)
-
-
-def _withdrawn(request: HttpRequest, owner: ChatUser, batch: ImportBatch) -> HttpResponse:
-    reason = request.POST.get("reason", "").strip()
-    edit = history.withdraw(owner, batch, actor=request.user.get_username(), reason=reason)
-    back = reverse("history", args=[owner.pk])
-    sentence = _("Withdrew the import %(source)s") % {"source": batch.source}
-    toasts.add(request, sentence, undo_address(edit, back), _("Undo"))
-    return redirect(back)
 
 
 # A new memory: a name, and the chat file with which it begins.

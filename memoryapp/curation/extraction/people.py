@@ -91,7 +91,11 @@ def matching(someone: PersonNames, known: Sequence[PersonNames]) -> MatchingPeop
         return MatchingPeople(_likeliest(someone, exact))
     shared = [each for each in known if each.names & someone.names]
     if shared:
-        return _by_alias(someone, shared, bool(exact))
+        # If a namesake contradicts, an alias is not enough: the other one has to agree.
+        likely = _likeliest(someone, shared)
+        if likely and (not exact or len(likely) == 1 and likely[0].agrees(someone)):
+            return MatchingPeople(likely)
+        return MatchingPeople(shared, is_doubtful=True)
     return MatchingPeople([each for each in known if _is_prefix(someone, each)])
 
 
@@ -100,14 +104,6 @@ def _likeliest(someone: PersonNames, known: Iterable[PersonNames]) -> list[Perso
     possible = [each for each in known if not each.contradicts(someone)]
     agreeing = [each for each in possible if each.agrees(someone)]
     return agreeing if len(agreeing) == 1 else possible
-
-
-def _by_alias(someone: PersonNames, shared: list[PersonNames], has_namesake: bool) -> MatchingPeople:
-    """Those who share a name. If a namesake contradicts, an alias is not enough: the other one has to agree."""
-    likely = _likeliest(someone, shared)
-    if likely and (not has_namesake or len(likely) == 1 and likely[0].agrees(someone)):
-        return MatchingPeople(likely)
-    return MatchingPeople(shared, is_doubtful=True)
 
 
 def _is_prefix(someone: PersonNames, known: PersonNames) -> bool:

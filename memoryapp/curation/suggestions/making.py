@@ -100,7 +100,13 @@ def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], thresho
     # One of a pair may have been retired meanwhile.
     near = {pair: similarity for pair, similarity in near.items() if topics.keys() >= set(pair)}
     people = _people(owner_id, {number for pair in near for number in pair})
-    chosen = _choices(owner_id)
+    # For each of the last runs, the live topics that hold what it selected.
+    runs = [
+        list(filter(None, map(parse_topic_id, names)))
+        for (names,) in fetched(CHOSEN, {"owner": owner_id, "most": _RUNS})
+    ]
+    live = successors(owner_id, _every(runs))
+    chosen = [{holders[0] for number in run if (holders := live.get(number))} for run in runs]
     together = Counter(pair for choice in chosen for pair in combinations(sorted(choice), 2))
     found = (_suggested_merge(topics, pair, near[pair], people, together, len(chosen)) for pair in near)
     enough = [merge for merge in found if merge.score >= threshold]
@@ -184,16 +190,6 @@ def _holding_all(matches: Sequence[Matches | None]) -> Indices:
     """The passages that contain all of some words; none when there are no words."""
     found = [each.documents for each in matches if each]
     return reduce(np.intersect1d, found) if found and len(found) == len(matches) else np.zeros(0, np.intp)
-
-
-def _choices(owner_id: int) -> list[set[int]]:
-    """For each of the last runs, the live topics that hold what it selected."""
-    runs = [
-        list(filter(None, map(parse_topic_id, names)))
-        for (names,) in fetched(CHOSEN, {"owner": owner_id, "most": _RUNS})
-    ]
-    live = successors(owner_id, _every(runs))
-    return [{holders[0] for number in run if (holders := live.get(number))} for run in runs]
 
 
 def _every(runs: Iterable[Iterable[int]]) -> set[int]:

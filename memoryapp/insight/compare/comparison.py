@@ -84,18 +84,14 @@ def states_of_runs(owner_id: int, runs: Sequence[UUID]) -> Mapping[UUID, RunStat
 
 def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
     if kind == "candidates_found":
-        _add_ranked(known, payload)
+        shown = frozenset(payload["shown"])
+        known.ranks = dict(zip(payload["ids"], payload["ranks"], strict=True))
+        known.states = {id: SHOWN if id in shown else BELOW for id in payload["ids"]}
+        known.sessions = dict(payload["sessions"] or {})
+        known.titles = dict(zip(payload["ids"], payload["titles"] or (), strict=False))
         return
     marked = from_payload(kind, payload).marks()
     known.states.update({id: state for id, state in marked.items() if is_talk(id)})
-
-
-def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:
-    shown = frozenset(found["shown"])
-    known.ranks = dict(zip(found["ids"], found["ranks"], strict=True))
-    known.states = {id: SHOWN if id in shown else BELOW for id in found["ids"]}
-    known.sessions = dict(found["sessions"] or {})
-    known.titles = dict(zip(found["ids"], found["titles"] or (), strict=False))
 
 
 def best(states: Iterable[str]) -> str:

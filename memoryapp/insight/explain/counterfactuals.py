@@ -105,7 +105,11 @@ def research(story: Story, pairs: Sequence[tuple[int, int]], threshold: float) -
     first = int(max(rows.topics, default=0)) + 1
     merged = dict(enumerate(pairs, first))
     stems = rescoring.stems_of(queries)
-    put = _summaries_of(owner, merged)
+    # The summaries of the pairs, as a merge joins them.
+    wanted = {topic for pair in merged.values() for topic in pair}
+    found = Topic.objects.of(owner).in_bulk(wanted) if wanted else {}
+    ordered = {number: sorted((found[t] for t in pair), key=lambda t: t.started_at) for number, pair in merged.items()}
+    put = {number: composed_summary([topic.summary for topic in topics]) for number, topics in ordered.items()}
     by_summaries = rescoring.summaries_for(owner, queries, stems, put)
     whole, *typed = map(_Wording, rescoring.rescored(owner, passages, queries, stems), by_summaries)
     within = _within(owner, rows, story.found.understood.where) if story.found else rows.topics
@@ -153,14 +157,6 @@ def _queries(story: Story) -> list[rescoring.Query]:
 
 def _array(vector: Any) -> Any:
     return np.asarray(vector, dtype=np.float64)
-
-
-def _summaries_of(owner_id: int, merged: Mapping[int, tuple[int, int]]) -> dict[int, str]:
-    """The summaries of the pairs, as a merge joins them."""
-    wanted = {topic for pair in merged.values() for topic in pair}
-    found = Topic.objects.of(owner_id).in_bulk(wanted) if wanted else {}
-    ordered = {number: sorted((found[t] for t in pair), key=lambda t: t.started_at) for number, pair in merged.items()}
-    return {number: composed_summary([topic.summary for topic in topics]) for number, topics in ordered.items()}
 
 
 def _within(owner_id: int, rows: rescoring.MessagePassages, where: Where) -> Ids:

@@ -242,13 +242,17 @@ def wanted_text(owner_id: int, text: str, at: Searched) -> Wanted:
     text = storable(text).strip()[:LONGEST]
     if named := _NAMED.fullmatch(text):
         return _named(owner_id, named[1].lower(), int(named[2]), text, at)
-    if saying := _saying(owner_id, text):
+    # The messages that say exactly this, those in topics and the latest first.
+    rows = Message.objects.of(owner_id).filter(text=text).select_related("batch") if text else Message.objects.none()
+    order = (F("topic").desc(nulls_last=True), "is_withdrawn", "-sent_at", "-pk")
+    if saying := list(rows.order_by(*order)[:_MOST_MESSAGES]):
         numbers = [each.pk for each in saying]
         return _placed(owner_id, numbers, at, message=next(filter(at.had, saying), saying[0]))
     if item := _called(owner_id, text):
         return item
     # Before words: what was erased shares some with what is left.
-    if _was_erased(owner_id, text):
+    receipts = Erasure.objects.filter(owner_number=owner_id).order_by("-pk")[:100]
+    if any(Marks.of(receipt).quoted(text) for receipt in receipts):
         return Wanted(stage="erased")
     spoken = words(text)[:_MOST_WORDS]
     if not spoken:
@@ -288,13 +292,6 @@ def _named(owner_id: int, kind: str, number: int, text: str, at: Searched) -> Wa
     return wanted_topic(owner_id, text, at)
 
 
-def _saying(owner_id: int, text: str) -> list[Message]:
-    """The messages that say exactly this, those in topics and the latest first."""
-    rows = Message.objects.of(owner_id).filter(text=text).select_related("batch") if text else Message.objects.none()
-    order = (F("topic").desc(nulls_last=True), "is_withdrawn", "-sent_at", "-pk")
-    return list(rows.order_by(*order)[:_MOST_MESSAGES])
-
-
 def _called(owner_id: int, name: str) -> Wanted | None:
     person = Person.objects.filter(Q(display_name__iexact=name) | Q(username__iexact=name), owner=owner_id).first()
     if person:
@@ -308,11 +305,6 @@ def _all(spoken: Sequence[str], column: str) -> Q:
     for word in spoken:
         wanted &= Q(**{f"{column}__icontains": word})
     return wanted
-
-
-def _was_erased(owner_id: int, text: str) -> bool:
-    receipts = Erasure.objects.filter(owner_number=owner_id).order_by("-pk")[:100]
-    return any(Marks.of(receipt).quoted(text) for receipt in receipts)
 
 
 def _message(message: Message, at: Searched) -> Wanted:

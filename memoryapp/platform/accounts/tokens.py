@@ -103,16 +103,12 @@ def check(text: str) -> Grant | None:
     token = ApiToken.objects.prefetch_related("owners").filter(digest=wanted).first()
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.digest, wanted):
         return None
-    _note_use(token)
-    return Grant(token, frozenset(owner.pk for owner in token.owners.all()))
-
-
-def _note_use(token: ApiToken) -> None:
-    """Stores the time of use, at most once a minute."""
+    # The time of use is stored at most once a minute.
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_EVERY)
         ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return Grant(token, frozenset(owner.pk for owner in token.owners.all()))
 
 
 @transaction.atomic

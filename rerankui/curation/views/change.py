@@ -49,7 +49,8 @@ def change(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     if not form.data:
         return _page(request, owner, sentence=_("Nothing was chosen to be changed yet."))
     if not form.is_valid():
-        return _page(request, owner, sentence=_sentence_of(form), status=422)
+        name, errors = next(iter(form.errors.items()))
+        return _page(request, owner, sentence=f"{name}: {errors[0]}", status=422)
     try:
         if request.method == "POST" and request.POST.get("commit"):
             return _redirect_after(request, change_form.commit(request, owner, form), form.cleaned_data["next"])
@@ -126,11 +127,6 @@ def _page(
     context |= {"owner": owner, "form": form, "back": back, "topics": topics}
     context["fields"] = change_form.fields_of(form) if form else []
     return render(request, "pages/curation/change.html", context, status=status)
-
-
-def _sentence_of(form: change_form.ChangeForm) -> str:
-    name, errors = next(iter(form.errors.items()))
-    return f"{name}: {errors[0]}"
 
 
 def _redirect_after(request: HttpRequest, edit: TopicEdit, back: str) -> HttpResponse:

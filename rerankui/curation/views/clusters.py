@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.curation import CurationError, suggestions
-from memoryapp.curation.suggestions.queue import AcceptedClusters
 from memoryapp.models import ChatUser, Role, TopicEdit
 from rerankui.curation.queue_page import pace, sampled
 from rerankui.frame import toasts
@@ -94,16 +93,12 @@ def _accept_from(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         messages.error(request, _("Open %(n)d of them first; nothing was merged.") % {"n": seen.needed or 1})
         return redirect(here)
     done = suggestions.accept_from(owner, filters.least, cast(User, request.user))
-    _toast(request, owner, _done_words(done), done.edits)
-    return redirect(here)
-
-
-def _done_words(done: AcceptedClusters) -> str:
     n = len(done.edits)
     words = ngettext("%(n)d cluster is merged.", "%(n)d clusters are merged.", n) % {"n": n}
     if done.left:
         words += " " + ngettext("%(n)d is left open.", "%(n)d are left open.", done.left) % {"n": done.left}
-    return words
+    _toast(request, owner, words, done.edits)
+    return redirect(here)
 
 
 def _toast(request: HttpRequest, owner: ChatUser, sentence: str, edits: Any) -> None:

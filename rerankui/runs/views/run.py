@@ -22,7 +22,6 @@ from django.utils.translation import gettext as _
 from memoryapp.curation import former
 from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.runs import RecallAnswer
-from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.memory import document_id
@@ -217,20 +216,16 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
     shown = seen.run.item(item)
     if shown is None:
         raise Http404
+    kind, _colon, number = shown.id.lower().partition(":")
+    names = {"person": "people", "artifact": "artifacts"}
     context = {
         "run": run,
         "item": shown,
         "selected": seen.until.selected(item),
         "state": seen.states.get(item, ""),
-        "found_at": _found_at(run.owner_id, shown),
+        "found_at": f"{reverse(names[kind], args=[run.owner_id])}?{urlencode({'q': shown.name})}#{kind}-{number}",
     }
     return show(request, "pages/runs/run_piece.html", "partials/runs/run_item.html", context)
-
-
-def _found_at(owner_id: int, item: ItemCandidate) -> str:
-    kind, _colon, number = item.id.lower().partition(":")
-    names = {"person": "people", "artifact": "artifacts"}
-    return f"{reverse(names[kind], args=[owner_id])}?{urlencode({'q': item.name})}#{kind}-{number}"
 
 
 @open_to(Role.VIEWER)
