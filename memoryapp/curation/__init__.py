@@ -23,10 +23,9 @@ from memoryapp.curation.lineage import (
 )
 from memoryapp.curation.operations import EDIT, MERGE, MOVE, OPERATIONS, RESPLIT, SPLIT
 from memoryapp.curation.operations.edit import plan_edit
-from memoryapp.curation.operations.making import make, plan
 from memoryapp.curation.operations.merge import plan_merge
 from memoryapp.curation.operations.move import plan_move
-from memoryapp.curation.operations.operation import ChangeRequest, Operation
+from memoryapp.curation.operations.operation import ChangeRequest, Operation, make, plan
 from memoryapp.curation.operations.resplit import plan_resplit, propose_split
 from memoryapp.curation.operations.split import plan_split
 from memoryapp.curation.rewording import reword, wordings

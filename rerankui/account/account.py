@@ -25,7 +25,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
 from memoryapp.models import LoginSession
-from memoryapp.platform.accounts import login_sessions
+from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.accounts.signing_in import address_of
 from rerankui.frame.access import operator_for
 from rerankui.frame.frame import DENSITIES, THEMES
@@ -38,22 +38,21 @@ EVERYWHERE = "everywhere"
 @require_http_methods(["GET", "HEAD", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
     """The user's sessions; a post ends one of them, or all."""
-    login_sessions.note(request)
+    signing_in.note(request)
     user = cast(User, request.user)
     if request.method == "POST":
         return _end_sessions(request, user, request.POST.get("end", ""))
-    rows = login_sessions.of_user(user)[:MOST_SESSIONS]
+    rows = signing_in.of_user(user)[:MOST_SESSIONS]
     # The digest is shown in place of the key.
     listed = [
-        {"session": row, "name": login_sessions.digest_of(row), "is_this_one": _is_this_one(request, row)}
-        for row in rows
+        {"session": row, "name": signing_in.digest_of(row), "is_this_one": _is_this_one(request, row)} for row in rows
     ]
     return render(request, "pages/account/account.html", {"sessions": listed, "everywhere": EVERYWHERE})
 
 
 def _end_sessions(request: HttpRequest, user: User, named: str) -> HttpResponse:
-    sessions = login_sessions.of_user(user)
-    chosen = [row for row in sessions if named in (EVERYWHERE, login_sessions.digest_of(row))]
+    sessions = signing_in.of_user(user)
+    chosen = [row for row in sessions if named in (EVERYWHERE, signing_in.digest_of(row))]
     ends_this_one = any(_is_this_one(request, row) for row in chosen)
     LoginSession.objects.filter(user=user, pk__in=[row.pk for row in chosen]).delete()
     if ends_this_one:

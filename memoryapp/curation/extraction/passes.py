@@ -24,8 +24,8 @@ from memoryapp.curation import CurationError, knowledge
 from memoryapp.curation.extraction.evidence import TopicEvidence
 from memoryapp.curation.extraction.facts import KnownFacts
 from memoryapp.curation.extraction.findings import Reading
-from memoryapp.curation.extraction.meanings import Meanings, folded
 from memoryapp.curation.extraction.people import KnownPeople
+from memoryapp.curation.extraction.statements import Meanings, folded
 from memoryapp.curation.knowledge import MODELS
 from memoryapp.engine.agents import archivist
 from memoryapp.engine.agents.archivist import Extract, FoundPerson

@@ -17,7 +17,7 @@ from django.db.models import Count, Max, Min
 
 from memoryapp.curation import knowledge
 from memoryapp.curation.extraction import findings
-from memoryapp.curation.extraction.meanings import folded
+from memoryapp.curation.extraction.statements import folded
 from memoryapp.curation.knowledge.writing import MOST_ENTRIES
 from memoryapp.engine.agents.archivist import FoundPerson
 from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, Person
