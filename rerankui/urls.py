@@ -4,9 +4,9 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.account import account, operators, tokens, webhooks
+from rerankui.account import account, operators, webhooks
 from rerankui.compare import compare
-from rerankui.curation.views import change, clusters, merge, queue, resplit, review
+from rerankui.curation.views import change, merge, queue, review
 from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights, threshold
 from rerankui.frame.rows import LISTS_OF
 from rerankui.history import history
@@ -57,7 +57,7 @@ urlpatterns = [
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
     path("topics/<int:pk>/blame/", topic.topic_blame, name="topic_blame"),
     path("topics/<int:pk>/pick/", topics.topic_pick, name="topic_pick"),
-    path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
+    path("topics/<int:pk>/resplit/", change.resplit, name="resplit"),
     path("memory/<int:owner_id>/map/", topics.drawn_topic_map, name="topic_map"),
     # what is missing, doubtful or never used
     path("quality/", quality.quality_of_all, name="quality_all"),
@@ -73,8 +73,8 @@ urlpatterns = [
     path("memory/<int:owner_id>/misses/report/", misses.miss_report, name="miss_report"),
     path("memory/<int:owner_id>/misses/<int:miss>/", misses.miss, name="miss"),
     path("memory/<int:owner_id>/misses/<int:miss>/remedies/", misses.miss_remedies, name="miss_remedies"),
-    path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
-    path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
+    path("memory/<int:owner_id>/inbox/clusters/", queue.clusters, name="clusters"),
+    path("memory/<int:owner_id>/inbox/clusters/undo/", queue.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner_id>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner_id>/queue/", queue.queue, name="queue"),
@@ -189,9 +189,9 @@ urlpatterns = [
         name="embedding_similarities",
     ),
     # what programs may do
-    path("tokens/", tokens.token_list, name="tokens"),
-    path("tokens/make/", tokens.token_make, name="token_make"),
-    path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
+    path("tokens/", account.token_list, name="tokens"),
+    path("tokens/make/", account.token_make, name="token_make"),
+    path("tokens/<int:pk>/revoke/", account.token_revoke, name="token_revoke"),
     # who is told of what happens
     path("webhooks/", webhooks.webhook_list, name="webhooks"),
     path("webhooks/new/", webhooks.webhook_make, name="webhook_make"),
