@@ -71,7 +71,7 @@ ROOT_URLCONF = "rerankui.urls"
 # Makes the HTML of a run in one file; the interface for programs answers it too.
 CAPSULE_PAGE = "rerankui.runs.capsule.page"
 ASGI_APPLICATION = "rerankui.asgi.application"
-SHARED_TAGS = ("addresses", "charts", "commands", "embedding", "memory")
+SHARED_TAGS = ("charts", "memory")
 ROOMS_WITH_TAGS = ("account", "curation", "evaluations", "history", "imports", "lists", "past", "pipeline", "runs")
 TEMPLATES: list[dict[str, Any]] = [
     {
@@ -208,7 +208,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-SESSION_ENGINE = "memoryapp.platform.accounts.login_sessions"
+SESSION_ENGINE = "memoryapp.platform.accounts.signing_in"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"

@@ -4,18 +4,18 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.account import account, operators, tokens, webhooks
-from rerankui.compare import compare, lab
-from rerankui.curation.views import change, clusters, merge, queue, resplit, review
+from rerankui.account import account, operators, webhooks
+from rerankui.compare import compare
+from rerankui.curation.views import change, merge, queue, review
 from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights, threshold
 from rerankui.frame.rows import LISTS_OF
 from rerankui.history import history
-from rerankui.imports import import_file, imports
+from rerankui.imports import import_file
 from rerankui.knowledge import artifacts, facts, people, row
 from rerankui.lists import quality, saved
-from rerankui.pipeline import pipeline, work
-from rerankui.runs.views import run, run_fork, run_grades, runs
-from rerankui.topics import bulk, topic, topics
+from rerankui.pipeline import pipeline
+from rerankui.runs.views import run, run_fork, runs
+from rerankui.topics import topic, topics
 from rerankui.views import (
     agents,
     ask,
@@ -45,9 +45,9 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("find/", find.find, name="find"),
     path("memory/<int:owner_id>/", overview.memory, name="memory"),
-    path("memory/new/", imports.memory_make, name="memory_make"),
-    path("work/", work.all_work, name="work"),
-    path("memory/<int:owner_id>/work/", work.memory_work, name="memory_work"),
+    path("memory/new/", import_file.memory_make, name="memory_make"),
+    path("work/", pipeline.all_work, name="work"),
+    path("memory/<int:owner_id>/work/", pipeline.memory_work, name="memory_work"),
     path("pipeline/", pipeline.pipeline, name="pipeline"),
     path("memory/<int:owner_id>/pipeline/", pipeline.memory_pipeline, name="memory_pipeline"),
     path("memory/<int:owner_id>/settings/", memory_settings.memory_settings, name="memory_settings"),
@@ -57,14 +57,14 @@ urlpatterns = [
     path("topics/<int:pk>/peek/", topic.topic_peek, name="topic_peek"),
     path("topics/<int:pk>/blame/", topic.topic_blame, name="topic_blame"),
     path("topics/<int:pk>/pick/", topics.topic_pick, name="topic_pick"),
-    path("topics/<int:pk>/resplit/", resplit.resplit, name="resplit"),
+    path("topics/<int:pk>/resplit/", change.resplit, name="resplit"),
     path("memory/<int:owner_id>/map/", topics.drawn_topic_map, name="topic_map"),
     # what is missing, doubtful or never used
     path("quality/", quality.quality_of_all, name="quality_all"),
     path("memory/<int:owner_id>/quality/", quality.quality, name="quality"),
     # work on many topics at once
-    path("memory/<int:owner_id>/bulk/", bulk.bulk, name="bulk"),
-    path("memory/<int:owner_id>/bulk/<int:bulkwork>/", bulk.bulk_work, name="bulk_work"),
+    path("memory/<int:owner_id>/bulk/", topics.bulk, name="bulk"),
+    path("memory/<int:owner_id>/bulk/<int:bulkwork>/", topics.bulk_work, name="bulk_work"),
     # views of lists that people keep
     path("memory/<int:owner_id>/views/", saved.view_save, name="view_save"),
     path("memory/<int:owner_id>/views/<int:savedview>/", saved.saved_view, name="saved_view"),
@@ -73,8 +73,8 @@ urlpatterns = [
     path("memory/<int:owner_id>/misses/report/", misses.miss_report, name="miss_report"),
     path("memory/<int:owner_id>/misses/<int:miss>/", misses.miss, name="miss"),
     path("memory/<int:owner_id>/misses/<int:miss>/remedies/", misses.miss_remedies, name="miss_remedies"),
-    path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
-    path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
+    path("memory/<int:owner_id>/inbox/clusters/", queue.clusters, name="clusters"),
+    path("memory/<int:owner_id>/inbox/clusters/undo/", queue.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner_id>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner_id>/queue/", queue.queue, name="queue"),
@@ -106,10 +106,10 @@ urlpatterns = [
     path("memory/<int:owner_id>/history/range/", history.undo_range, name="undo_range"),
     path("memory/<int:owner_id>/history/edits/<int:edit>/", history.undo_record, name="undo_preview"),
     path("memory/<int:owner_id>/history/changes/<int:change>/", history.undo_record, name="undo_change"),
-    path("memory/<int:owner_id>/imports/", imports.imports, name="imports"),
+    path("memory/<int:owner_id>/imports/", import_file.imports, name="imports"),
     path("memory/<int:owner_id>/imports/upload/<str:ticket>/", import_file.upload, name="import_upload"),
     path("memory/<int:owner_id>/imports/files/<int:file>/", import_file.import_file, name="import_file"),
-    path("memory/<int:owner_id>/imports/<int:batch>/withdraw/", imports.withdraw, name="withdraw"),
+    path("memory/<int:owner_id>/imports/<int:batch>/withdraw/", import_file.withdraw, name="withdraw"),
     # the end of a memory
     path("memory/<int:owner_id>/erase/", erasure.erase, name="erase"),
     path("memory/<int:owner_id>/erase/part/", erasure.erase_part, name="erase_part"),
@@ -128,15 +128,15 @@ urlpatterns = [
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", run.run, name="run"),
     path("runs/<uuid:pk>/compare/", compare.run_compare, name="run_compare"),
-    path("runs/<uuid:pk>/grades/", run_grades.run_grades, name="run_grades"),
-    path("runs/<uuid:pk>/golden/", run_grades.run_golden, name="run_golden"),
-    path("runs/<uuid:pk>/lab/", lab.run_lab, name="run_lab"),
-    path("runs/<uuid:pk>/lab/paraphrases/", lab.run_paraphrases, name="run_paraphrases"),
+    path("runs/<uuid:pk>/grades/", run.run_grades, name="run_grades"),
+    path("runs/<uuid:pk>/golden/", run.run_golden, name="run_golden"),
+    path("runs/<uuid:pk>/lab/", compare.run_lab, name="run_lab"),
+    path("runs/<uuid:pk>/lab/paraphrases/", compare.run_paraphrases, name="run_paraphrases"),
     path("runs/<uuid:pk>/charts/", runs.run_charts, name="run_charts"),
     path("runs/times/", runs.run_times, name="run_times"),
-    path("runs/<uuid:pk>/causes/", lab.run_causes, name="run_causes"),
+    path("runs/<uuid:pk>/causes/", compare.run_causes, name="run_causes"),
     path("compare/", compare.compared, name="compare"),
-    path("memory/<int:owner_id>/several/", lab.several, name="several"),
+    path("memory/<int:owner_id>/several/", compare.several, name="several"),
     path("runs/<uuid:pk>/frame/", run.run_frame, name="run_frame"),
     path("runs/<uuid:pk>/below/", run.run_below, name="run_below"),
     path("runs/<uuid:pk>/filter/", filter_lab.filter_lab, name="filter_lab"),
@@ -189,9 +189,9 @@ urlpatterns = [
         name="embedding_similarities",
     ),
     # what programs may do
-    path("tokens/", tokens.token_list, name="tokens"),
-    path("tokens/make/", tokens.token_make, name="token_make"),
-    path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
+    path("tokens/", account.token_list, name="tokens"),
+    path("tokens/make/", account.token_make, name="token_make"),
+    path("tokens/<int:pk>/revoke/", account.token_revoke, name="token_revoke"),
     # who is told of what happens
     path("webhooks/", webhooks.webhook_list, name="webhooks"),
     path("webhooks/new/", webhooks.webhook_make, name="webhook_make"),

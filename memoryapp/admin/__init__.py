@@ -6,5 +6,3 @@ imports the models and accounts; only Django imports it.
 """
 
 from memoryapp.admin import operators, rows
-
-__all__ = ["operators", "rows"]

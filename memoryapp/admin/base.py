@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from memoryapp import models
-from memoryapp.platform.accounts import login_sessions
+from memoryapp.platform.accounts import signing_in
 
 if TYPE_CHECKING:  # Django's own classes take no parameters at run time
     ModelAdmin = admin.ModelAdmin[Any]
@@ -28,7 +28,7 @@ def may_enter(request: HttpRequest) -> bool:
     user = request.user
     if not user.is_active:
         return False
-    login_sessions.note(request)
+    signing_in.note(request)
     return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
 
 

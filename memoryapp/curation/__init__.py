@@ -23,10 +23,9 @@ from memoryapp.curation.lineage import (
 )
 from memoryapp.curation.operations import EDIT, MERGE, MOVE, OPERATIONS, RESPLIT, SPLIT
 from memoryapp.curation.operations.edit import plan_edit
-from memoryapp.curation.operations.making import make, plan
 from memoryapp.curation.operations.merge import plan_merge
 from memoryapp.curation.operations.move import plan_move
-from memoryapp.curation.operations.operation import ChangeRequest, Operation
+from memoryapp.curation.operations.operation import ChangeRequest, Operation, make, plan
 from memoryapp.curation.operations.resplit import plan_resplit, propose_split
 from memoryapp.curation.operations.split import plan_split
 from memoryapp.curation.rewording import reword, wordings
@@ -51,58 +50,3 @@ from memoryapp.curation.undoing import (
     undo_with_dependents,
     withdraw,
 )
-
-__all__ = [
-    "EDIT",
-    "MERGE",
-    "MERGER",
-    "MOVE",
-    "OPERATIONS",
-    "RESPLIT",
-    "SPLIT",
-    "TopicStep",
-    "blame",
-    "ByHand",
-    "Change",
-    "ChangeRequest",
-    "CurationError",
-    "Depends",
-    "Lineage",
-    "Operation",
-    "Stale",
-    "dependents",
-    "extracted",
-    "extractive",
-    "first_taken_out",
-    "former",
-    "come_from",
-    "former_of_each",
-    "heirs",
-    "in_effect",
-    "is_again",
-    "lineage",
-    "moved_counts",
-    "make",
-    "plan",
-    "plan_edit",
-    "plan_merge",
-    "plan_move",
-    "plan_resplit",
-    "plan_split",
-    "plan_undo",
-    "plan_withdraw",
-    "propose_split",
-    "put_in",
-    "reword",
-    "settled_by_hand",
-    "standing_between",
-    "successor_topics",
-    "successors",
-    "swap",
-    "taken_out",
-    "undo",
-    "undo_between",
-    "undo_with_dependents",
-    "withdraw",
-    "wordings",
-]

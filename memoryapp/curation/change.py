@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.db import connection
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.engine.memory import TopicDraft, topic_id
 from memoryapp.models import KnowledgeEdit, TopicEdit
+from memoryapp.platform.statements import fetched
 
 MOST_TOPICS = 200
 MOST_MESSAGES = 20_000
@@ -144,9 +144,8 @@ class ChainLink(NamedTuple):
 
 def chains(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> list[tuple[int, ...]]:
     """The chains that the owner's edits ``ids`` belong to, each from its first edit to its last."""
-    with connection.cursor() as cursor:
-        cursor.execute(CHAINS.format(table=model._meta.db_table), {"owner": owner_id, "ids": list(ids)})
-        return [tuple(chain) for _root, chain in cursor.fetchall()]
+    values = {"owner": owner_id, "ids": list(ids)}
+    return [tuple(chain) for _root, chain in fetched(CHAINS.format(table=model._meta.db_table), values)]
 
 
 def links(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, ChainLink]:

@@ -5,35 +5,253 @@ sentence. It writes nothing and asks no remote model, but the embedded scorer ag
 the models, ``content``, ``curation``, ``search``, the bounds of ``runs`` and the engine.
 """
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import numpy as np
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import rescoring
 from memoryapp.curation.change import Change
-from memoryapp.curation.choices import AskedAgain, TwoChoices
 from memoryapp.curation.effect_verdict import Verdict, explanation, verdict_of
-from memoryapp.curation.past_runs import PastRun, runs_that_saw
-from memoryapp.curation.rescoring import (
-    Assignment,
-    MessagePassages,
-    QuerySummaries,
-    Rank,
-    RescoredQuery,
-    assignments,
-    message_passages,
-    numbered,
-    summaries_for,
-)
+from memoryapp.curation.rescoring import Assignment, Query, Rank, vector_of
 from memoryapp.curation.topic_writer import check_live
-from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.emit import unheard
+from memoryapp.engine.memory import TopicContent, TopicDraft, parse_topic_id, topic_id
+from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
+from memoryapp.engine.offline.scorer import OfflineChat
+from memoryapp.engine.parameters import Limits
+from memoryapp.engine.prompts.rerank import RerankRequest
+from memoryapp.engine.strategies.flash import rerank
+from memoryapp.engine.text.lines import candidate_line
+from memoryapp.memory import content as reading
+from memoryapp.models import ChatUser, EmbeddingProfile, Message, Topic, TopicMessage
+from memoryapp.models.run import CANDIDATE_FIELD
+from memoryapp.runs.parameters import of_run
 from memoryapp.search.columns import Ids
 from memoryapp.search.scores import ScoredTexts
+
+# Past runs as questions with a known answer. A golden question names its messages, as does a run that somebody
+# reported as a miss. For any other run they are derived from its selection: the messages with the excerpts, and for a
+# topic without an excerpt the messages of its best passage, which only a search can find.
+
+
+MOST_BY_HAND = 200
+MOST_GOLDEN = 500
+
+# Also includes topics that held these messages earlier: a run of last month saw what today's topic was made from.
+FORMER = """
+SELECT DISTINCT listed.topic_id FROM memoryapp_message m
+JOIN memoryapp_topicmessage listed ON listed.message_id = m.id
+WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
+"""
+RUNS = f"""
+WITH looked_at AS (
+    (
+        SELECT id, evidence <> '[]' AS is_golden FROM memoryapp_run
+        WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND origin = '' AND state = 'finished'
+        ORDER BY created_at DESC, id DESC LIMIT %(by_hand)s
+    )
+    UNION ALL
+    (
+        SELECT DISTINCT ON (query) id, true FROM memoryapp_run
+        WHERE owner_id = %(owner)s AND evaluation_id IS NOT NULL AND evidence <> '[]' AND state = 'finished'
+        ORDER BY query, created_at DESC, id DESC LIMIT %(golden)s
+    )
+)
+SELECT r.id, r.query, r.created_at, l.is_golden, r.parameters, r.evidence, q.payload ->> 'enriched',
+       jsonb_path_query_array(e.payload, '$.selected[*]'), v.profile_id,
+       halfvec_send(v.vector), halfvec_send(v.typed_vector),
+       r.strategy = 'flash' AND r.fallback = '' AND s.payload ->> 'model' IS NOT DISTINCT FROM %(scorer)s
+FROM looked_at l
+JOIN memoryapp_run r ON r.id = l.id
+JOIN memoryapp_runevent q ON q.run_id = r.id AND q.kind = 'query_enriched'
+JOIN memoryapp_runevent f ON f.run_id = r.id AND f.kind = 'candidates_found'
+JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
+LEFT JOIN memoryapp_runevent s ON s.run_id = r.id AND s.kind = 'run_started'
+LEFT JOIN memoryapp_queryvector v ON v.run_id = r.id
+WHERE NOT jsonb_path_exists(f.payload, '$.understood.where.* ? (@ <> "")')
+AND ({CANDIDATE_FIELD.format(payload="f.payload", name="id")} ?| %(names)s OR l.is_golden AND EXISTS (
+    SELECT FROM jsonb_array_elements_text(r.evidence) named (id)
+    JOIN memoryapp_message m ON m.id = named.id::bigint AND m.owner_id = %(owner)s
+    WHERE m.topic_id = ANY(%(topics)s::bigint[])
+))
+ORDER BY r.created_at DESC, r.id DESC
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A finished run; ``shown`` is how many topics the model was shown, ``by_scorer`` that the embedded one chose.
+
+    ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it.
+    """
+
+    id: UUID
+    text: str
+    when: datetime
+    is_golden: bool
+    shown: int
+    query: Query
+    messages: tuple[int, ...]
+    chosen: tuple[int, ...]
+    limits: Limits
+    by_scorer: bool
+
+
+def runs_that_saw(owner_id: int, topics: Sequence[int]) -> list[PastRun]:
+    """The owner's runs that involve these topics, newest first.
+
+    Considered are the latest 200 runs by hand and the latest run of each golden question. A run counts if it found one
+    of the topics or an earlier version of it; a golden question also if its answer is in one of them. A run whose
+    search was restricted to days, chats or authors is left out, because messages it never saw might answer it. Two
+    statements.
+    """
+    values: dict[str, Any] = {"owner": owner_id, "topics": list(topics), "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
+    values["scorer"] = EMBEDDED_MODEL
+    with connection.cursor() as cursor:
+        cursor.execute(FORMER, values)
+        names = [topic_id(number) for (number,) in cursor.fetchall()]
+        cursor.execute(RUNS, {**values, "names": names})
+        return [_run(*row) for row in cursor.fetchall()]
+
+
+def _run(
+    id: UUID,
+    text: str,
+    when: datetime,
+    is_golden: bool,
+    parameters: str,
+    evidence: str,
+    enriched: str,
+    selected: str,
+    profile: int | None,
+    vector: bytes | None,
+    typed_vector: bytes | None,
+    by_scorer: bool,
+) -> PastRun:
+    query = Query(enriched)
+    if vector is not None and profile is not None:
+        typed = None if typed_vector is None else Query(text, vector_of(typed_vector), profile)
+        query = Query(enriched, vector_of(vector), profile, typed)
+    messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _evidence_of(json.loads(selected))
+    asked = of_run(json.loads(parameters))
+    limits = asked.limits(asked.seconds)
+    return PastRun(id, text, when, is_golden, asked.candidates, query, messages, chosen, limits, by_scorer)
+
+
+def _evidence_of(selected: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The messages with excerpts, and the topics selected without one."""
+    messages: list[int] = []
+    chosen: list[int] = []
+    for item in selected:
+        quoted = [piece["message"] for piece in item.get("excerpt", ()) if piece.get("message") is not None]
+        messages += quoted
+        number = parse_topic_id(item["id"])
+        if not quoted and number is not None:
+            chosen.append(number)
+    return tuple(dict.fromkeys(messages)), tuple(chosen)
+
+
+# The embedded scorer is the only chooser that can be asked twice: it is here, costs nothing, and says the same of the
+# same topics. People, files and active sessions are left out.
+
+
+# Different questions, of the latest runs; each is asked twice and takes at most a tenth of a second.
+MOST_ASKED = 20
+# The scorer waits for nothing, so on a slow machine it is not late either.
+_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TwoChoices:
+    """The numbers of the topics that the scorer chooses for a run, of today's and of those after the change."""
+
+    today: frozenset[int]
+    then: frozenset[int]
+
+
+class AskedAgain:
+    """The scorer over the topics of both assignments; a number means the same topic in each. ``put`` are the new
+    ones."""
+
+    def __init__(self, owner_id: int, today: Assignment, then: Assignment, put: Mapping[int, TopicDraft]) -> None:
+        self.asked = 0
+        self.put = frozenset(put)
+        self._owner_id = owner_id
+        self._put = put
+        self._holders: dict[int, set[int]] = defaultdict(set)
+        for message, topic in (*today.of.items(), *then.of.items()):
+            self._holders[topic].add(message)
+        self._topics: dict[int, TopicContent] = {}
+        self._known: dict[object, TwoChoices] = {}
+
+    def choices(self, run: PastRun, today: Mapping[int, Rank], then: Mapping[int, Rank]) -> TwoChoices | None:
+        """None for a run in which the scorer did not choose, and beyond the first ``MOST_ASKED`` questions."""
+        question = run.text, run.query.text, run.query.profile_id, run.query.vector is None, run.limits, run.shown
+        if not run.by_scorer or (question not in self._known and len(self._known) == MOST_ASKED):
+            return None
+        if question not in self._known:
+            self._known[question] = TwoChoices(self._chosen(run, today), self._chosen(run, then))
+        self.asked += 1
+        return self._known[question]
+
+    def _chosen(self, run: PastRun, ranks: Mapping[int, Rank]) -> frozenset[int]:
+        shown = {topic: rank for topic, rank in ranks.items() if rank.shown}
+        self._learn(shown)
+        request = RerankRequest(
+            query=run.text,
+            enriched=run.query.text,
+            candidates=tuple(_candidate(self._topics[topic], rank) for topic, rank in shown.items()),
+            baseline=(),
+            today=run.when.date(),
+        )
+        limits = replace(run.limits, seconds=_SECONDS, turn_seconds=_SECONDS)
+        finished = async_to_sync(rerank)(
+            request,
+            chat=OfflineChat(limits.least_certainty),
+            read_topics=sync_to_async(self._read),
+            limits=limits,
+            emit=unheard,
+        )
+        chosen = () if finished.fallback else finished.selected
+        return frozenset(number for each in chosen if (number := parse_topic_id(each.id)) is not None)
+
+    def _learn(self, numbers: Collection[int]) -> None:
+        """Reads the topics that are not known yet, in two statements."""
+        unknown = [number for number in numbers if number not in self._topics]
+        wanted = {message for number in unknown for message in self._holders[number]}
+        if not wanted:
+            return
+        rows = Message.objects.of(self._owner_id).filter(pk__in=wanted).order_by("sent_at", "pk")
+        messages = {row.pk: reading.content(row) for row in rows}
+        summaries = dict(Topic.objects.of(self._owner_id).filter(pk__in=unknown).values_list("pk", "summary"))
+        for number in unknown:
+            here = tuple(content for pk, content in messages.items() if pk in self._holders[number])
+            summary = self._put[number].summary.strip() if number in self._put else summaries.get(number, "")
+            size = sum(len(content.text) for content in here)
+            self._topics[number] = TopicContent(number, summary, here[0].sent_at, size, here)
+
+    def _read(self, numbers: Sequence[int]) -> list[TopicContent]:
+        return [self._topics[number] for number in numbers]
+
+
+def _candidate(topic: TopicContent, rank: Rank) -> Candidate:
+    id, date = topic_id(topic.id), f"{topic.started_at:%Y-%m-%d}"
+    line = candidate_line(id, rank.score, date, len(topic.messages), topic.size_chars, topic.summary)
+    return Candidate(
+        id, rank.rank, rank.rank, 0.0, 0.0, 0.0, rank.score,
+        date, len(topic.messages), topic.size_chars, topic.summary, line, shown=True,
+    )  # fmt: skip
+
 
 # Tries a change of topics on past runs.
 #
@@ -42,7 +260,7 @@ from memoryapp.search.scores import ScoredTexts
 # at which rank, and how much it has to read for them. Merging hardly lowers the rank of a topic, because a topic
 # ranks by its best passage; a bad merge shows in how much there is to read, and so does a good split. What a summary
 # says beyond the passages counts as well, so a new summary may change a topic's rank. Where the embedded scorer
-# chose, it is asked again (``choices``), and whether it chooses the topic counts before everything else.
+# chose, it is asked again, and whether it chooses the topic counts before everything else.
 
 _WORST_FIRST = {"worse": 0, "better": 1, "same": 2}
 
@@ -110,10 +328,10 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
 class _RescoredRun:
     """A run's query compared with the passages and with the summaries."""
 
-    by_passages: RescoredQuery
-    by_summaries: QuerySummaries
+    by_passages: rescoring.RescoredQuery
+    by_summaries: rescoring.QuerySummaries
 
-    def ranked(self, assignment: Assignment, *, threshold: float, shown: int) -> dict[int, Rank]:
+    def ranked(self, assignment: rescoring.Assignment, *, threshold: float, shown: int) -> dict[int, rescoring.Rank]:
         summaries = self.by_summaries.words(assignment.passages.topics, self.by_passages.common)
         return assignment.ranked(self.by_passages.found, summaries, threshold=threshold, shown=shown)
 
@@ -124,9 +342,9 @@ class _TrialMemory:
     ``then``."""
 
     out: frozenset[int]
-    rows: MessagePassages
-    today: Assignment
-    then: Assignment
+    rows: rescoring.MessagePassages
+    today: rescoring.Assignment
+    then: rescoring.Assignment
     thresholds: Mapping[int, float]
     chosen: Mapping[int, Ids]
     scorer: AskedAgain
@@ -146,7 +364,7 @@ class _TrialMemory:
         found_here: list[int] = self.rows.messages[here[places == places[np.argmax(found.fused[places])]]].tolist()
         return found_here
 
-    def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, Rank], dict[int, Rank]]:
+    def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, rescoring.Rank], dict[int, rescoring.Rank]]:
         """The ranked topics today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (
@@ -174,16 +392,16 @@ def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> tuple[li
     if not runs:
         return [], 0
     passages = rescoring.passages(owner_id)
-    rows = message_passages(owner_id, passages.ids)
-    today, then = assignments(owner_id, rows, change)
+    rows = rescoring.message_passages(owner_id, passages.ids)
+    today, then = rescoring.assignments(owner_id, rows, change)
     thresholds = dict(EmbeddingProfile.objects.values_list("pk", "threshold"))
-    drafts = numbered(today.chars, change)
+    drafts = rescoring.numbered(today.chars, change)
     scorer = AskedAgain(owner_id, today, then, drafts)
     memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs), scorer)
     queries = [run.query for run in runs]
     put = {number: draft.summary.strip() for number, draft in drafts.items()}
     stems = rescoring.stems_of(queries)
-    summaries = summaries_for(owner_id, queries, stems, put)
+    summaries = rescoring.summaries_for(owner_id, queries, stems, put)
     rescored = map(_RescoredRun, rescoring.rescored(owner_id, passages, queries, stems), summaries)
     return [_effect(memory, run, query) for run, query in zip(runs, rescored, strict=True)], scorer.asked
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
-from django.db import connection
-
 from memoryapp.models import EditedTopic, Topic, TopicEdit, TopicMessage
+from memoryapp.platform.statements import fetched
 
 MOST_EDITS = 50
 MOST_FORMER = 100
@@ -94,10 +93,8 @@ def heirs(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
 
 def _holders(owner_id: int, ids: Iterable[int]) -> dict[int, list[tuple[int, bool]]]:
     found: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(HOLDERS, [LEAST_SHARE, owner_id, list(dict.fromkeys(ids))])
-        for old, live, is_large in cursor.fetchall():
-            found[old] += [] if live is None else [(live, is_large)]
+    for old, live, is_large in fetched(HOLDERS, [LEAST_SHARE, owner_id, list(dict.fromkeys(ids))]):
+        found[old] += [] if live is None else [(live, is_large)]
     return found
 
 
@@ -113,29 +110,23 @@ def former(topic: Topic) -> tuple[int, ...]:
 def former_of_each(owner_id: int, topics: Iterable[int]) -> dict[int, tuple[int, ...]]:
     """``former`` of many topics at once, by number; those without any are left out."""
     found: dict[int, tuple[int, ...]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(FORMER_OF_EACH, {"owner": owner_id, "topics": list(topics), "share": LEAST_SHARE})
-        for topic, old in cursor.fetchall():
-            found[topic] = (*found.get(topic, ()), old)
+    for topic, old in fetched(FORMER_OF_EACH, {"owner": owner_id, "topics": list(topics), "share": LEAST_SHARE}):
+        found[topic] = (*found.get(topic, ()), old)
     return found
 
 
 def come_from(owner_id: int, topics: Iterable[int]) -> set[int]:
     """The live topics that have one of these among their ``former`` ones."""
-    with connection.cursor() as cursor:
-        cursor.execute(COME_FROM, {"owner": owner_id, "topics": list(topics), "share": LEAST_SHARE})
-        return {topic for (topic,) in cursor.fetchall()}
+    return {topic for (topic,) in fetched(COME_FROM, {"owner": owner_id, "topics": list(topics), "share": LEAST_SHARE})}
 
 
 def moved_counts(owner_id: int, edits: Iterable[int]) -> dict[int, int]:
     """How many messages each edit in ``edits`` moved to another topic; counted for moves and for undone moves."""
     counts: Counter[int] = Counter()
     stayed: dict[tuple[int, int], int] = defaultdict(int)
-    with connection.cursor() as cursor:
-        cursor.execute(MOVED, [owner_id, list(edits)])
-        for edit, topic, is_same, count in cursor.fetchall():
-            counts[edit] += count
-            stayed[edit, topic] = max(stayed[edit, topic], count if is_same else 0)
+    for edit, topic, is_same, count in fetched(MOVED, [owner_id, list(edits)]):
+        counts[edit] += count
+        stayed[edit, topic] = max(stayed[edit, topic], count if is_same else 0)
     for (edit, _topic), count in stayed.items():
         counts[edit] -= count
     return dict(counts)
@@ -254,9 +245,7 @@ class Blame:
 
 def blame(topic: Topic) -> Blame:
     """Three queries, however long the line is."""
-    with connection.cursor() as cursor:
-        cursor.execute(LINE, {"topic": topic.pk, "owner": topic.owner_id, "most": MOST_STEPS})
-        line = cursor.fetchall()
+    line = fetched(LINE, {"topic": topic.pk, "owner": topic.owner_id, "most": MOST_STEPS})
     topics = Topic.objects.of(topic.owner_id).in_bulk([number for number, _edit in line])
     edits = (
         TopicEdit.objects.filter(owner=topic.owner_id)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db import connection
 from django.db.models.functions import Length
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ from memoryapp.engine.text.lexical import Floats, Matches, fold, fold_query, is_
 from memoryapp.memory import sessions
 from memoryapp.memory.sessions import ActiveTalk
 from memoryapp.models import Message, Topic
+from memoryapp.platform.statements import fetched
 from memoryapp.search import similarity
 from memoryapp.search.columns import Ids, int64s, positions
 from memoryapp.search.memory_index import MESSAGES, MESSAGES_OF, PASSAGES, Messages, MessagesInPassages, Passages
@@ -88,7 +88,7 @@ class Query:
 
 def passages(owner_id: int) -> Passages:
     """All passages of the owner."""
-    (columns,) = _fetched(PASSAGES, {"owner": owner_id})
+    (columns,) = fetched(PASSAGES, {"owner": owner_id})
     return Passages.of(*columns)
 
 
@@ -128,7 +128,7 @@ def _compared(
     cosines = _cosines(owner_id, passages.ids, queries)
     matches = term_matches(owner_id, passages.ids, terms)
     found = _found(asked, terms, matches, len(passages.ids))
-    (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
+    (messages,), (pairs,) = (fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
     known = Messages.of(messages).joined(Messages.of_talk(active_talk(owner_id)))
     origins = MessagesInPassages.of(passages.ids, known, (int64s(pairs[0]), int64s(pairs[1]))).origins()
     instructions = _instructions(owner_id, queries, origins)
@@ -141,8 +141,8 @@ def _compared(
 
 def active_talk(owner_id: int) -> ActiveTalk:
     """The active sessions, whose messages count like others."""
-    (bounds,) = _fetched(sessions.BOUNDS, {"owner": owner_id}) or [(None, None)]
-    return ActiveTalk.of(_fetched(sessions.MESSAGES, {"owner": owner_id}), sessions.limited(*bounds))
+    (bounds,) = fetched(sessions.BOUNDS, {"owner": owner_id}) or [(None, None)]
+    return ActiveTalk.of(fetched(sessions.MESSAGES, {"owner": owner_id}), sessions.limited(*bounds))
 
 
 def _found(
@@ -161,7 +161,7 @@ def _found(
 def _instructions(owner_id: int, queries: Sequence[Query], origins: PassageOrigins) -> Ids:
     """The passages with standing instructions, if any of the queries asks for something to be made."""
     asked = instructions_read(owner_id, [query.text for query in queries], origins)
-    return asked.meaning(_fetched(*asked.statement) if asked.statement else [])
+    return asked.meaning(fetched(*asked.statement) if asked.statement else [])
 
 
 def vector_of(sent: bytes | memoryview) -> Floats:
@@ -189,7 +189,7 @@ def _cosines(owner_id: int, ids: Ids, queries: Sequence[Query]) -> Floats:
 def vectors_of(owner_id: int, profile: int, ids: Ids) -> tuple[Ids, Floats]:
     """Returns the ids of the passages that have a vector, and the vectors, shape (passages, dimensions)."""
     values = {"owner": owner_id, "profile": profile, "passages": ids.tolist()}
-    ((known, sent),) = _fetched(VECTORS, values)
+    ((known, sent),) = fetched(VECTORS, values)
     found = int64s(known)
     return found, halves(sent or b"", len(found))
 
@@ -215,21 +215,14 @@ def stems_of(queries: Sequence[Query]) -> list[list[str]]:
 
 
 def _stems(folded_texts: Sequence[str]) -> list[list[str]]:
-    return [terms for (terms,) in _fetched(TERMS, {"queries": list(folded_texts)})]
+    return [terms for (terms,) in fetched(TERMS, {"queries": list(folded_texts)})]
 
 
 def term_matches(owner_id: int, ids: Ids, terms: Sequence[Sequence[str]]) -> dict[str, Matches | None]:
     """For each term, the positions of the owner's passages ``ids`` that contain it; all in one statement."""
     wanted = sorted({term for each in terms for term in each})
-    rows = _fetched(COUNTS, {"owner": owner_id, "terms": wanted}) if wanted else []
+    rows = fetched(COUNTS, {"owner": owner_id, "terms": wanted}) if wanted else []
     return {term: matches_in(ids, passages, counts) for term, passages, counts in rows}
-
-
-def _fetched(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
 
 
 # Which message is in which topic, today and after a change, and how a search ranks the topics of either.
@@ -308,9 +301,7 @@ class Assignment:
 
 def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
     """The owner's messages, those of active sessions in topic 0, and their positions among the ``passages``."""
-    with connection.cursor() as cursor:
-        cursor.execute(MESSAGE_PASSAGES, [owner_id])
-        messages, topics, wanted = map(int64s, cursor.fetchone())
+    messages, topics, wanted = map(int64s, fetched(MESSAGE_PASSAGES, [owner_id])[0])
     places, known = positions(passages, wanted)
     at = np.full(len(wanted), -1, np.intp)
     at[known] = places
@@ -389,7 +380,5 @@ def summaries_for(
     wordings = [[next(each) for _wording in query.wordings] for query in queries]
     terms = sorted({word for wording in stems for word in wording})
     values: dict[str, Any] = {"owner": owner_id, "new": [*put], "summaries": [*map(fold, put.values())], "terms": terms}
-    with connection.cursor() as cursor:
-        cursor.execute(HOLDING, values)
-        holders = {lexeme: int64s(ids) for lexeme, ids in cursor.fetchall()}
+    holders = {lexeme: int64s(ids) for lexeme, ids in fetched(HOLDING, values)}
     return [QuerySummaries(of_query, holders) for of_query in wordings]

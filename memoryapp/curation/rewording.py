@@ -16,6 +16,7 @@ from memoryapp.curation.change import Change
 from memoryapp.curation.topic_writer import lock_owner, settled_by_hand, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
+from memoryapp.platform.statements import fetched
 
 REPLACES = "replaces"
 
@@ -120,9 +121,7 @@ def hand_over(pairs: Iterable[tuple[int, int]]) -> None:
 
 def wordings(owner: int, messages: Iterable[int]) -> list[int]:
     """The given messages and all their other wordings, older and newer, by number."""
-    with connection.cursor() as cursor:
-        cursor.execute(WORDINGS, {"owner": owner, "messages": list(messages)})
-        return [number for (number,) in cursor.fetchall()]
+    return [number for (number,) in fetched(WORDINGS, {"owner": owner, "messages": list(messages)})]
 
 
 WORDINGS = """
@@ -138,6 +137,4 @@ SELECT id FROM worded ORDER BY id
 
 
 def _pairs(owner: int, batch: int) -> list[_Pair]:
-    with connection.cursor() as cursor:
-        cursor.execute(PAIRS, [owner, batch])
-        return [_Pair(*row) for row in cursor.fetchall()]
+    return [_Pair(*row) for row in fetched(PAIRS, [owner, batch])]

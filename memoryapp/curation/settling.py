@@ -9,12 +9,13 @@ undid is declined for good.
 
 from collections.abc import Collection
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import MERGER, CurationError
 from memoryapp.models import ChatUser, Suggestion, TopicEdit
+from memoryapp.platform.statements import execute, fetched
 
 # The merges of live topics that would join what a person decided to keep apart: messages of both topics of a merge that
 # was declined for good. Messages outlive every edit, so this also holds for later versions of the two topics.
@@ -83,16 +84,13 @@ KEPT_APART = f"WITH {_APART} SELECT EXISTS (SELECT FROM apart WHERE id = %(sugge
 def settle(owner: ChatUser) -> None:
     """Updates the owner's suggestions to the state of their topics; call it after a change and before proposing."""
     values: dict[str, int | str] = {"owner": owner.pk, "merger": MERGER}
-    with connection.cursor() as cursor:
-        cursor.execute(DECLINE, values)
-        cursor.execute(SETTLE, values)
+    execute(DECLINE, values)
+    execute(SETTLE, values)
 
 
 def is_kept_apart(suggestion: Suggestion) -> bool:
     """Whether the merge would join what a person decided to keep apart, even if the topics have other numbers today."""
-    with connection.cursor() as cursor:
-        cursor.execute(KEPT_APART, {"owner": suggestion.owner_id, "suggestion": suggestion.pk})
-        return bool(cursor.fetchone()[0])
+    return bool(fetched(KEPT_APART, {"owner": suggestion.owner_id, "suggestion": suggestion.pk})[0][0])
 
 
 # Decisions about suggestions: the first one counts.

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Length
 from django.utils.translation import gettext as _
@@ -35,6 +35,7 @@ from memoryapp.engine.text.scripts import beginning
 from memoryapp.engine.text.summaries import plain
 from memoryapp.models import AgentCall, ChatUser, EditedTopic, ImportBatch, Message, RecallMode, Topic, TopicEdit
 from memoryapp.platform import database, metrics
+from memoryapp.platform.statements import execute, fetched
 
 TURN = """
 UPDATE memoryapp_topic SET is_live = NOT is_live
@@ -100,7 +101,10 @@ def swap(
     lock_owner(owner)
     lock_live(owner, change.out)
     if not by_hand:
-        _check_not_settled(owner, change.out)
+        settled = settled_by_hand(owner.pk, change.out) if change.out else ()
+        if settled:
+            sentence = _("%(topics)s was edited by hand; only a person can change it.")
+            raise ByHand(sentence % {"topics": named(settled)}, settled)
     messages = _locked_messages(owner, change, kind)
     spare = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch)
     _check_partition(change, messages, kind, spare)
@@ -137,9 +141,7 @@ def first_taken_out(edit: TopicEdit) -> Topic | None:
 def settled_by_hand(owner_id: int, ids: Collection[int]) -> tuple[int, ...]:
     """Those of ``ids`` that a person made or brought back. Automatic runs may suggest changes of them, but not make
     any."""
-    with connection.cursor() as cursor:
-        cursor.execute(SETTLED, [owner_id, list(ids)])
-        return tuple(number for (number,) in cursor.fetchall())
+    return tuple(number for (number,) in fetched(SETTLED, [owner_id, list(ids)]))
 
 
 def lock_owner(owner: ChatUser) -> None:
@@ -180,9 +182,8 @@ def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEd
     Only ``swap`` and undo may call it: in a transaction, after ``lock_owner`` and all checks.
     """
     values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
-    with connection.cursor() as cursor:
-        cursor.execute(TURN, values)
-        cursor.execute(POINT, values)
+    execute(TURN, values)
+    execute(POINT, values)
     if edit.batch_id:
         left = Message.objects.of(edit.owner_id).filter(topic__in=out)
         left.update(topic=None, is_withdrawn=True)
@@ -219,13 +220,6 @@ def check_summary(summary: str) -> None:
         raise CurationError(_("A topic needs a summary."))
     if len(summary) > MOST_SUMMARY_CHARS:
         raise too_long_a_summary(len(summary), MOST_SUMMARY_CHARS)
-
-
-def _check_not_settled(owner: ChatUser, ids: Sequence[int]) -> None:
-    settled = settled_by_hand(owner.pk, ids) if ids else ()
-    if settled:
-        sentence = _("%(topics)s was edited by hand; only a person can change it.")
-        raise ByHand(sentence % {"topics": named(settled)}, settled)
 
 
 def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _SwappedMessage]:
@@ -279,8 +273,7 @@ def _insert(
         for draft, part in zip(drafts, parts, strict=True)
     )
     listed = [(topic.pk, row.id) for topic, part in zip(topics, parts, strict=True) for row in part]
-    with connection.cursor() as cursor:
-        cursor.execute(LIST, [owner.pk, [topic for topic, _row in listed], [row for _topic, row in listed]])
+    execute(LIST, [owner.pk, [topic for topic, _row in listed], [row for _topic, row in listed]])
     return topics
 
 

@@ -20,6 +20,7 @@ from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
+from memoryapp.platform.statements import fetched
 
 # Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
 #
@@ -151,7 +152,13 @@ def standing_between(
     owner: ChatUser, by: str, since: datetime, until: datetime
 ) -> tuple[list[TopicEdit], list[TopicEdit]]:
     """What ``undo_between`` would undo, and which edits prevent it; both newest first. It only reads."""
-    ids = [chain[-1] for chain in _to_flip(owner, by, since, until)]
+    # The chains whose outcome these edits changed.
+    edits = TopicEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
+    made = set(
+        edits.exclude(kind=TopicEdit.Kind.ARCHIVE).order_by("-pk").values_list("pk", flat=True)[: MOST_EDITS + 1]
+    )
+    _check_count(len(made))
+    ids = [chain[-1] for chain in _chains(owner.pk, list(made)) if change.flipped_by(chain, made)]
     lasts = list(TopicEdit.objects.filter(owner=owner, pk__in=ids).order_by("-pk"))
     return lasts, [edit for edit in _standing_on(owner.pk, ids) if edit not in lasts]
 
@@ -191,7 +198,9 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
     last = chain[-1]
     _check_undoable(owner, last)
     put, out = _sides(last)
-    _lock_topics(owner, [*put, *out])
+    # In the order in which the embedding of topics locks them.
+    rows = Topic.objects.of(owner).filter(pk__in=[*put, *out]).order_by("pk").select_for_update(no_key=True)
+    list(rows.values_list("pk", flat=True))
     made = TopicEdit(
         owner=owner, kind=TopicEdit.Kind.UNDO, undoes=last, actor=actor, reason=reason, batch_id=last.batch_id
     )
@@ -237,12 +246,6 @@ def _withdraws(chain: Sequence[TopicEdit]) -> bool:
     return _does_again(chain) and chain[0].kind != TopicEdit.Kind.REWORD
 
 
-def _lock_topics(owner: ChatUser, ids: Sequence[int]) -> None:
-    """Locks the rows of topics that come and go, in the order in which the embedding of topics locks them."""
-    rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
-    list(rows.values_list("pk", flat=True))
-
-
 def _sides(edit: TopicEdit) -> tuple[list[int], list[int]]:
     """The topics that the edit put in, and those that it retired."""
     sides: dict[str, list[int]] = defaultdict(list)
@@ -263,9 +266,7 @@ def _standing_on(owner_id: int, ids: Sequence[int]) -> list[TopicEdit]:
     found: set[int] = set()
     edge = list(ids)
     while edge:
-        with connection.cursor() as cursor:
-            cursor.execute(BLOCKERS, [owner_id, edge])
-            edge = [number for (number,) in cursor.fetchall() if number not in found]
+        edge = [number for (number,) in fetched(BLOCKERS, [owner_id, edge]) if number not in found]
         found.update(edge)
         _check_count(len(found))
     return list(TopicEdit.objects.filter(owner=owner_id, pk__in=found).order_by("-pk")) if found else []
@@ -280,11 +281,3 @@ def _depends(edits: Sequence[TopicEdit]) -> Depends:
     sentence = _("Later changes depend on this one and have to be undone first: %(edits)s.")
     named = ", ".join(f"{edit.get_kind_display()} ({edit.actor})" for edit in edits[:5])
     return Depends(sentence % {"edits": named + (", …" if len(edits) > 5 else "")}, edits)
-
-
-def _to_flip(owner: ChatUser, by: str, since: datetime, until: datetime) -> list[tuple[int, ...]]:
-    """The chains whose outcome these edits changed."""
-    edits = TopicEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
-    ids = set(edits.exclude(kind=TopicEdit.Kind.ARCHIVE).order_by("-pk").values_list("pk", flat=True)[: MOST_EDITS + 1])
-    _check_count(len(ids))
-    return [chain for chain in _chains(owner.pk, list(ids)) if change.flipped_by(chain, ids)]

@@ -291,18 +291,15 @@ def asked(messages: Sequence[Sent]) -> Asked:
     last = places[-1]
     before = [_spoken(message) for message in messages[:last] if message.get("role") in _SPOKEN]
     kept = tuple(message for message in before if message["text"])[-MOST_BEFORE:]
-    return Asked(_words_of_content(messages[last].get("content")), kept, is_continued=last + 1 < len(messages))
+    # Without the places of pictures, sounds and files.
+    content = messages[last].get("content")
+    if isinstance(content, list):
+        content = [part for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
+    return Asked(text_of(content), kept, is_continued=last + 1 < len(messages))
 
 
 def _spoken(message: Sent) -> dict[str, str]:
     return {"role": str(message["role"]), "text": text_of(message.get("content"))[: LONGEST["text"]]}
-
-
-def _words_of_content(content: object) -> str:
-    """Returns the text of a message without the places of its pictures, sounds and files."""
-    if isinstance(content, list):
-        content = [part for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
-    return text_of(content)
 
 
 def with_context(messages: Sequence[Sent], context: str) -> list[Sent]:

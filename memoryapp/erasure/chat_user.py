@@ -26,35 +26,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Model, QuerySet
 from django.utils import timezone
 
+from memoryapp import models
 from memoryapp.erasure.marks import Marks
 from memoryapp.erasure.redaction import ERASED
 from memoryapp.intake.transfer import files
 from memoryapp.memory.content import erased
-from memoryapp.models import (
-    Access,
-    ApiToken,
-    Artifact,
-    Card,
-    ChatUser,
-    Erasure,
-    Evaluation,
-    Fact,
-    Finding,
-    GoldenQuestion,
-    ImportBatch,
-    ImportFile,
-    KnowledgeEdit,
-    Media,
-    Message,
-    NightlyRun,
-    Passage,
-    Person,
-    Run,
-    Suggestion,
-    Topic,
-    TopicEdit,
-    WebhookDelivery,
-)
 from memoryapp.models.user import Owned
 from memoryapp.platform import database
 from memoryapp.platform.embedded import paths
@@ -73,9 +49,9 @@ def deleted(rows: QuerySet[Any]) -> Counter[str]:
     if not numbers:
         return Counter()
     gone: Counter[str] = Counter()
-    if rows.model in (Person, Artifact):
+    if rows.model in (models.Person, models.Artifact):
         # Django would delete them after their rows, with which the database deletes them uncounted.
-        gone += by_table(Card.objects.filter(**{f"{rows.model._meta.model_name}__in": numbers}).delete()[1])
+        gone += by_table(models.Card.objects.filter(**{f"{rows.model._meta.model_name}__in": numbers}).delete()[1])
     gone += by_table(rows.model._base_manager.filter(pk__in=numbers).delete()[1])
     return gone + delete_log_entries(rows.model, numbers)
 
@@ -86,7 +62,7 @@ def delete_media(batch: QuerySet[Any]) -> Counter[str]:
     for path in sorted(row.path for row in media):
         database.acquire_until_commit(path, 0)
     gone = by_table(batch.delete()[1])
-    shared = set(Media.objects.filter(sha256__in=[row.sha256 for row in media]).values_list("sha256", flat=True))
+    shared = set(models.Media.objects.filter(sha256__in=[row.sha256 for row in media]).values_list("sha256", flat=True))
     for row in media:
         if row.sha256 not in shared:
             default_storage.delete(row.path)
@@ -110,22 +86,22 @@ ERASER = "erase"
 # Tables in the order of deletion, each with the tables that refer to it, and the number of rows in a transaction: a run
 # has hundreds of events.
 _ROOTS: Sequence[tuple[type[Model], int]] = (
-    (WebhookDelivery, 1_000),
-    (Run, 100),
-    (Suggestion, 1_000),
-    (Finding, 1_000),
-    (Fact, 1_000),
+    (models.WebhookDelivery, 1_000),
+    (models.Run, 100),
+    (models.Suggestion, 1_000),
+    (models.Finding, 1_000),
+    (models.Fact, 1_000),
     # Before their rows, with which the database would delete them uncounted.
-    (Card, 1_000),
-    (Artifact, 1_000),
-    (Person, 1_000),
-    (KnowledgeEdit, 1_000),
-    (Passage, 1_000),
-    (Message, 1_000),
-    (TopicEdit, 1_000),
-    (Topic, 1_000),
-    (ImportBatch, 1_000),
-    (Access, 1_000),
+    (models.Card, 1_000),
+    (models.Artifact, 1_000),
+    (models.Person, 1_000),
+    (models.KnowledgeEdit, 1_000),
+    (models.Passage, 1_000),
+    (models.Message, 1_000),
+    (models.TopicEdit, 1_000),
+    (models.Topic, 1_000),
+    (models.ImportBatch, 1_000),
+    (models.Access, 1_000),
 )
 _MOST = 1_000
 _TIMES = 10
@@ -149,41 +125,43 @@ class Holding:
     tokens: int
 
 
-def holding(owner: ChatUser) -> Holding:
+def holding(owner: models.ChatUser) -> Holding:
     """Returns what would be erased with this chat user."""
 
     def count(model: type[Owned]) -> int:
         return model._base_manager.filter(owner=owner).count()
 
     return Holding(
-        messages=count(Message),
-        topics=count(Topic),
-        runs=count(Run),
-        people=count(Person),
-        facts=count(Fact),
-        artifacts=count(Artifact),
-        findings=Finding.objects.filter(owner=owner, state=Finding.State.WAITING).count(),
-        imports=count(ImportBatch),
-        media=count(Media),
+        messages=count(models.Message),
+        topics=count(models.Topic),
+        runs=count(models.Run),
+        people=count(models.Person),
+        facts=count(models.Fact),
+        artifacts=count(models.Artifact),
+        findings=models.Finding.objects.filter(owner=owner, state=models.Finding.State.WAITING).count(),
+        imports=count(models.ImportBatch),
+        media=count(models.Media),
         tokens=_own_tokens(owner).count(),
     )
 
 
-def begin_user(owner: ChatUser, actor: str) -> Erasure:
+def begin_user(owner: models.ChatUser, actor: str) -> models.Erasure:
     """Hides the chat user for good; an erasure that began earlier continues. The rows exist until ``finish_user``."""
     with transaction.atomic():
         # A stronger lock than a referring row takes, so it waits for those who are writing now.
-        row = ChatUser.with_erased.select_for_update().get(pk=owner.pk)
+        row = models.ChatUser.with_erased.select_for_update().get(pk=owner.pk)
         if row.erasing_since is None:
             row.erasing_since = timezone.now()
             row.save(update_fields=["erasing_since"])
-            Run.objects.of(row).exclude(state=Run.State.FINISHED).update(state=Run.State.FINISHED)
-        return Erasure.objects.get_or_create(
-            owner_number=row.pk, kind=Erasure.Kind.USER, defaults={"actor": actor, "salt": secrets.token_bytes(32)}
+            models.Run.objects.of(row).exclude(state=models.Run.State.FINISHED).update(state=models.Run.State.FINISHED)
+        return models.Erasure.objects.get_or_create(
+            owner_number=row.pk,
+            kind=models.Erasure.Kind.USER,
+            defaults={"actor": actor, "salt": secrets.token_bytes(32)},
         )[0]
 
 
-def finish_user(erasure: Erasure) -> Erasure:
+def finish_user(erasure: models.Erasure) -> models.Erasure:
     """Continues an erasure to its end. While another process works on it, waits for that one, at most an hour; the
     receipt has no ``ended_at`` when that was too short."""
     with database.exclusive(ERASER, erasure.owner_number, wait=timedelta(hours=1)) as is_alone:
@@ -193,7 +171,7 @@ def finish_user(erasure: Erasure) -> Erasure:
     return erasure
 
 
-def _go_through(erasure: Erasure) -> None:
+def _go_through(erasure: models.Erasure) -> None:
     """Processes all tables until the chat user itself is deleted. Raises IntegrityError when new rows come
     each time."""
     for last in (*[False] * _TIMES, True):
@@ -204,8 +182,8 @@ def _go_through(erasure: Erasure) -> None:
             _forget_golden_sets(erasure.owner_number)
             for model, at_once in (*_ROOTS, *_others()):
                 _in_batches(erasure, model, at_once, _delete)
-            _in_batches(erasure, Media, 100, delete_media)
-            _in_batches(erasure, ImportFile, 100, _delete_import_files)
+            _in_batches(erasure, models.Media, 100, delete_media)
+            _in_batches(erasure, models.ImportFile, 100, _delete_import_files)
             _delete_owner(erasure)
         except IntegrityError:
             if last:
@@ -217,22 +195,22 @@ def _go_through(erasure: Erasure) -> None:
 def _forget_golden_sets(owner: int) -> None:
     """Ends the nights of golden sets in which nobody else has a question, and erases the names of those sets from
     evaluations. Before the questions go: afterwards nothing would tell whose name it was."""
-    sets = GoldenQuestion.objects.order_by().values_list("collection", flat=True)
+    sets = models.GoldenQuestion.objects.order_by().values_list("collection", flat=True)
     gone = set(sets.filter(owner=owner)) - set(sets.exclude(owner=owner))
-    NightlyRun.objects.filter(collection__in=gone).update(collection=ERASED, is_on=False)
-    Evaluation.objects.filter(source__in=gone).update(source=ERASED)
+    models.NightlyRun.objects.filter(collection__in=gone).update(collection=ERASED, is_on=False)
+    models.Evaluation.objects.filter(source__in=gone).update(source=ERASED)
 
 
 def _others() -> Iterator[tuple[type[Owned], int]]:
     """Tables whose rows are deleted with those of others; rows remain only if they were written meanwhile."""
-    known = {model for model, _at_once in _ROOTS} | {Media, ImportFile}
+    known = {model for model, _at_once in _ROOTS} | {models.Media, models.ImportFile}
     for model in apps.get_app_config("memoryapp").get_models():
         if issubclass(model, Owned) and model not in known:
             yield model, _MOST
 
 
 def _in_batches(
-    erasure: Erasure, model: type[Model], at_once: int, delete: Callable[[QuerySet[Any]], Counter[str]]
+    erasure: models.Erasure, model: type[Model], at_once: int, delete: Callable[[QuerySet[Any]], Counter[str]]
 ) -> None:
     rows = model._base_manager.filter(owner=erasure.owner_number)
     while True:
@@ -260,23 +238,29 @@ def _delete_import_files(batch: QuerySet[Any]) -> Counter[str]:
     return gone
 
 
-def _delete_owner(erasure: Erasure) -> None:
+def _delete_owner(erasure: models.Erasure) -> None:
     number = erasure.owner_number
     tokens = list(_own_tokens(number).values_list("pk", flat=True))
     with transaction.atomic():
-        gone = delete_log_entries(ApiToken, tokens) + by_table(ApiToken.objects.filter(pk__in=tokens).delete()[1])
-        gone += delete_log_entries(ChatUser, [number]) + _raw(ApiToken.owners.through.objects.filter(chatuser=number))
+        gone = delete_log_entries(models.ApiToken, tokens) + by_table(
+            models.ApiToken.objects.filter(pk__in=tokens).delete()[1]
+        )
+        gone += delete_log_entries(models.ChatUser, [number]) + _raw(
+            models.ApiToken.owners.through.objects.filter(chatuser=number)
+        )
         erasure.ended_at = timezone.now()
         erasure.save(update_fields=["ended_at"])
-        _count(erasure, gone + _raw(ChatUser.with_erased.filter(pk=number)))
+        _count(erasure, gone + _raw(models.ChatUser.with_erased.filter(pk=number)))
         announce(ERASURE_FINISHED, subject=str(erasure.pk))
-    erased.send(ChatUser, number=number)
+    erased.send(models.ChatUser, number=number)
 
 
-def _own_tokens(owner: ChatUser | int) -> QuerySet[ApiToken]:
+def _own_tokens(owner: models.ChatUser | int) -> QuerySet[models.ApiToken]:
     """Tokens that open this memory and no other."""
-    alone = ApiToken.objects.annotate(opened=Count("owners")).filter(opened=1).values("pk")
-    return ApiToken.objects.filter(owners=owner, pk__in=alone).exclude(scopes__contains=[ApiToken.Scope.EVERYONE])
+    alone = models.ApiToken.objects.annotate(opened=Count("owners")).filter(opened=1).values("pk")
+    return models.ApiToken.objects.filter(owners=owner, pk__in=alone).exclude(
+        scopes__contains=[models.ApiToken.Scope.EVERYONE]
+    )
 
 
 def _raw(rows: QuerySet[Any]) -> Counter[str]:
@@ -284,7 +268,7 @@ def _raw(rows: QuerySet[Any]) -> Counter[str]:
     return Counter({rows.model._meta.db_table: rows._raw_delete(rows.db)})
 
 
-def _count(erasure: Erasure, gone: Counter[str]) -> None:
+def _count(erasure: models.Erasure, gone: Counter[str]) -> None:
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.save(update_fields=["counts"])
 
@@ -302,10 +286,10 @@ def blank_logs(marks: Marks) -> int:
     return sum(_blanked(path, marks) for path in logs())
 
 
-def discardable(owner: int) -> QuerySet[ImportFile]:
+def discardable(owner: int) -> QuerySet[models.ImportFile]:
     """The owner's uploaded chat files, imported or waiting for it, without those that are just being read."""
-    states = ImportFile.State
-    return ImportFile.objects.filter(owner=owner).exclude(state__in=(states.REHEARSING, states.IMPORTING))
+    states = models.ImportFile.State
+    return models.ImportFile.objects.filter(owner=owner).exclude(state__in=(states.REHEARSING, states.IMPORTING))
 
 
 def discard_imports(owner: int) -> int:

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from memoryapp import models
 from memoryapp.curation import wordings
 from memoryapp.curation.knowledge.writing import lock as lock_knowledge
 from memoryapp.curation.settling import settle
@@ -25,27 +26,8 @@ from memoryapp.engine.text.lexical import fold
 from memoryapp.erasure.chat_user import delete_media, deleted
 from memoryapp.memory.content import content
 from memoryapp.memory.sessions import put_passages
-from memoryapp.models import (
-    Artifact,
-    Card,
-    ChatUser,
-    EditedTopic,
-    Erasure,
-    Fact,
-    Finding,
-    KnowledgeEdit,
-    Media,
-    Message,
-    Passage,
-    PassageMessage,
-    Person,
-    Suggestion,
-    Topic,
-    TopicEdit,
-    TopicMessage,
-    TopicVector,
-)
 from memoryapp.platform import database
+from memoryapp.platform.statements import execute, fetched
 
 # The reach of an erasure: the topics, facts and artifacts that concern, or may concern, the erased messages.
 #
@@ -106,46 +88,44 @@ class Target:
     owner_id: int
     messages: tuple[int, ...] = ()
     person: int | None = None
-    kind: Erasure.Kind = field(default=Erasure.Kind.MESSAGES)
+    kind: models.Erasure.Kind = field(default=models.Erasure.Kind.MESSAGES)
 
     @classmethod
-    def of(cls, erasure: Erasure) -> Target:
-        return cls(erasure.owner_number, tuple(erasure.messages), erasure.person, Erasure.Kind(erasure.kind))
+    def of(cls, erasure: models.Erasure) -> Target:
+        return cls(erasure.owner_number, tuple(erasure.messages), erasure.person, models.Erasure.Kind(erasure.kind))
 
 
 def reach_of(target: Target) -> Reach:
     """What is erased or changed with the target, as the rows are now; a message includes all its wordings."""
     owner, messages = target.owner_id, wordings(target.owner_id, target.messages)
-    listing = TopicMessage.objects.filter(owner=owner, message__in=messages).values_list("topic", flat=True)
+    listing = models.TopicMessage.objects.filter(owner=owner, message__in=messages).values_list("topic", flat=True)
     numbers = sorted(set(listing))
-    people = Person.objects.filter(owner=owner, pk=target.person) if target.person else Person.objects.none()
-    rows = Artifact.objects.filter(Q(message__in=messages), owner=owner)
-    topics = Topic.objects.of(owner).filter(pk__in=numbers)
-    rest = TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
+    people = (
+        models.Person.objects.filter(owner=owner, pk=target.person) if target.person else models.Person.objects.none()
+    )
+    rows = models.Artifact.objects.filter(Q(message__in=messages), owner=owner)
+    topics = models.Topic.objects.of(owner).filter(pk__in=numbers)
+    rest = models.TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
     return Reach(
-        messages=tuple(Message.objects.of(owner).filter(pk__in=messages).order_by("pk").values_list("pk", flat=True)),
-        touched=_touched(owner, messages),
+        messages=tuple(
+            models.Message.objects.of(owner).filter(pk__in=messages).order_by("pk").values_list("pk", flat=True)
+        ),
+        touched=tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)})),
         listing=tuple(numbers),
         empty=tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True)),
-        facts=tuple(sorted(Fact.objects.filter(owner=owner, topic__in=numbers).values_list("pk", flat=True))),
+        facts=tuple(sorted(models.Fact.objects.filter(owner=owner, topic__in=numbers).values_list("pk", flat=True))),
         artifacts=tuple(sorted(rows.values_list("pk", flat=True))),
         people=tuple(people.values_list("pk", flat=True)),
         findings=tuple(_findings(target, messages, numbers)),
     )
 
 
-def _touched(owner: int, messages: Sequence[int]) -> tuple[int, ...]:
-    with connection.cursor() as cursor:
-        cursor.execute(TOUCHED, {"owner": owner, "messages": list(messages)})
-        return tuple(number for (number,) in cursor.fetchall())
-
-
 def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:
     """Findings in the messages or in topics that listed one, and findings about the person."""
     found = Q(findingmessage__message__in=messages) | Q(topic__in=listing)
     if target.person:
-        found |= Q(noun=KnowledgeEdit.Noun.PERSON) & (Q(row=target.person) | Q(target=target.person))
-    return sorted(set(Finding.objects.filter(found, owner=target.owner_id).values_list("pk", flat=True)))
+        found |= Q(noun=models.KnowledgeEdit.Noun.PERSON) & (Q(row=target.person) | Q(target=target.person))
+    return sorted(set(models.Finding.objects.filter(found, owner=target.owner_id).values_list("pk", flat=True)))
 
 
 REWRITE = """
@@ -173,13 +153,12 @@ class Moved(Exception):
     """Somebody changed what the erasure concerns after its marks were made."""
 
 
-def name_erasure(erasure: Erasure) -> None:
+def name_erasure(erasure: models.Erasure) -> None:
     """Until the transaction ends, the triggers on history permit the changes of this erasure."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
+    execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
 
 
-def lock(owner: ChatUser) -> None:
+def lock(owner: models.ChatUser) -> None:
     """Prevents all other changes of the owner's topics, messages and knowledge until the transaction ends."""
     lock_owner(owner)
     lock_knowledge(owner)
@@ -187,7 +166,7 @@ def lock(owner: ChatUser) -> None:
 
 
 @transaction.atomic
-def cut(erasure: Erasure, owner: ChatUser) -> None:
+def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     """Deletes the rows and counts them in the receipt. Raises Moved when the marks have to be made again."""
     lock(owner)
     name_erasure(erasure)
@@ -201,41 +180,43 @@ def cut(erasure: Erasure, owner: ChatUser) -> None:
     erasure.save(update_fields=["counts", "cut_at"])
 
 
-def _knowledge(owner: ChatUser, reach: Reach) -> Counter[str]:
+def _knowledge(owner: models.ChatUser, reach: Reach) -> Counter[str]:
     """People, facts and artifacts with their cards, their history, and files that nothing else refers to."""
     gone = _biographies(owner, reach)
-    gone += deleted(Finding.objects.filter(owner=owner, pk__in=reach.findings))
-    hashes = list(Artifact.objects.filter(pk__in=reach.artifacts).values_list("sha256", flat=True))
-    nouns = KnowledgeEdit.Noun
+    gone += deleted(models.Finding.objects.filter(owner=owner, pk__in=reach.findings))
+    hashes = list(models.Artifact.objects.filter(pk__in=reach.artifacts).values_list("sha256", flat=True))
+    nouns = models.KnowledgeEdit.Noun
     for model, noun, numbers in (
-        (Fact, nouns.FACT, reach.facts),
-        (Artifact, nouns.ARTIFACT, reach.artifacts),
-        (Person, nouns.PERSON, reach.people),
+        (models.Fact, nouns.FACT, reach.facts),
+        (models.Artifact, nouns.ARTIFACT, reach.artifacts),
+        (models.Person, nouns.PERSON, reach.people),
     ):
         gone += _changes_of(owner, noun, numbers)
         gone += deleted(model._base_manager.filter(owner=owner, pk__in=numbers))
-    return gone + delete_media(Media.objects.filter(owner=owner, sha256__in=hashes))
+    return gone + delete_media(models.Media.objects.filter(owner=owner, sha256__in=hashes))
 
 
-def _biographies(owner: ChatUser, reach: Reach) -> Counter[str]:
+def _biographies(owner: models.ChatUser, reach: Reach) -> Counter[str]:
     """Takes out of biographies the lines that the archivist found in the erased messages alone: it may have worded them
     itself, so no mark recognises them. They are looked for in everybody, for people may have been merged since."""
-    found = Finding.objects.filter(owner=owner, noun=KnowledgeEdit.Noun.PERSON, state=Finding.State.CONFIRMED)
+    found = models.Finding.objects.filter(
+        owner=owner, noun=models.KnowledgeEdit.Noun.PERSON, state=models.Finding.State.CONFIRMED
+    )
     lost = _lines(found.filter(pk__in=reach.findings))
     if not lost:
         return Counter()
     lost -= _lines(found.exclude(pk__in=reach.findings))
     gone = _changes_with(owner, lost)
-    for person in Person.objects.filter(owner=owner).exclude(pk__in=reach.people).order_by("pk").iterator():
+    for person in models.Person.objects.filter(owner=owner).exclude(pk__in=reach.people).order_by("pk").iterator():
         kept = [line for line in person.bio.split("\n") if line not in lost]
         if "\n".join(kept) != person.bio:
             person.bio = "\n".join(kept)
             person.save(update_fields=("bio", "updated_at"))
-            gone += deleted(Card.objects.filter(person=person))
+            gone += deleted(models.Card.objects.filter(person=person))
     return gone
 
 
-def _lines(findings: QuerySet[Finding]) -> set[str]:
+def _lines(findings: QuerySet[models.Finding]) -> set[str]:
     """The lines of biography that were found."""
     return {line for values in findings.values_list("values", flat=True) for line in _biography(values)}
 
@@ -244,58 +225,60 @@ def _biography(values: Mapping[str, Any]) -> set[str]:
     return set(str(values.get("bio") or "").split("\n")) - {""}
 
 
-def _changes_with(owner: ChatUser, lines: set[str]) -> Counter[str]:
+def _changes_with(owner: models.ChatUser, lines: set[str]) -> Counter[str]:
     """Deletes the changes of people whose biography, before or after, has one of the lines."""
     quoting = []
-    for change in KnowledgeEdit.objects.filter(owner=owner, noun=KnowledgeEdit.Noun.PERSON).iterator():
+    for change in models.KnowledgeEdit.objects.filter(owner=owner, noun=models.KnowledgeEdit.Noun.PERSON).iterator():
         sides = [values for side in (change.before, change.after) for values in side.values() if values]
         if any(lines & _biography(values) for values in sides):
             quoting.append(change.pk)
     return delete_changes(quoting)
 
 
-def _changes_of(owner: ChatUser, noun: str, numbers: Sequence[int]) -> Counter[str]:
+def _changes_of(owner: models.ChatUser, noun: str, numbers: Sequence[int]) -> Counter[str]:
     keys = [str(number) for number in numbers]
     named = Q(before__has_any_keys=keys) | Q(after__has_any_keys=keys)
-    rows = KnowledgeEdit.objects.filter(named, owner=owner, noun=noun) if keys else KnowledgeEdit.objects.none()
+    rows = (
+        models.KnowledgeEdit.objects.filter(named, owner=owner, noun=noun)
+        if keys
+        else models.KnowledgeEdit.objects.none()
+    )
     return delete_changes(list(rows.values_list("pk", flat=True)))
 
 
 def delete_changes(numbers: Sequence[int]) -> Counter[str]:
     """Deletes these changes of people, facts and artifacts, with their undos and redos."""
-    with connection.cursor() as cursor:
-        cursor.execute(CHAINED, {"ids": list(numbers)})
-        chained = [number for (number,) in cursor.fetchall()]
-    return deleted(KnowledgeEdit.objects.filter(pk__in=chained))
+    chained = [number for (number,) in fetched(CHAINED, {"ids": list(numbers)})]
+    return deleted(models.KnowledgeEdit.objects.filter(pk__in=chained))
 
 
-def delete_artifact(row: Artifact) -> Counter[str]:
+def delete_artifact(row: models.Artifact) -> Counter[str]:
     """Deletes the artifact with its history, and its file unless something else refers to it; for a transaction that
     names the erasure."""
-    owner = ChatUser(pk=row.owner_id)
+    owner = models.ChatUser(pk=row.owner_id)
     lock_knowledge(owner)
-    gone = _changes_of(owner, KnowledgeEdit.Noun.ARTIFACT, [row.pk])
-    gone += deleted(Artifact.objects.filter(pk=row.pk))
-    return gone + delete_media(Media.objects.filter(owner=owner, sha256=row.sha256))
+    gone = _changes_of(owner, models.KnowledgeEdit.Noun.ARTIFACT, [row.pk])
+    gone += deleted(models.Artifact.objects.filter(pk=row.pk))
+    return gone + delete_media(models.Media.objects.filter(owner=owner, sha256=row.sha256))
 
 
-def _messages(owner: ChatUser, reach: Reach) -> Counter[str]:
+def _messages(owner: models.ChatUser, reach: Reach) -> Counter[str]:
     """The messages, and the passages that contain them; the other messages of these passages get new ones."""
-    holding = PassageMessage.objects.filter(message__in=reach.messages).values_list("passage", flat=True)
-    passages = Passage.objects.filter(owner=owner, pk__in=sorted(set(holding)))
+    holding = models.PassageMessage.objects.filter(message__in=reach.messages).values_list("passage", flat=True)
+    passages = models.Passage.objects.filter(owner=owner, pk__in=sorted(set(holding)))
     beside: dict[int, set[int]] = defaultdict(set)
-    rest = PassageMessage.objects.filter(passage__in=passages).exclude(message__in=reach.messages)
+    rest = models.PassageMessage.objects.filter(passage__in=passages).exclude(message__in=reach.messages)
     for passage, message in rest.values_list("passage", "message"):
         beside[passage].add(message)
     gone = deleted(passages)
-    gone += deleted(Message.objects.of(owner).filter(pk__in=reach.messages))
+    gone += deleted(models.Message.objects.of(owner).filter(pk__in=reach.messages))
     _put_rest(owner, [beside[number] for number in sorted(beside)])
     return gone
 
 
-def _put_rest(owner: ChatUser, groups: Sequence[set[int]]) -> None:
-    rows = Message.objects.of(owner).in_bulk(list(set().union(*groups)))
-    placed = set(PassageMessage.objects.filter(message__in=list(rows)).values_list("message", flat=True))
+def _put_rest(owner: models.ChatUser, groups: Sequence[set[int]]) -> None:
+    rows = models.Message.objects.of(owner).in_bulk(list(set().union(*groups)))
+    placed = set(models.PassageMessage.objects.filter(message__in=list(rows)).values_list("message", flat=True))
     parts = []
     for group in groups:
         part = sorted((rows[number] for number in group - placed), key=lambda row: (row.sent_at, row.pk))
@@ -304,31 +287,33 @@ def _put_rest(owner: ChatUser, groups: Sequence[set[int]]) -> None:
     put_passages(owner, [part for part in parts if part])
 
 
-def _topics(owner: ChatUser, reach: Reach) -> Counter[str]:
-    gone = deleted(TopicVector.objects.filter(topic__in=reach.touched))
+def _topics(owner: models.ChatUser, reach: Reach) -> Counter[str]:
+    gone = deleted(models.TopicVector.objects.filter(topic__in=reach.touched))
     gone += _suggestions(owner, reach)
-    edits = EditedTopic.objects.filter(owner=owner, topic__in=reach.empty).values_list("edit", flat=True)
+    edits = models.EditedTopic.objects.filter(owner=owner, topic__in=reach.empty).values_list("edit", flat=True)
     touched = sorted(set(edits))
-    gone += deleted(EditedTopic.objects.filter(owner=owner, topic__in=reach.empty))
-    gone += deleted(Topic.objects.of(owner).filter(pk__in=reach.empty))
-    bare = TopicEdit.objects.filter(pk__in=touched, editedtopic__isnull=True).exclude(batch__message__isnull=False)
-    gone += deleted(TopicEdit.objects.filter(pk__in=list(bare.values_list("pk", flat=True))))
+    gone += deleted(models.EditedTopic.objects.filter(owner=owner, topic__in=reach.empty))
+    gone += deleted(models.Topic.objects.of(owner).filter(pk__in=reach.empty))
+    bare = models.TopicEdit.objects.filter(pk__in=touched, editedtopic__isnull=True).exclude(
+        batch__message__isnull=False
+    )
+    gone += deleted(models.TopicEdit.objects.filter(pk__in=list(bare.values_list("pk", flat=True))))
     for number in reach.rewritten:
         _rewrite(number, lists=number in reach.listing)
     return gone
 
 
-def make_anew(topic: Topic) -> Counter[str]:
+def make_anew(topic: models.Topic) -> Counter[str]:
     """A new summary for a topic that quotes erased text; for a transaction that names the erasure."""
-    lock_owner(ChatUser(pk=topic.owner_id))
-    gone = deleted(TopicVector.objects.filter(topic=topic))
+    lock_owner(models.ChatUser(pk=topic.owner_id))
+    gone = deleted(models.TopicVector.objects.filter(topic=topic))
     _rewrite(topic.pk, lists=False)
     return gone
 
 
 def _rewrite(number: int, *, lists: bool) -> None:
     """A new summary from the remaining messages of the topic, and their count, size and times."""
-    rows = Message.objects.filter(topicmessage__topic=number).in_order()[:20]
+    rows = models.Message.objects.filter(topicmessage__topic=number).in_order()[:20]
     summary = opening([content(row) for row in rows])
     values: dict[str, Any] = {
         "topic": number,
@@ -337,21 +322,22 @@ def _rewrite(number: int, *, lists: bool) -> None:
         "at": timezone.now(),
         "lists": lists,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(REWRITE, values)
+    execute(REWRITE, values)
 
 
-def _suggestions(owner: ChatUser, reach: Reach) -> Counter[str]:
+def _suggestions(owner: models.ChatUser, reach: Reach) -> Counter[str]:
     """Suggestions for deleted topics; open ones for remaining topics too, because they were made from the
     erased text."""
     named = [
         (pk, state, set(topics))
-        for pk, state, topics in Suggestion.objects.filter(owner=owner).values_list("pk", "state", "topics")
+        for pk, state, topics in models.Suggestion.objects.filter(owner=owner).values_list("pk", "state", "topics")
     ]
     empty, touched = set(reach.empty), set(reach.touched)
     doomed = [
-        pk for pk, state, topics in named if topics & empty or (topics & touched and state == Suggestion.State.OPEN)
+        pk
+        for pk, state, topics in named
+        if topics & empty or (topics & touched and state == models.Suggestion.State.OPEN)
     ]
     kept = [pk for pk, _state, topics in named if topics & touched and pk not in doomed]
-    Suggestion.objects.filter(pk__in=kept).update(evidence={})
-    return deleted(Suggestion.objects.filter(pk__in=doomed))
+    models.Suggestion.objects.filter(pk__in=kept).update(evidence={})
+    return deleted(models.Suggestion.objects.filter(pk__in=doomed))

@@ -30,6 +30,7 @@ from memoryapp.memory.content import erased
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.platform import database
 from memoryapp.platform.database import lease_holds
+from memoryapp.platform.statements import execute
 from memoryapp.platform.webhooks.announcing import ERASURE_FINISHED, announce
 
 MOST_MESSAGES = 5_000
@@ -226,8 +227,7 @@ def vacuum(erasure: Erasure) -> None:
         return
     tables = {*erasure.counts, *erasure.redacted} & set(connection.introspection.table_names())
     for table in sorted(tables):
-        with connection.cursor() as cursor:
-            cursor.execute(f"VACUUM {connection.ops.quote_name(table)}")
+        execute(f"VACUUM {connection.ops.quote_name(table)}")
 
 
 def dumped(erasure: Erasure) -> str:

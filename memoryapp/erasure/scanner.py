@@ -29,6 +29,7 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.text.scripts import JOINERS, MARK_RANGES, UNSPACED_RANGES
 from memoryapp.models import Erasure
 from memoryapp.platform.embedded import paths
+from memoryapp.platform.statements import fetched
 
 MOST_FOUND = 1_000
 _SIZE = 8
@@ -240,9 +241,7 @@ def verify(erasure: Erasure) -> None:
 
 def in_database(sought: Receipt) -> Iterator[Residue]:
     """Yields every value of every table that contains erased words."""
-    with connection.cursor() as cursor:
-        cursor.execute(COLUMNS)
-        columns = cursor.fetchall()
+    columns = fetched(COLUMNS)
     for schema, table, column, kind, key in columns:
         for row, value in _values(schema, table, column, kind, key):
             if any(sought.is_in(text) for text in _texts(value, kind)):

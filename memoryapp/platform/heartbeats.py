@@ -3,7 +3,7 @@
 Each writes its row every few seconds. The database computes the age of a row, so no other clock matters.
 """
 
-from django.db import connection
+from memoryapp.platform.statements import execute, fetched
 
 PROCESSES = ("worker", "beat")
 INTERVAL = 10.0
@@ -20,14 +20,11 @@ _AGES = "SELECT process, abs(extract(epoch FROM clock_timestamp() - at))::float8
 
 def record(process: str) -> None:
     """Writes the heartbeat of this process. Raises DatabaseError."""
-    with connection.cursor() as cursor:
-        cursor.execute(_RECORD, [process])
+    execute(_RECORD, [process])
 
 
 def states() -> dict[str, str]:
     """Returns for each process ``ok``, or the age of its last heartbeat as text. Raises DatabaseError."""
-    with connection.cursor() as cursor:
-        cursor.execute(_AGES)
-        ages = dict(cursor.fetchall())
+    ages = dict(fetched(_AGES))
     shown = {process: "ok" if age < LATE_AFTER else f"no sign for {age:.0f} s" for process, age in ages.items()}
     return {process: shown.get(process, NEVER) for process in PROCESSES}

@@ -61,18 +61,14 @@ class OutageFilter(logging.Filter):
     Django log a traceback for each look, and a pool that connects again logs each attempt."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if error := _outage(record):
+        # The lost or failed connection that the record is about, as its exception or in its message.
+        mentioned = [*(record.exc_info or ()), *(record.args if isinstance(record.args, tuple) else ())]
+        if error := next((each for each in mentioned if isinstance(each, Exception) and is_outage(each)), None):
             database_outage.report(error)
             return False
         is_refusal = getattr(record, "status_code", None) == HTTPStatus.SERVICE_UNAVAILABLE
         is_attempt = record.getMessage().startswith("reconnection attempt")
         return not ((is_refusal or is_attempt) and database_outage.is_going_on)
-
-
-def _outage(record: logging.LogRecord) -> Exception | None:
-    """Returns the lost or failed connection that the record is about, as its exception or in its message."""
-    mentioned = [*(record.exc_info or ()), *(record.args if isinstance(record.args, tuple) else ())]
-    return next((each for each in mentioned if isinstance(each, Exception) and is_outage(each)), None)
 
 
 class _RedactingFormatter(logging.Formatter):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
@@ -22,6 +22,7 @@ from memoryapp.engine.strategies.strategy import interrupted
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
 from memoryapp.platform import metrics
 from memoryapp.platform.database import is_outage, rests
+from memoryapp.platform.statements import execute
 from memoryapp.platform.telemetry import ended
 from memoryapp.runs.claims import LEASE
 from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry, finished_columns
@@ -156,8 +157,7 @@ def end(run: Run, ending: RunFinished | None) -> tuple[list[Event], int]:
     rows_added = [EventRow(event.kind, moment, to_json(event)) for moment, event in (*added, (at, finished))]
     columns = {"finished_at": at, **finished_columns(events, finished)}
     entry = JournalEntry(run.pk, first, rows_added, columns, run.state, run.attempt)
-    with connection.cursor() as cursor:
-        cursor.execute(entry.statement, entry.values)
+    execute(entry.statement, entry.values)
     return events, len(lost)
 
 

@@ -18,7 +18,7 @@ from memoryapp.doors.traces import arrival
 from memoryapp.insight.evaluation import nights, passes
 from memoryapp.insight.misses import misses
 from memoryapp.models import Evaluation
-from memoryapp.platform.accounts.login_sessions import SessionStore
+from memoryapp.platform.accounts.signing_in import SessionStore
 from memoryapp.platform.database import each_alone, enough_after, lane, log_and_continue
 from memoryapp.platform.logs import cause
 from memoryapp.platform.webhooks import sending

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.middleware import HtmxDetails
 
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
-from memoryapp.platform.accounts import login_sessions
+from memoryapp.platform.accounts import signing_in
 from rerankui.web.moment import PastMoment, past_of, refusal
 
 View = Callable[..., Any]
@@ -52,7 +52,7 @@ def operator_of(request: HttpRequest) -> Operator:
             raise PermissionDenied(_("Your account is not an operator yet. An admin can make it one."))
         asked.operator = operator
         operator.only_reads = past_of(request) is not None
-        login_sessions.note(request)
+        signing_in.note(request)
     return asked.operator
 
 
@@ -137,7 +137,7 @@ def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
 def run_still_seen_by(session_key: str | None, pk: uuid.UUID) -> bool:
     """``run_seen_by`` for the present user of the session, who may meanwhile be signed out or have another password or
     role."""
-    return run_seen_by(login_sessions.user_of(session_key), pk)
+    return run_seen_by(signing_in.user_of(session_key), pk)
 
 
 def run_seen_by(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID) -> bool:

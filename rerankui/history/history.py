@@ -40,10 +40,12 @@ def history_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     asked = {name: _cursor(request.GET.get(name, "")) for name in ("after", "before")}
     found = history.page(owner, filters.narrowing, PAGE_SIZE, **asked)
     folded = _folded(request, owner, filters, found)
+    # What narrows the list, by name and in words, each to be taken off.
+    chosen = {name: value for name, value in filters.chosen.items() if value}
     context = {
         "owner": owner,
         "filters": filters,
-        "chips": _chips(filters),
+        "chips": [(name, f"{filters.fields[name].label or _('About')}: {_in_words(filters, name)}") for name in chosen],
         "rows": list(zip(folded, pairs_folded(entry_views(found.entries)), strict=False)),
         "oldest": folded[-1],
         "page": _edges(found),
@@ -130,12 +132,6 @@ def _edges(found: history.HistoryPage) -> dict[str, str]:
 
 def _ends(entries: Sequence[history.HistoryEntry]) -> tuple[history.HistoryEntry, history.HistoryEntry]:
     return entries[0], entries[-1]
-
-
-def _chips(filters: HistoryFilter) -> list[tuple[str, str]]:
-    """What narrows the list, by name and in words, each to be taken off."""
-    chosen = {name: value for name, value in filters.chosen.items() if value}
-    return [(name, f"{filters.fields[name].label or _('About')}: {_in_words(filters, name)}") for name in chosen]
 
 
 def _in_words(filters: HistoryFilter, name: str) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.defaultfilters import filesizeformat
@@ -17,14 +18,33 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 
+from memoryapp.curation import CurationError, history
 from memoryapp.importers import FORMATS, NOBODY
 from memoryapp.intake.imports import IMPORT
 from memoryapp.intake.transfer import files
-from memoryapp.models import Artifact, ChatUser, Fact, ImportFile, Message, Person, Role, Suggestion, Topic, TopicEdit
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Fact,
+    ImportBatch,
+    ImportFile,
+    Message,
+    Person,
+    Role,
+    Suggestion,
+    Topic,
+    TopicEdit,
+)
 from memoryapp.platform import work
+from memoryapp.platform.accounts import operators
 from memoryapp.platform.storage import NoSpace
+from rerankui.frame import toasts
 from rerankui.frame.access import open_to, operator_of, visible_owners
+from rerankui.frame.forms import MemoryForm
+from rerankui.frame.pages import page_of, show
+from rerankui.frame.toasts import undo_address
 from rerankui.history.entry_views import Rewording
+from rerankui.pipeline.pipeline import panel_for
 from rerankui.text.differences import difference
 from rerankui.web import uploads
 from rerankui.web.pages import zone_names
@@ -187,6 +207,9 @@ def _may_fill_all(request: HttpRequest, row: ImportFile) -> bool:
 
 def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
     findings, format = row.findings, FORMATS.get(row.format)
+    # The speaker who is called as the memory is.
+    names = {row.owner.name.casefold(), row.owner.display_name.casefold()}
+    speakers = [speaker.get("author", "") for speaker in row.findings.get("speakers", ())]
     return {
         "owner": row.owner,
         "file": row,
@@ -217,16 +240,9 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         "everybody": ImportFile.EVERYBODY,
         "may_change": operator_of(request).may(Role.CURATOR),
         "may_fill_all": _may_fill_all(request, row),
-        "likely": _likely(row),
+        "likely": next((author for author in speakers if author and author.casefold() in names), ""),
         **_topics_made(row),
     }
-
-
-def _likely(row: ImportFile) -> str:
-    """The speaker who is called as the memory is; empty if there is none."""
-    names = {row.owner.name.casefold(), row.owner.display_name.casefold()}
-    speakers = [speaker.get("author", "") for speaker in row.findings.get("speakers", ())]
-    return next((author for author in speakers if author and author.casefold() in names), "")
 
 
 def _topics_made(row: ImportFile) -> dict[str, Any]:
@@ -314,3 +330,72 @@ def _question(row: ImportFile) -> str:
 
 def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
+
+
+# What became of each import, and the withdrawal of one, looked at in numbers before it is made.
+
+
+MOST_FILES = 20
+
+
+@open_to(Role.VIEWER)
+def imports(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    page = page_of(request, ImportBatch.objects.filter(owner=owner), ("-started_at", "-id"))
+    files = ImportFile.objects.filter(owner=owner).exclude(state=ImportFile.State.DONE)
+    context = {
+        "owner": owner,
+        "page": page,
+        "imports": history.imports(page.rows),
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "files": files[:MOST_FILES],
+        "more_files": max(0, files.count() - MOST_FILES),
+        **upload_form(request, owner),
+        **panel_for(owner),
+    }
+    return show(request, "pages/imports/imports.html", "partials/imports/imports.html", context)
+
+
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def withdraw(request: HttpRequest, owner: ChatUser, batch: int) -> HttpResponse:
+    """What withdrawing an import would do, in numbers, and when posted the withdrawal."""
+    found = get_object_or_404(ImportBatch, owner=owner, pk=batch)
+    context: dict[str, Any] = {"owner": owner, "batch": found, "sentence": ""}
+    try:
+        if request.method == "POST":
+            reason = request.POST.get("reason", "").strip()
+            edit = history.withdraw(owner, found, actor=request.user.get_username(), reason=reason)
+            back = reverse("history", args=[owner.pk])
+            sentence = _("Withdrew the import %(source)s") % {"source": found.source}
+            toasts.add(request, sentence, undo_address(edit, back), _("Undo"))
+            return redirect(back)
+        context["numbers"] = history.withdrawal(owner, found)
+    except CurationError as error:
+        context["sentence"] = str(error)
+    return render(request, "pages/imports/withdraw.html", context, status=409 if request.method == "POST" else 200)
+
+
+# A new memory: a name, and the chat file with which it begins.
+
+
+@open_to(Role.CURATOR, post=Role.CURATOR)
+def memory_make(request: HttpRequest) -> HttpResponse:
+    """The form of a new memory; a post makes it and leads to where its first file is given.
+
+    A script that has the file already gets the address to which it may send it, or a sentence.
+    """
+    form = MemoryForm(request.POST if request.method == "POST" else None)
+    has_script = "X-Upload" in request.headers
+    if form.is_valid():
+        made = operators.make_memory(form.cleaned_data["name"], operator_of(request), by=cast(User, request.user))
+        if has_script:
+            ticket = uploads.ticket(made.pk, int(request.user.pk or 0))
+            there = reverse("import_upload", args=[made.pk, ticket])
+            return HttpResponse(status=201, headers={"Location": there})
+        messages.success(request, _("The memory of %(name)s exists now. Give it a chat.") % {"name": made})
+        return redirect("imports", made.pk)
+    if form.is_bound and has_script:
+        return HttpResponse(
+            " ".join(map(str, form.errors["name"])), status=422, content_type="text/plain; charset=utf-8"
+        )
+    context = {"form": form, "most_bytes": settings.IMPORT_MAX_BYTES, "most": largest_file()}
+    return render(request, "pages/imports/memory_make.html", context, status=422 if form.is_bound else 200)

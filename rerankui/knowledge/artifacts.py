@@ -118,10 +118,6 @@ def artifact_retry(request: HttpRequest, owner: ChatUser, artifact: int) -> Http
     """Has the file read once more, when posted."""
     row = get_object_or_404(Artifact, owner=owner, pk=artifact)
     if request.method == "POST":
-        _read_again(request, row)
+        artifacts.retry(row)
+        messages.success(request, _("%(name)s is read again within seconds.") % {"name": row.name})
     return redirect(next_address(request) or reverse("artifact", args=[owner.pk, row.pk]))
-
-
-def _read_again(request: HttpRequest, row: Artifact) -> None:
-    artifacts.retry(row)
-    messages.success(request, _("%(name)s is read again within seconds.") % {"name": row.name})

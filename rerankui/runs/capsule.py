@@ -55,7 +55,12 @@ def page(capsule: Capsule, *, is_foreign: bool = False) -> str:
     parts = [_stripped(fragments.run_section(shown_run), shown)]
     parts += [_talk(shown_run, id, talks[id]) for id in shown]
     body = "".join(parts)
-    icons = _icons(body)
+    # The symbols that the markup uses.
+    wanted = set(_USED_ICON.findall(body))
+    root = html.etree.fromstring(_static(ICONS).encode())
+    symbols = [each for each in root if each.get("id") in wanted]
+    drawn = "".join(html.etree.tostring(each, encoding="unicode") for each in symbols)
+    icons = f'<svg class="capsule-icons" aria-hidden="true" hidden>{drawn}</svg>'
     styles, scripts = [mark_safe(_style(name)) for name in STYLES], [mark_safe(_script(name)) for name in SCRIPTS]
     return render_to_string(
         "pages/runs/capsule.html",
@@ -174,15 +179,6 @@ def _of_row(element: Any) -> str:
     """The topic of the row that the link opens."""
     row = element.getparent()
     return str(row.get("data-topic", "")) if row is not None else ""
-
-
-def _icons(markup: str) -> str:
-    """The symbols that the markup uses."""
-    wanted = set(_USED_ICON.findall(markup))
-    root = html.etree.fromstring(_static(ICONS).encode())
-    symbols = [each for each in root if each.get("id") in wanted]
-    drawn = "".join(html.etree.tostring(each, encoding="unicode") for each in symbols)
-    return f'<svg class="capsule-icons" aria-hidden="true" hidden>{drawn}</svg>'
 
 
 @cache

@@ -22,19 +22,9 @@ from memoryapp.engine.kinds.react import StatementCheck
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.text.answers import topics_in
 from memoryapp.models import Run
-from rerankui.runs.page import waterfall
+from rerankui.runs.page import outcomes, waterfall
 from rerankui.runs.page.answer_view import DOES, marked_text
 from rerankui.runs.page.fork import difference
-from rerankui.runs.page.outcomes import (
-    CHOICES,
-    NAMES,
-    NO_ANSWER,
-    chosen_words,
-    error_words,
-    reading_words,
-    remarks,
-    sentence_of,
-)
 from rerankui.runs.page.result import bounds, days, details, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
 from rerankui.text.differences import begins_as_json, indented
@@ -255,14 +245,14 @@ def enrich_note(event: QueryEnriched) -> str:
 
 def _enricher_failed(event: QueryEnriched) -> str:
     """Runs of earlier versions do not say why."""
-    cause = NO_ANSWER.get("timeout" if event.cause == "turn_timeout" else event.cause)
+    cause = outcomes.NO_ANSWER.get("timeout" if event.cause == "turn_timeout" else event.cause)
     if cause is None:
         return gettext("The enricher gave no answer, so the query is searched as typed.")
     why = f"{cause}, {event.status}" if event.status else cause
     return gettext("The enricher gave no answer (%(why)s), so the query is searched as typed.") % {"why": why}
 
 
-register.filter(remarks)
+register.filter(outcomes.remarks)
 
 
 @register.filter
@@ -284,11 +274,11 @@ def trial_outcome(can: str) -> str | Promise:
 @register.filter
 def trial_notes(finding: TrialFinding) -> str:
     """How the answer was read that came in another way than it should."""
-    return " ".join(map(sentence_of, finding.notes))
+    return " ".join(map(outcomes.sentence_of, finding.notes))
 
 
-register.filter(error_words)
-register.filter(reading_words)
+register.filter(outcomes.error_words)
+register.filter(outcomes.reading_words)
 register.filter("item_details", details)
 register.filter(part_name)
 register.filter(part_words)
@@ -298,7 +288,7 @@ register.filter(plain_value)
 @register.filter
 def outcome_name(fallback: str) -> str | Promise:
     """A fallback in two words; one from another version as its code."""
-    return NAMES.get(fallback, fallback)
+    return outcomes.NAMES.get(fallback, fallback)
 
 
 @register.filter
@@ -306,7 +296,7 @@ def ending(run: Run) -> list[str]:
     """How a finished run ended in a list: why nobody chose, no answer, or what was chosen, kind by kind."""
     if run.ending in ("", "chosen"):
         return choice(run)
-    return [str({**NAMES, **CHOICES}.get(run.ending, run.ending))]
+    return [str({**outcomes.NAMES, **outcomes.CHOICES}.get(run.ending, run.ending))]
 
 
 @register.filter
@@ -325,7 +315,7 @@ def choice_in_short(run: Run) -> str:
 def _kinds_chosen(run: Run) -> list[tuple[int, str]]:
     topics, people, artifacts = run.selected_count, run.selected_people_count, run.selected_artifact_count
     kinds = (
-        (topics, chosen_words(run, topics)),
+        (topics, outcomes.chosen_words(run, topics)),
         (people, ngettext("%(n)s person", "%(n)s people", people)),
         (artifacts, ngettext("%(n)s artifact", "%(n)s artifacts", artifacts)),
     )

@@ -3,12 +3,15 @@ in thousands, money with four digits. Stored text is always escaped.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from uuid import UUID
 
 from django import template
 from django.apps import apps
+from django.conf import settings
 from django.template import Context
 from django.template.defaultfilters import floatformat
 from django.templatetags.static import static
@@ -21,11 +24,15 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext
 
+from memoryapp.engine.memory import is_session, parse_document_id, parse_topic_id
+from memoryapp.insight.browsing.profiles import FIRST, LAST, WIDTH, Distribution, SimilarityShare
 from memoryapp.insight.browsing.usage import Day
 from memoryapp.models import ChatUser, Message
 from memoryapp.platform import work
+from memoryapp.platform.embedded import paths
 from rerankui.account.account import device_name
 from rerankui.frame.filters import Filter
+from rerankui.frame.rows import page_address
 from rerankui.text import words as counts
 from rerankui.text.markdown import headline as headline_of
 from rerankui.text.markdown import line, to_html, to_inline_html, to_text
@@ -358,3 +365,101 @@ def snippet(text: str, words: str) -> SafeString:
     end = start + SNIPPET_CHARS
     cut = f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
     return marked(cut, words)
+
+
+# Commands that a page shows, to be pasted into a terminal.
+
+
+@register.simple_tag
+def program() -> str:
+    """How this program is called in a terminal for this data folder."""
+    return paths.program(settings.DATA_DIR)
+
+
+@register.filter
+def shell(name: str) -> str:
+    """A name as a shell takes it for one word, whatever is in it."""
+    return shlex.quote(name)
+
+
+# Addresses of topics and active sessions, by their ids as runs name them.
+
+
+register.filter("is_active_session", is_session)
+
+
+@register.filter
+def topic_address(id: str) -> str:
+    """The page of a topic, or the messages of an active session. A document of another memory has none: its address is
+    its place in the list of candidates."""
+    if parse_document_id(id):
+        return "#lane-candidates"
+    return _reversed(id, "topic", "session")
+
+
+@register.filter
+def topic_peek(id: str, run: UUID) -> str:
+    """A preview of the topic as it is now; of an active session, as the run found it."""
+    return in_run(id, run) if is_session(id) or parse_document_id(id) else _reversed(id, "topic_peek", "")
+
+
+@register.filter
+def in_run(id: str, run: UUID) -> str:
+    """The topic or session as the run found it."""
+    if document := parse_document_id(id):
+        return reverse("run_document", args=[run, document])
+    return _reversed(id, "run_topic", "run_session", run)
+
+
+@register.filter
+def row_address(id: str, owner_id: int) -> str:
+    """The page of a topic, a person or a fact."""
+    noun, number = id.split(":")
+    return page_address(noun.lower(), owner_id, int(number))
+
+
+def _reversed(id: str, of_topic: str, of_session: str, *before: UUID) -> str:
+    number = parse_topic_id(id) or 0
+    return reverse(of_session if number < 0 else of_topic, args=[*before, abs(number)])
+
+
+# How far neighbours are from each other, drawn.
+
+
+@register.simple_tag
+def similarities_chart(found: Distribution, in_force: float) -> SafeString:
+    """A column for each part of the scale of cosines, with lines at the threshold in force and the proposed one."""
+    most = max((column.share for column in found.columns), default=0) or 1
+    bars = format_html_join(
+        "", _COLUMN, (_column_bar(place, column, most) for place, column in enumerate(found.columns))
+    )
+    lines = [("force", in_force), *([("proposed", found.proposed)] if found.proposed is not None else [])]
+    marks = format_html_join("", _MARK, ((kind, _at(value), _at(value)) for kind, value in lines))
+    return format_html(
+        '<svg viewBox="0 0 {} 96" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>'
+        '<p class="months-ends"><span>{}</span><span>{}</span></p>',
+        len(found.columns) * 10,
+        _("Pairs by their cosine"),
+        bars,
+        marks,
+        number_format(FIRST),
+        number_format(LAST),
+    )
+
+
+_COLUMN = '<g><title>{}</title><rect x="{}" y="{}" width="9" height="{}"/></g>'
+_MARK = '<line class="line-{}" x1="{}" x2="{}" y1="0" y2="96"/>'
+
+
+def _column_bar(place: int, column: SimilarityShare, most: float) -> tuple[object, ...]:
+    height = max(0.4, round(94 * column.share / most, 1))
+    title = _("from %(start)s: %(share)s %%") % {
+        "start": number_format(column.start),
+        "share": number_format(100 * column.share, 1),
+    }
+    return title, place * 10, round(96 - height, 1), height
+
+
+def _at(cosine: float) -> float:
+    """Returns the position of a cosine in the picture, ten units a column."""
+    return round((min(max(cosine, FIRST), LAST) - FIRST) / WIDTH * 10, 1)

@@ -131,15 +131,11 @@ def _marked(old: str | None, new: str | None) -> tuple[tuple[Span, ...], tuple[S
         # a lone space between two changed words belongs to the change
         is_changed = tag != "equal" or (bool(sides[0] or sides[1]) and "".join(before[a:b]).isspace())
         for side, text in zip(sides, ("".join(before[a:b]), "".join(after[c:d])), strict=True):
-            _extend(side, text, is_changed)
+            if text and side and side[-1].is_changed == is_changed:
+                side[-1] = Span(side[-1].text + text, is_changed)
+            elif text:
+                side.append(Span(text, is_changed))
     return tuple(sides[0]), tuple(sides[1])
-
-
-def _extend(side: list[Span], text: str, is_changed: bool) -> None:
-    if text and side and side[-1].is_changed == is_changed:
-        side[-1] = Span(side[-1].text + text, is_changed)
-    elif text:
-        side.append(Span(text, is_changed))
 
 
 def _folded(rows: Sequence[DifferenceRow]) -> Iterator[DifferenceRow]:

@@ -131,24 +131,20 @@ def topic_then(request: HttpRequest, topic: Topic, moment: datetime, talk: Topic
     former, lineage = curation.former(topic), curation.lineage(topic, until=moment)
     made_by, files = maker(lineage), Artifact.objects.filter(owner=topic.owner, message__topicmessage__topic=topic)
     changes = changes_then(topic.owner, Narrowing(noun="topic", number=topic.pk), moment, EDITS_SHOWN)
+    rows: list[Fact] = past.known_at(topic.owner_id, KnowledgeEdit.Noun.FACT, moment)
+    noted = [row for row in rows if row.topic_id in (topic.pk, *former) and not row.superseded_at]
     page = TopicPage(
         said=talk,
         history=RowChanges(**changes, row_id=topic_id(topic.pk)),
         lineage=lineage,
         seen=topic_runs(topic, former, until=moment),
-        facts=_facts_then(topic, former, moment),
+        facts=sorted(noted, key=lambda row: (-row.importance, row.pk))[:FEW],
         artifacts=files.filter(created_at__lte=moment)[:FEW],
         made_by=made_by,
         made_again=made_by is not None and curation.is_again(made_by),
         is_past=True,
     )
     return render(request, "pages/topics/topic.html", page.names())
-
-
-def _facts_then(topic: Topic, former: tuple[int, ...], moment: datetime) -> list[Fact]:
-    rows: list[Fact] = past.known_at(topic.owner_id, KnowledgeEdit.Noun.FACT, moment)
-    noted = [row for row in rows if row.topic_id in (topic.pk, *former) and not row.superseded_at]
-    return sorted(noted, key=lambda row: (-row.importance, row.pk))[:FEW]
 
 
 MESSAGES_SHOWN = 150

@@ -106,7 +106,10 @@ class MessageList(ListPage[Message, MessageFilter]):
         request, filters, at = cast(Request, asked.request), asked.filters, asked.at
         rows = list(page.rows) if asked.near else list(page.rows)[::-1]
         if asked.moment:
-            _shelve(asked.owner, rows, asked.moment)
+            # In the topics of that moment; these rows are not to be saved.
+            topics = past.topics_of([row.pk for row in rows], asked.owner.pk, asked.moment)
+            for row in rows:
+                row.topic, row.is_withdrawn = topics.get(row.pk), False
         months = messages_by_month(asked.owner) if not asked.moment and _wants_months(request, filters) else []
         is_some = filters.is_narrowed or is_narrowed(self.facets(asked), asked.query)
         total = 0 if at else _total(found, page, filters, () if is_some else months)
@@ -154,26 +157,16 @@ def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter
     return found.count()
 
 
-def _shelve(owner: ChatUser, rows: Sequence[Message], moment: datetime) -> None:
-    """Gives the messages the topics in which they were at the moment. They are not to be saved."""
-    topics = past.topics_of([row.pk for row in rows], owner.pk, moment)
-    for row in rows:
-        row.topic, row.is_withdrawn = topics.get(row.pk), False
-
-
 def _pointed_at(request: HttpRequest, owner: ChatUser) -> Message | None:
     """The message of a permalink (``at``), or the first one of a day (``on``)."""
     if "at" in request.GET:
-        return _message_or_404(owner, request.GET["at"])
+        number = request.GET["at"]
+        found = Message.objects.of(owner).filter(pk=number).first() if number.isdecimal() else None
+        if found is None:
+            raise Http404
+        return found
     day = _day(request.GET.get("on", ""))
     return Message.objects.of(owner).present().filter(sent_at__gte=day).in_order().first() if day else None
-
-
-def _message_or_404(owner: ChatUser, number: str) -> Message:
-    found = Message.objects.of(owner).filter(pk=number).first() if number.isdecimal() else None
-    if found is None:
-        raise Http404
-    return found
 
 
 def _day(text: str) -> datetime | None:

@@ -24,7 +24,7 @@ from rerankui.frame.filters import OwnerFilter
 from rerankui.frame.frame import PageFrame
 from rerankui.frame.pages import page_of, show
 from rerankui.past.pages import memory_then
-from rerankui.pipeline.work import panel_for, panel_of, sessions_of
+from rerankui.pipeline.pipeline import panel_for, panel_of, sessions_of
 from rerankui.runs.page.waterfall import played_run
 from rerankui.text.words import undecided_words
 from rerankui.views.ask import usual_strategy
@@ -57,7 +57,9 @@ def overview(request: Request) -> HttpResponse:
         sees_all = not (filters.is_narrowed or page.before or page.after)
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"])}
         context["lists_all_steps"] = sees_all and operator_of(request).may(Role.CURATOR)
-        context |= _usage(seen)
+        # The last days of these memories on the reader's calendar.
+        now, zone = timezone.now(), timezone.get_current_timezone()
+        context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, now=now, zone=zone)[:FEW]}
         context |= _beginning(request)
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= panel_of(seen, reverse("work"))
@@ -91,12 +93,6 @@ def _named(owners: QuerySet[ChatUser], words: str | None) -> QuerySet[ChatUser]:
     return owners.filter(Q(name__icontains=words) | Q(display_name__icontains=words)) if words else owners
 
 
-def _usage(owners: QuerySet[ChatUser]) -> dict[str, Any]:
-    """The last days of these memories on the reader's calendar."""
-    now, zone = timezone.now(), timezone.get_current_timezone()
-    return {"usage": usage(owners, now=now, zone=zone), "worst": worst_runs(owners, now=now, zone=zone)[:FEW]}
-
-
 def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
     runs = Run.objects.by_hand().filter(owner__in=owners)
     return runs.with_answers().select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
@@ -106,7 +102,10 @@ def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[Chat
     """What an operator could do next and may do."""
     steps = _embedding() if operator_of(request).may(Role.ADMIN) else []
     if operator_of(request).may(Role.CURATOR):
-        steps += [*_silent(), *_waiting(seen, rows)]
+        late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
+        sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
+        steps += [NextStep(sentence % {"names": ", ".join(late)})] if late else []
+        steps += _waiting(seen, rows)
     if operator_of(request).may(Role.DEBUGGER):
         idle = next((owner for owner, counts in rows if counts.topics and not counts.runs), None)
         if idle:
@@ -123,12 +122,6 @@ def _embedding() -> list[NextStep]:
     if row := undecided():
         steps.append(NextStep(undecided_words(row), is_embedding=True))
     return steps
-
-
-def _silent() -> list[NextStep]:
-    late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
-    sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
-    return [NextStep(sentence % {"names": ", ".join(late)})] if late else []
 
 
 def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:

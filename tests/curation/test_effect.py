@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memoryapp import curation
-from memoryapp.curation import Change, Stale, choices
+from memoryapp.curation import Change, Stale, effect
 from memoryapp.curation.effect import Effect, RunEffect, effect_of
 from memoryapp.curation.effect_verdict import Position, verdict_of
 from memoryapp.engine.candidates import UnderstoodQuery
@@ -305,11 +305,11 @@ class TestEmbeddedScorer:
     def test_only_so_many_questions_are_asked_again(
         self, anna: ChatUser, letters: list[Topic], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(choices, "MOST_ASKED", 1)
+        monkeypatch.setattr(effect, "MOST_ASKED", 1)
         for query in (self.QUERY, "who fixed the lid", "who fixed the lid"):
             recalled(anna, query)
-        effect = effect_of(anna, curation.plan_edit(anna, letters[-1].pk, SUMMARY))
-        assert (effect.affected, effect.asked_again) == (3, 2)
+        tried = effect_of(anna, curation.plan_edit(anna, letters[-1].pk, SUMMARY))
+        assert (tried.affected, tried.asked_again) == (3, 2)
 
 
 class TestRuns:

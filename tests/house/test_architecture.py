@@ -103,8 +103,8 @@ VALUES_OF_REGISTRIES = (
 )
 SHORT_FOR_A_REASON = {
     "rerankui.frame.toasts": "frame and views share it without knowing each other",
+    "memoryapp.platform.statements": "rooms that send SQL share it without knowing each other",
     "memoryapp.platform.storage": "a setting names it",
-    "memoryapp.curation.extraction.meanings": "facts and statements share it without knowing each other",
     "memoryapp.platform.outgoing_settings": "the settings take all of its names",
     "memoryapp.platform.heartbeats": "the worker imports it before there are models",
     "memoryapp.platform.broker": "Celery loads it by its name",

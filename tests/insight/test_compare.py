@@ -31,7 +31,7 @@ from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.replays import ForkError
 from memoryapp.search.vectors import embed_pending
-from rerankui.compare.lab import sentence_of
+from rerankui.compare.compare import sentence_of
 from rerankui.runs.page.why_not import view_of
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded, shown_by

@@ -12,7 +12,7 @@ from django.conf import LazySettings
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from memoryapp.curation.past_runs import runs_that_saw
+from memoryapp.curation.effect import runs_that_saw
 from memoryapp.doors.api.shapes.runs import ComparisonAnswer
 from memoryapp.engine.events import Event
 from memoryapp.insight.browsing import usage

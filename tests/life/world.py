@@ -21,7 +21,7 @@ from django.utils import timezone
 from memoryapp import curation
 from memoryapp.curation import MERGER, CurationError, extraction, knowledge, suggestions
 from memoryapp.curation.extraction.findings import ARCHIVIST
-from memoryapp.curation.extraction.meanings import folded
+from memoryapp.curation.extraction.statements import folded
 from memoryapp.curation.suggestions.consolidation import consolidate
 from memoryapp.curation.undoing import withdraw
 from memoryapp.engine.agents.ask import UnreadableAnswer

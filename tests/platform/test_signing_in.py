@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, LoginSession, Operator, Role
-from memoryapp.platform.accounts import login_sessions, signing_in
+from memoryapp.platform.accounts import signing_in
 from memoryapp.runs import lifecycle
 from memoryapp.upkeep import tasks
 from tests.conftest import signed_in
@@ -125,7 +125,7 @@ def test_every_role_changes_its_own_password_and_ends_other_sessions(viewer: Ope
     assert here.post("/account/password/", form)["Location"] == "/account/"
     assert "Your password is changed" in get(here, "/account/")
     assert there.get("/account/").status_code == 302
-    assert login_sessions.of_user(viewer.user).count() == 1
+    assert signing_in.of_user(viewer.user).count() == 1
     assert sign_in("vera", "another-long-word").status_code == 302
 
 
@@ -170,7 +170,7 @@ def test_sessions_are_listed_and_ended(viewer: Operator, stranger: Operator) -> 
     assert "Phone" in shown
     session = LoginSession.objects.get(device="Tablet")
     assert session.session_key not in shown
-    name = login_sessions.digest_of(session)
+    name = signing_in.digest_of(session)
     strange.post("/account/", {"end": name})
     assert there.get("/").status_code == 200
     here.post("/account/", {"end": name})

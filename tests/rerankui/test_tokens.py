@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memoryapp.models import ApiToken, ChatUser, LoginSession, Operator
 from memoryapp.platform.accounts import tokens
-from memoryapp.platform.accounts.login_sessions import SessionStore
+from memoryapp.platform.accounts.signing_in import SessionStore
 from rerankui.frame.forms import TokenForm
 from tests.conftest import signed_in
 from tests.support.api_client import Program

@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryapp import curation
-from memoryapp.curation import past_runs, rescoring, suggestions
+from memoryapp.curation import effect, rescoring, suggestions
 from memoryapp.curation.effect import effect_of
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic, TopicMessage
@@ -37,7 +37,7 @@ def rows(stage: BenchStage, profile: EmbeddingProfile, runs: int) -> Iterator[Be
 
 def _effect(stage: BenchStage, topics: Sequence[int]) -> BenchRow:
     change = curation.plan_merge(stage.owner, topics[:2])
-    tried = [run.query for run in past_runs.runs_that_saw(stage.owner.pk, change.out)]
+    tried = [run.query for run in effect.runs_that_saw(stage.owner.pk, change.out)]
     passages = rescoring.passages(stage.owner.pk)
     took = _seconds(lambda: effect_of(stage.owner, change))
     alone = _seconds(lambda: list(rescoring.compared(stage.owner.pk, passages, tried)))

@@ -26,8 +26,7 @@ from memoryapp.curation.extraction.findings import (
     reworded,
     withdrawn,
 )
-from memoryapp.curation.extraction.meanings import SAME_MEANING, Meanings, folded
-from memoryapp.curation.extraction.statements import is_about_health, statement, years
+from memoryapp.curation.extraction.statements import SAME_MEANING, Meanings, folded, is_about_health, statement, years
 from memoryapp.engine.agents.archivist import FoundFact
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit
 

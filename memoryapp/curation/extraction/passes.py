@@ -24,8 +24,8 @@ from memoryapp.curation import CurationError, knowledge
 from memoryapp.curation.extraction.evidence import TopicEvidence
 from memoryapp.curation.extraction.facts import KnownFacts
 from memoryapp.curation.extraction.findings import Reading
-from memoryapp.curation.extraction.meanings import Meanings, folded
 from memoryapp.curation.extraction.people import KnownPeople
+from memoryapp.curation.extraction.statements import Meanings, folded
 from memoryapp.curation.knowledge import MODELS
 from memoryapp.engine.agents import archivist
 from memoryapp.engine.agents.archivist import Extract, FoundPerson
@@ -273,7 +273,9 @@ class _Archivist:
         if self._meanings.lacks(known_facts.texts([f for answered in answers for f in answered.answer.facts])):
             return False
         evidence = TopicEvidence({message.id: message for message in messages})
-        selves = _selves(owner, messages)
+        # The chat user and the assistant are not extracted as people.
+        authors = {message.author for message in messages if message.role != "peer"}
+        selves = frozenset(folded(name) for name in (owner.name, owner.display_name, *authors)) - {""}
         for answered in answers:
             is_automatic = owner.extraction == owner.Extraction.AUTOMATIC
             reading = Reading(owner, topic, answered.call, is_automatic, evidence)
@@ -285,12 +287,6 @@ class _Archivist:
         still.update(facts_extracted=True)
         UnreadTopic.objects.filter(topic=topic).delete()
         return True
-
-
-def _selves(owner: ChatUser, messages: Sequence[MessageContent]) -> frozenset[str]:
-    """The names of the chat user and of the assistant, who are not extracted as people."""
-    authors = {message.author for message in messages if message.role != "peer"}
-    return frozenset(folded(name) for name in (owner.name, owner.display_name, *authors)) - {""}
 
 
 def _names(person: FoundPerson) -> frozenset[str]:

@@ -16,18 +16,8 @@ from typing import Any
 from django.db.models import Count, Max, Min
 
 from memoryapp.curation import knowledge
-from memoryapp.curation.extraction.findings import (
-    ARCHIVIST,
-    Reading,
-    add_messages,
-    is_machine_made,
-    put_confirmed,
-    put_waiting,
-    rejected,
-    reworded,
-    withdrawn,
-)
-from memoryapp.curation.extraction.meanings import folded
+from memoryapp.curation.extraction import findings
+from memoryapp.curation.extraction.statements import folded
 from memoryapp.curation.knowledge.writing import MOST_ENTRIES
 from memoryapp.engine.agents.archivist import FoundPerson
 from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, Person
@@ -101,7 +91,11 @@ def matching(someone: PersonNames, known: Sequence[PersonNames]) -> MatchingPeop
         return MatchingPeople(_likeliest(someone, exact))
     shared = [each for each in known if each.names & someone.names]
     if shared:
-        return _by_alias(someone, shared, bool(exact))
+        # If a namesake contradicts, an alias is not enough: the other one has to agree.
+        likely = _likeliest(someone, shared)
+        if likely and (not exact or len(likely) == 1 and likely[0].agrees(someone)):
+            return MatchingPeople(likely)
+        return MatchingPeople(shared, is_doubtful=True)
     return MatchingPeople([each for each in known if _is_prefix(someone, each)])
 
 
@@ -110,14 +104,6 @@ def _likeliest(someone: PersonNames, known: Iterable[PersonNames]) -> list[Perso
     possible = [each for each in known if not each.contradicts(someone)]
     agreeing = [each for each in possible if each.agrees(someone)]
     return agreeing if len(agreeing) == 1 else possible
-
-
-def _by_alias(someone: PersonNames, shared: list[PersonNames], has_namesake: bool) -> MatchingPeople:
-    """Those who share a name. If a namesake contradicts, an alias is not enough: the other one has to agree."""
-    likely = _likeliest(someone, shared)
-    if likely and (not has_namesake or len(likely) == 1 and likely[0].agrees(someone)):
-        return MatchingPeople(likely)
-    return MatchingPeople(shared, is_doubtful=True)
 
 
 def _is_prefix(someone: PersonNames, known: PersonNames) -> bool:
@@ -148,7 +134,7 @@ class KnownPeople:
         self._former = list(_former(owner))
         self._lost = _lost_names(owner)
 
-    def place(self, reading: Reading, found: FoundPerson) -> None:
+    def place(self, reading: findings.Reading, found: FoundPerson) -> None:
         someone = named(found.name, found.aliases, found.username, found.circle)
         them = self._them(someone)
         former = [each for each in self._former if each.names & someone.names]
@@ -165,19 +151,21 @@ class KnownPeople:
         lost = [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
         return MatchingPeople(lost, is_doubtful=any(each.contradicts(someone) for each in lost))
 
-    def _recognise(self, reading: Reading, found: FoundPerson, them: PersonNames) -> None:
+    def _recognise(self, reading: findings.Reading, found: FoundPerson, them: PersonNames) -> None:
         if them.row is None:
             _add_to_waiting(Finding.objects.get(pk=them.finding or 0), found)
             return
         person = Person.objects.get(owner=reading.owner, pk=them.row)
         more = self._additions(person, found)
         if not more:
-            put_confirmed(reading, NOUN, person.pk, found.messages)
-        elif reading.may_use_person(more, found.messages, [person.display_name, *person.aliases]) and is_machine_made(
-            reading.owner, NOUN, person.pk
-        ):
-            edit = knowledge.edit(reading.owner, person, grown(person, more), actor=ARCHIVIST, call=reading.call)
-            put_confirmed(reading, NOUN, person.pk, found.messages, edit, values=more)
+            findings.put_confirmed(reading, NOUN, person.pk, found.messages)
+        elif reading.may_use_person(
+            more, found.messages, [person.display_name, *person.aliases]
+        ) and findings.is_machine_made(reading.owner, NOUN, person.pk):
+            edit = knowledge.edit(
+                reading.owner, person, grown(person, more), actor=findings.ARCHIVIST, call=reading.call
+            )
+            findings.put_confirmed(reading, NOUN, person.pk, found.messages, edit, values=more)
             is_now = _with(_named(person), [them])
             self._people = [*(each for each in self._people if each is not them), is_now]
         elif waiting := Finding.objects.filter(
@@ -185,22 +173,22 @@ class KnownPeople:
         ).first():
             _add_to_waiting(waiting, found, [person.display_name, *person.aliases])
         else:
-            put_waiting(reading, NOUN, more, found.messages, target=person.pk, alike=[person.pk])
+            findings.put_waiting(reading, NOUN, more, found.messages, target=person.pk, alike=[person.pk])
         count_mentions(self._owner, [person.pk])
 
-    def _put(self, reading: Reading, found: FoundPerson, alike: list[PersonNames], *, is_sure: bool) -> None:
+    def _put(self, reading: findings.Reading, found: FoundPerson, alike: list[PersonNames], *, is_sure: bool) -> None:
         """Stores a new person; if it may be one of the people ``alike``, or one who was deleted, somebody must
         decide."""
         values = _values(found)
         if reading.may_use_person(values, found.messages) and is_sure:
-            edit = knowledge.create(reading.owner, NOUN, values, actor=ARCHIVIST, call=reading.call)
+            edit = knowledge.create(reading.owner, NOUN, values, actor=findings.ARCHIVIST, call=reading.call)
             row = knowledge.number_made(edit)
-            put_confirmed(reading, NOUN, row, found.messages, edit, values=values)
+            findings.put_confirmed(reading, NOUN, row, found.messages, edit, values=values)
             self._people.append(named(found.name, found.aliases, found.username, found.circle, row=row))
             count_mentions(self._owner, [row])
             return
         rows = [each.row for each in alike if each.row is not None][:_MOST_ALIKE]
-        waiting = put_waiting(reading, NOUN, values, found.messages, alike=rows)
+        waiting = findings.put_waiting(reading, NOUN, values, found.messages, alike=rows)
         self._people.append(named(found.name, found.aliases, found.username, found.circle, finding=waiting.pk))
 
     def _additions(self, person: Person, found: FoundPerson) -> dict[str, Any]:
@@ -250,7 +238,7 @@ def _add_to_waiting(waiting: Finding, found: FoundPerson, there: Iterable[str] =
         values = {name: value for name, value in values.items() if value}
     waiting.values = values
     waiting.save(update_fields=("values",))
-    add_messages(waiting, found.messages)
+    findings.add_messages(waiting, found.messages)
 
 
 def grown(person: Person, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,17 +288,19 @@ def _of_values(values: Mapping[str, Any], **whose: int | None) -> PersonNames:
 def _former(owner: ChatUser) -> Iterator[PersonNames]:
     """People whom somebody deleted, undid or rejected."""
     there = {str(number) for number in Person.objects.filter(owner=owner).values_list("pk", flat=True)}
-    for number, values, _after in withdrawn(owner, NOUN):
+    for number, values, _after in findings.withdrawn(owner, NOUN):
         if str(number) not in there and values.get("display_name"):
             yield _of_values(values)
-    for values in rejected(owner, NOUN).filter(target__isnull=True).values_list("values", flat=True).iterator():
+    for values in (
+        findings.rejected(owner, NOUN).filter(target__isnull=True).values_list("values", flat=True).iterator()
+    ):
         yield _of_values(values)
 
 
 def _decided(owner: ChatUser) -> Mapping[int, list[PersonNames]]:
     """By a person's number, those of whom somebody decided that they are this person: in the review, or by a merge."""
     same: dict[int, list[PersonNames]] = defaultdict(list)
-    for finding in reworded(owner, NOUN).filter(row__isnull=False).iterator():
+    for finding in findings.reworded(owner, NOUN).filter(row__isnull=False).iterator():
         same[finding.row or 0].append(_of_values(finding.values))
     merges = KnowledgeEdit.objects.filter(owner=owner, noun=NOUN, kind=KnowledgeEdit.Kind.MERGE)
     for before, after in merges.filter(knowledgeedit__isnull=True).values_list("before", "after").iterator():
@@ -331,11 +321,11 @@ def _lost_names(owner: ChatUser) -> Mapping[int, frozenset[str]]:
     """By a person's number, the folded values that somebody removed or refused to add: names, username, circle, and
     lines of biography."""
     lost: dict[int, set[str]] = defaultdict(set)
-    for number, values, after in withdrawn(owner, NOUN):
+    for number, values, after in findings.withdrawn(owner, NOUN):
         lost[number] |= _words(values) - _words(after or {})
-    for finding in rejected(owner, NOUN).filter(target__isnull=False).iterator():
+    for finding in findings.rejected(owner, NOUN).filter(target__isnull=False).iterator():
         lost[finding.target or 0] |= _words(finding.values)
-    for finding in reworded(owner, NOUN).filter(row__isnull=False).iterator():
+    for finding in findings.reworded(owner, NOUN).filter(row__isnull=False).iterator():
         lost[finding.row or 0] |= _words(finding.values)
     return {number: frozenset(words) for number, words in lost.items()}
 

@@ -222,19 +222,15 @@ def take_back(finding: Finding, *, actor: str) -> None:
     finding.refresh_from_db()
     if finding.state == State.WAITING or finding.decided_by == ARCHIVIST:
         raise CurationError(_("There is no decision to take back."))
-    for each in _decided_with(finding):
+    # The findings of the same decision, this one included, the last change first.
+    same = {name: getattr(finding, name) for name in ("owner", "state", "decided_at", "decided_by")}
+    for each in Finding.objects.filter(**same).select_related("edit").order_by("-edit_id", "-pk"):
         if each.edit is not None:
             knowledge.undo(owner, each.edit, actor=actor)
         each.state, each.row, each.edit = State.WAITING, None, None
         each.decided_at, each.decided_by = None, ""
         each.save()
     finding.refresh_from_db()
-
-
-def _decided_with(finding: Finding) -> list[Finding]:
-    """The findings of the same decision, this one included, the last change first."""
-    same = {name: getattr(finding, name) for name in ("owner", "state", "decided_at", "decided_by")}
-    return list(Finding.objects.filter(**same).select_related("edit").order_by("-edit_id", "-pk"))
 
 
 def _lock(finding: Finding) -> ChatUser:

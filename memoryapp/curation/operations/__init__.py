@@ -12,8 +12,6 @@ from memoryapp.curation.operations.resplit import RESPLIT
 from memoryapp.curation.operations.split import SPLIT
 from memoryapp.models.topic import OPERATION_KINDS
 
-__all__ = ["EDIT", "MERGE", "MOVE", "OPERATIONS", "RESPLIT", "SPLIT", "register"]
-
 # By the name that is stored as the kind of their edits, in the order in which lists show them.
 OPERATIONS: dict[str, Operation] = {}
 

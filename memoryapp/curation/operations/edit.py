@@ -4,16 +4,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.change import Change, CurationError
-from memoryapp.curation.operations.operation import (
-    SUMMARY,
-    TOPIC,
-    ChangeRequest,
-    Endpoint,
-    Operation,
-    Words,
-    live_topic,
-    messages_by_topic,
-)
+from memoryapp.curation.operations import operation
 from memoryapp.curation.topic_writer import Summarise, check_summary
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser
@@ -21,20 +12,20 @@ from memoryapp.models import ChatUser
 
 def plan_edit(owner: ChatUser, topic_id: int, summary: str) -> Change:
     """The topic with another summary. Raises CurationError or Stale."""
-    topic = live_topic(owner, topic_id)
+    topic = operation.live_topic(owner, topic_id)
     check_summary(summary)
     if summary.strip() == topic.summary:
         raise CurationError(_("The summary says that already."))
-    return Change((topic.pk,), (TopicDraft(summary.strip(), tuple(messages_by_topic([topic])[topic.pk])),))
+    return Change((topic.pk,), (TopicDraft(summary.strip(), tuple(operation.messages_by_topic([topic])[topic.pk])),))
 
 
-def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
+def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     return plan_edit(request.owner, request.topics[0], "".join(request.summaries[:1]))
 
 
-EDIT = Operation(
+EDIT = operation.Operation(
     name="edit",
-    words=Words(
+    words=operation.Words(
         done=gettext_lazy("edited"),
         heading=gettext_lazy("Change a summary"),
         button=gettext_lazy("Change the summary"),
@@ -43,13 +34,13 @@ EDIT = Operation(
     ),
     plan=_plan,
     repeats="one",
-    endpoint=Endpoint(
+    endpoint=operation.Endpoint(
         verb="rewrite",
         method="PATCH",
         address="/topics/{id}",
         id="rewriteTopic",
         about="Give a topic another summary. The result is a new topic over the same messages, with a new id.",
-        takes=(TOPIC, SUMMARY),
+        takes=(operation.TOPIC, operation.SUMMARY),
         body="SummaryBody",
         body_about="The topic's new summary.",
         example={"summary": "Which tea to buy", "reason": "said more clearly"},

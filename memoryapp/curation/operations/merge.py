@@ -6,16 +6,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.change import MOST_SUMMARY_CHARS, Change, CurationError
-from memoryapp.curation.operations.operation import (
-    PROPOSED,
-    TOPICS,
-    ChangeRequest,
-    Endpoint,
-    Operation,
-    Words,
-    live_topics,
-    messages_by_topic,
-)
+from memoryapp.curation.operations import operation
 from memoryapp.curation.topic_writer import Summarise, check_summary
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.engine.text.lines import shortened
@@ -31,8 +22,8 @@ def plan_merge(owner: ChatUser, topic_ids: Iterable[int], summary: str = "") -> 
     ids = list(dict.fromkeys(topic_ids))
     if len(ids) < 2:
         raise CurationError(_("A merge needs at least two different topics."))
-    topics = sorted(live_topics(owner, ids), key=lambda topic: (topic.started_at, topic.pk))
-    listed = messages_by_topic(topics)
+    topics = sorted(operation.live_topics(owner, ids), key=lambda topic: (topic.started_at, topic.pk))
+    listed = operation.messages_by_topic(topics)
     messages = tuple(number for topic in topics for number in listed[topic.pk])
     written = summary.strip() or composed_summary([topic.summary for topic in topics])
     check_summary(written)
@@ -45,13 +36,13 @@ def composed_summary(summaries: Sequence[str]) -> str:
     return shortened(text, MOST_SUMMARY_CHARS)
 
 
-def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
+def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     return plan_merge(request.owner, request.topics, "".join(request.summaries[:1]))
 
 
-MERGE = Operation(
+MERGE = operation.Operation(
     name=TopicEdit.Kind.MERGE,
-    words=Words(
+    words=operation.Words(
         done=gettext_lazy("merged"),
         heading=gettext_lazy("Merge topics"),
         button=gettext_lazy("Merge"),
@@ -59,13 +50,13 @@ MERGE = Operation(
         made=gettext_lazy("Merged %(topics)s, %(messages)s"),
     ),
     plan=_plan,
-    endpoint=Endpoint(
+    endpoint=operation.Endpoint(
         verb="merge",
         method="POST",
         address="/topics/merge",
         id="mergeTopics",
         about="Merge two or more topics into one. Topics that lie between them in time are not touched.",
-        takes=(TOPICS, PROPOSED),
+        takes=(operation.TOPICS, operation.PROPOSED),
         body="MergeBody",
         body_about=(
             "Two or more topics, adjacent or not. Without ``summary``, their summaries are joined, oldest first."

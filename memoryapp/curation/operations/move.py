@@ -7,20 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.change import MOST_MESSAGES, Change, CurationError, named, too_many_messages
-from memoryapp.curation.operations.operation import (
-    MESSAGES,
-    PROPOSED,
-    TO,
-    BenchButton,
-    ChangeRequest,
-    Endpoint,
-    Operation,
-    Words,
-    drafts,
-    live_topic,
-    live_topics,
-    messages_by_topic,
-)
+from memoryapp.curation.operations import operation
 from memoryapp.curation.topic_writer import Summarise, check_summary, opening
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, Message, Topic
@@ -36,9 +23,9 @@ def plan_move(
     """
     ids = _movable(message_ids)
     sources = _sources(owner, ids)
-    target = None if to is None else live_topic(owner, to)
-    touched = {topic.pk: topic for topic in [*live_topics(owner, sources), *([target] if target else [])]}
-    listed = messages_by_topic(touched.values())
+    target = None if to is None else operation.live_topic(owner, to)
+    touched = {topic.pk: topic for topic in [*operation.live_topics(owner, sources), *([target] if target else [])]}
+    listed = operation.messages_by_topic(touched.values())
     moved = [number for numbers in listed.values() for number in numbers if number in ids]
     _check_move(listed, moved, target)
     rest = {pk: tuple(number for number in listed[pk] if number not in ids) for pk in touched}
@@ -46,7 +33,7 @@ def plan_move(
     if target:
         put.append(TopicDraft(target.summary, (*rest[target.pk], *moved)))
     else:
-        put += drafts(owner, [moved], [summary], summarise)
+        put += operation.drafts(owner, [moved], [summary], summarise)
     return Change(tuple(touched), tuple(put))
 
 
@@ -78,7 +65,7 @@ def _check_move(listed: Mapping[int, Sequence[int]], moved: Sequence[int], targe
         raise CurationError(_("These are all messages of the topic: there is nothing to move out of it."))
 
 
-def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
+def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     summary = request.summaries[-1] if request.summaries and request.to is None else ""
     change = plan_move(request.owner, request.messages, request.to, summary, summarise=summarise)
     return _worded(change, request.summaries)
@@ -96,9 +83,9 @@ def _worded(change: Change, summaries: Sequence[str]) -> Change:
     return Change(change.out, tuple(worded))
 
 
-MOVE = Operation(
+MOVE = operation.Operation(
     name="move",
-    words=Words(
+    words=operation.Words(
         done=gettext_lazy("moved messages"),
         heading=gettext_lazy("Move messages"),
         button=gettext_lazy("Move"),
@@ -106,7 +93,7 @@ MOVE = Operation(
         made=gettext_lazy("Moved %(messages_moved)s: %(before)s became %(after)s"),
     ),
     plan=_plan,
-    endpoint=Endpoint(
+    endpoint=operation.Endpoint(
         verb="move",
         method="POST",
         address="/messages/move",
@@ -115,7 +102,7 @@ MOVE = Operation(
             'Move messages to another topic, or with ``"to": null`` to a new one. A topic left without messages is'
             " retired."
         ),
-        takes=(MESSAGES, TO, PROPOSED),
+        takes=(operation.MESSAGES, operation.TO, operation.PROPOSED),
         body="MoveBody",
         body_about=(
             "Messages of one or more topics, and the topic ``to`` which they move; null makes a new one, with"
@@ -123,5 +110,5 @@ MOVE = Operation(
         ),
         example={"user": "anna", "messages": ["m7", "m8"], "to": "Topic:9"},
     ),
-    bench=BenchButton("chosen", gettext_lazy("New topic"), "plus"),
+    bench=operation.BenchButton("chosen", gettext_lazy("New topic"), "plus"),
 )

@@ -5,17 +5,19 @@ Pages, the interface for programs, agents and the history read these values, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
+from django.db import transaction
 from django.utils.functional import Promise
 
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS, Change, too_many_messages, too_many_topics
-from memoryapp.curation.topic_writer import Summarise, check_live, check_summary
+from memoryapp.curation.settling import close
+from memoryapp.curation.topic_writer import Summarise, check_live, check_summary, opening, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.content import content
-from memoryapp.models import ChatUser, Message, Topic, TopicMessage
+from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +163,51 @@ def drafts(
         check_summary(written)
         made.append(TopicDraft(written, tuple(part)))
     return made
+
+
+# The one way into curation: whoever asks for a change of topics, it is planned and made here.
+
+
+class MadeChange(NamedTuple):
+    """A change and the edit that made it."""
+
+    edit: TopicEdit
+    change: Change
+
+
+def plan(request: ChangeRequest, summarise: Summarise = opening) -> Change:
+    """The change that is asked for; nothing is written. Raises CurationError, Stale, and what ``summarise`` raises."""
+    seen = Topic.objects.of(request.owner).filter(pk__in=request.topics)
+    check_live(request.owner, request.topics, dict(seen.values_list("pk", "is_live")))
+    return _with_summaries(request.operation.plan(request, summarise), request.summaries)
+
+
+def make(
+    request: ChangeRequest,
+    *,
+    actor: str,
+    reason: str = "",
+    by_hand: bool = True,
+    accepts: Collection[Suggestion] = (),
+    call: AgentCall | None = None,
+) -> MadeChange:
+    """Makes the change that is asked for, and closes the suggestions that it ``accepts`` with its edit.
+
+    ``by_hand`` means that a person asked; ``call`` is the agent's question whose answer is carried out. Raises
+    CurationError, Stale, ByHand as ``plan`` and ``swap`` do, and SuggestionDecided; then nothing is changed.
+    """
+    change = plan(request)
+    kind = TopicEdit.Kind(request.operation.name)
+    with transaction.atomic():
+        edit = swap(request.owner, change, kind=kind, actor=actor, reason=reason, by_hand=by_hand, call=call)
+        if accepts:
+            close(request.owner, accepts, Suggestion.State.ACCEPTED, actor=actor, edit=edit)
+    return MadeChange(edit, change)
+
+
+def _with_summaries(change: Change, summaries: Collection[str]) -> Change:
+    """The change with the summaries that people wrote, if there is one for each topic."""
+    if len(summaries) != len(change.put):
+        return change
+    pairs = zip(change.put, summaries, strict=True)
+    return replace(change, put=tuple(replace(draft, summary=summary or draft.summary) for draft, summary in pairs))

@@ -7,14 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memoryapp.curation.change import Change, CurationError
-from memoryapp.curation.operations.operation import (
-    ChangeRequest,
-    Operation,
-    Words,
-    check_count,
-    live_topic,
-    messages_by_topic,
-)
+from memoryapp.curation.operations import operation
 from memoryapp.curation.operations.split import plan_cuts
 from memoryapp.curation.topic_writer import Summarise, check_summary
 from memoryapp.engine.embeddings import Embedder
@@ -26,12 +19,12 @@ from memoryapp.models import ChatUser, Message
 
 def plan_resplit(owner: ChatUser, topic_id: int, drafts: Sequence[TopicDraft]) -> Change:
     """The topic replaced by ``drafts``, which hold each of its messages once. Raises CurationError or Stale."""
-    topic = live_topic(owner, topic_id)
-    listed = messages_by_topic([topic])[topic.pk]
+    topic = operation.live_topic(owner, topic_id)
+    listed = operation.messages_by_topic([topic])[topic.pk]
     covered = sorted(number for draft in drafts for number in draft.messages)
     if covered != sorted(listed):
         raise CurationError(_("The parts do not hold each message of the topic once."))
-    check_count(len(drafts))
+    operation.check_count(len(drafts))
     for draft in drafts:
         check_summary(draft.summary)
     if len(drafts) == 1 and drafts[0].summary == topic.summary:
@@ -44,19 +37,19 @@ def propose_split(owner: ChatUser, topic_id: int, embedder: Embedder, most_chars
 
     Raises CurationError, Stale or EmbeddingError.
     """
-    topic = live_topic(owner, topic_id)
+    topic = operation.live_topic(owner, topic_id)
     messages = Message.objects.of(owner).filter(topic=topic).in_order()
     return async_to_sync(segment)([content(row) for row in messages], embedder, most_chars)
 
 
-def _plan(request: ChangeRequest, summarise: Summarise) -> Change:
+def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     parts = request.parts or plan_cuts(request, summarise).put
     return plan_resplit(request.owner, request.topics[0], parts)
 
 
-RESPLIT = Operation(
+RESPLIT = operation.Operation(
     name="resplit",
-    words=Words(
+    words=operation.Words(
         done=gettext_lazy("split anew"),
         heading=gettext_lazy("Split a topic into several"),
         button=gettext_lazy("Split into topics"),

@@ -7,20 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.curation.change import Change, CurationError, named
-from memoryapp.curation.operations.operation import (
-    AT,
-    SUMMARIES,
-    TOPIC,
-    BenchButton,
-    ChangeRequest,
-    Endpoint,
-    Operation,
-    Words,
-    check_count,
-    drafts,
-    live_topic,
-    messages_by_topic,
-)
+from memoryapp.curation.operations import operation
 from memoryapp.curation.topic_writer import Summarise, opening
 from memoryapp.models import ChatUser, Topic
 
@@ -34,13 +21,13 @@ def plan_split(
 
     Raises CurationError or Stale, and whatever ``summarise`` raises.
     """
-    topic = live_topic(owner, topic_id)
-    parts = _parts(topic, messages_by_topic([topic])[topic.pk], set(at))
+    topic = operation.live_topic(owner, topic_id)
+    parts = _parts(topic, operation.messages_by_topic([topic])[topic.pk], set(at))
     if summaries and len(summaries) != len(parts):
         counts = {"parts": len(parts), "summaries": len(summaries)}
         raise CurationError(_("There are %(parts)d parts and %(summaries)d summaries.") % counts)
     written = summaries or [topic.summary, *[""] * (len(parts) - 1)]
-    return Change((topic.pk,), tuple(drafts(owner, parts, written, summarise)))
+    return Change((topic.pk,), tuple(operation.drafts(owner, parts, written, summarise)))
 
 
 def _parts(topic: Topic, messages: Sequence[int], at: set[int]) -> list[list[int]]:
@@ -52,20 +39,20 @@ def _parts(topic: Topic, messages: Sequence[int], at: set[int]) -> list[list[int
         raise CurationError(_("Message %(message)d is not in %(topic)s.") % where)
     if messages[0] in at:
         raise CurationError(_("The topic begins with that message, so the part before it would be empty."))
-    check_count(len(at) + 1)
+    operation.check_count(len(at) + 1)
     borders = [0, *(place for place, number in enumerate(messages) if number in at), len(messages)]
     return [list(messages[start:end]) for start, end in pairwise(borders)]
 
 
-def plan_cuts(request: ChangeRequest, summarise: Summarise) -> Change:
+def plan_cuts(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     """The split that is asked for; summaries of an earlier preview with other cuts are not used."""
     given = request.summaries if len(request.summaries) == len(set(request.at)) + 1 else ()
     return plan_split(request.owner, request.topics[0], request.at, given, summarise=summarise)
 
 
-SPLIT = Operation(
+SPLIT = operation.Operation(
     name="split",
-    words=Words(
+    words=operation.Words(
         done=gettext_lazy("split"),
         heading=gettext_lazy("Split a topic"),
         button=pgettext_lazy("button", "Split"),
@@ -74,7 +61,7 @@ SPLIT = Operation(
     ),
     plan=plan_cuts,
     repeats="one",
-    endpoint=Endpoint(
+    endpoint=operation.Endpoint(
         verb="split",
         method="POST",
         address="/topics/{id}/split",
@@ -82,7 +69,7 @@ SPLIT = Operation(
         about=(
             "Split a topic before each of the named messages. If a part has no summary, one is made from its messages."
         ),
-        takes=(TOPIC, AT, SUMMARIES),
+        takes=(operation.TOPIC, operation.AT, operation.SUMMARIES),
         body="SplitBody",
         body_about=(
             "``at`` names the first message of each further part. ``summaries`` has one per part; for"
@@ -90,5 +77,5 @@ SPLIT = Operation(
         ),
         example={"at": ["m7"], "summaries": ["Which tea to buy", "How to make it"]},
     ),
-    bench=BenchButton("cuts", gettext_lazy("Preview the split"), "scissors"),
+    bench=operation.BenchButton("cuts", gettext_lazy("Preview the split"), "scissors"),
 )

@@ -8,7 +8,7 @@ true of a split. It imports the models, ``curation``, the passage comparison of 
 
 from memoryapp.curation.settling import SuggestionDecided
 from memoryapp.curation.suggestions.consolidation import Check, check_of, evidence_with, verdict_of
-from memoryapp.curation.suggestions.making import MOST_OPEN, suggest, with_unchecked
+from memoryapp.curation.suggestions.making import suggest, with_unchecked
 from memoryapp.curation.suggestions.queue import (
     LEASE,
     QueueProgress,
@@ -29,32 +29,3 @@ from memoryapp.curation.suggestions.queue import (
     take_back_edits,
     topics_of,
 )
-
-__all__ = [
-    "LEASE",
-    "MOST_OPEN",
-    "Check",
-    "SuggestionDecided",
-    "QueueProgress",
-    "accept_from",
-    "check_of",
-    "clusters",
-    "decide",
-    "decline_cluster",
-    "evidence_with",
-    "holder",
-    "lease",
-    "merge_cluster",
-    "next_open",
-    "opened",
-    "progress",
-    "reasons",
-    "release",
-    "reopen",
-    "suggest",
-    "take_back",
-    "take_back_edits",
-    "topics_of",
-    "verdict_of",
-    "with_unchecked",
-]

@@ -46,11 +46,6 @@ def keep_verdict(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -
     _opened(suggestion).update(evidence=evidence, call=answered.call, tries=0)
 
 
-def keep_failure(suggestion: Suggestion, call: AgentCall) -> None:
-    """Marks the check as failed with this call; the merger does not ask again by itself."""
-    _opened(suggestion).update(call=call)
-
-
 @transaction.atomic
 def carry_out(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> TopicEdit | None:
     """Stores the verdict and carries it out; returns the edit if the topics were merged.
@@ -188,7 +183,8 @@ def _note_failure(suggestion: Suggestion, topics: list[Topic]) -> None:
     ).latest("pk")
     Suggestion.objects.filter(pk=suggestion.pk).update(tries=suggestion.tries + 1)
     if call.outcome not in PASSING or suggestion.tries + 1 >= MOST_TRIES:
-        keep_failure(suggestion, call)
+        # The merger does not ask again by itself.
+        _opened(suggestion).update(call=call)
 
 
 def _live(suggestion: Suggestion) -> list[Topic]:

@@ -10,20 +10,8 @@ from typing import Any
 from django.db.models import Q, QuerySet, Value
 from django.utils import timezone
 
+from memoryapp import models
 from memoryapp.curation import extraction
-from memoryapp.models import (
-    Artifact,
-    ChatUser,
-    Finding,
-    ForgetRequest,
-    GoldenAlarm,
-    ImportFile,
-    Message,
-    Miss,
-    Suggestion,
-    UnreadTopic,
-    Work,
-)
 from memoryapp.platform import work
 
 # Counts stop here, so that the badge costs the same however much is waiting.
@@ -65,15 +53,15 @@ class FailedWork:
     artifact: int | None = None
 
 
-def waiting_in(owner: ChatUser) -> Waiting:
+def waiting_in(owner: models.ChatUser) -> Waiting:
     """The numbers of what waits, each up to ``MOST``; one query."""
     rows: Mapping[str, list[QuerySet[Any]]] = {
-        "suggestions": [Suggestion.objects.filter(owner=owner, state=Suggestion.State.OPEN)],
-        "findings": [Finding.objects.filter(owner=owner, state=Finding.State.WAITING)],
+        "suggestions": [models.Suggestion.objects.filter(owner=owner, state=models.Suggestion.State.OPEN)],
+        "findings": [models.Finding.objects.filter(owner=owner, state=models.Finding.State.WAITING)],
         "failures": [*_failed(owner)],
-        "forgetting": [ForgetRequest.objects.filter(owner=owner)],
-        "alarms": [GoldenAlarm.objects.filter(owner=owner)],
-        "misses": [Miss.objects.filter(owner=owner, state=Miss.State.OPEN)],
+        "forgetting": [models.ForgetRequest.objects.filter(owner=owner)],
+        "alarms": [models.GoldenAlarm.objects.filter(owner=owner)],
+        "misses": [models.Miss.objects.filter(owner=owner, state=models.Miss.State.OPEN)],
     }
     first, *others = [_named(each, noun) for noun, found in rows.items() for each in found]
     counted = Counter(first.union(*others, all=True))
@@ -85,37 +73,41 @@ def _named(rows: QuerySet[Any], noun: str) -> QuerySet[Any]:
     return named[:MOST]
 
 
-def _failed(owner: ChatUser) -> tuple[QuerySet[UnreadTopic], QuerySet[ImportFile], QuerySet[Artifact], QuerySet[Work]]:
+def _failed(
+    owner: models.ChatUser,
+) -> tuple[QuerySet[models.UnreadTopic], QuerySet[models.ImportFile], QuerySet[models.Artifact], QuerySet[models.Work]]:
     recent = timezone.now() - RECENT
     return (
         extraction.failed(owner).select_related(None),
-        ImportFile.objects.filter(owner=owner, state=ImportFile.State.FAILED, at__gte=recent),
-        Artifact.objects.filter(owner=owner, state=Artifact.State.FAILED),
-        Work.objects.filter(
-            Q(kind=work.ARCHIVE, at__gte=recent) | Q(tries__gte=work.MOST_TRIES), owner=owner, state=Work.State.FAILED
+        models.ImportFile.objects.filter(owner=owner, state=models.ImportFile.State.FAILED, at__gte=recent),
+        models.Artifact.objects.filter(owner=owner, state=models.Artifact.State.FAILED),
+        models.Work.objects.filter(
+            Q(kind=work.ARCHIVE, at__gte=recent) | Q(tries__gte=work.MOST_TRIES),
+            owner=owner,
+            state=models.Work.State.FAILED,
         ),
     )
 
 
-def ask_to_forget(owner: ChatUser, names: Sequence[str], asked_by: str) -> list[str]:
+def ask_to_forget(owner: models.ChatUser, names: Sequence[str], asked_by: str) -> list[str]:
     """Asks people to erase messages, which stay until then. Returns those of the ``names`` that no message has."""
-    known = dict(Message.objects.of(owner).filter(external_id__in=names).values_list("external_id", "pk"))
-    rows = [ForgetRequest(owner=owner, message_id=number, asked_by=asked_by) for number in known.values()]
-    ForgetRequest.objects.bulk_create(rows, ignore_conflicts=True)
+    known = dict(models.Message.objects.of(owner).filter(external_id__in=names).values_list("external_id", "pk"))
+    rows = [models.ForgetRequest(owner=owner, message_id=number, asked_by=asked_by) for number in known.values()]
+    models.ForgetRequest.objects.bulk_create(rows, ignore_conflicts=True)
     return [name for name in names if name not in known]
 
 
-def forgetting(owner: ChatUser) -> QuerySet[ForgetRequest]:
+def forgetting(owner: models.ChatUser) -> QuerySet[models.ForgetRequest]:
     """The messages that agents ask to have erased, the earliest request first."""
-    return ForgetRequest.objects.filter(owner=owner).select_related("message").order_by("pk")
+    return models.ForgetRequest.objects.filter(owner=owner).select_related("message").order_by("pk")
 
 
-def alarms(owner: ChatUser) -> QuerySet[GoldenAlarm]:
+def alarms(owner: models.ChatUser) -> QuerySet[models.GoldenAlarm]:
     """Nights whose golden questions about this memory dropped, the latest first."""
-    return GoldenAlarm.objects.filter(owner=owner).select_related("night__nightly").order_by("-pk")
+    return models.GoldenAlarm.objects.filter(owner=owner).select_related("night__nightly").order_by("-pk")
 
 
-def failures(owner: ChatUser, most: int) -> list[FailedWork]:
+def failures(owner: models.ChatUser, most: int) -> list[FailedWork]:
     """The latest failures, newest first, at most ``most`` of each kind."""
     topics, files, artifacts, works = _failed(owner)
     found = [

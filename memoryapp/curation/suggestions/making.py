@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from numpy.typing import NDArray
 
@@ -28,6 +28,7 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.text.lexical import Floats, Indices, Matches
 from memoryapp.models import ChatUser, EditedTopic, EmbeddingProfile, Person, Suggestion, Topic, TopicVector
 from memoryapp.platform import database, metrics
+from memoryapp.platform.statements import fetched
 from memoryapp.platform.webhooks.announcing import announce_waiting
 from memoryapp.search.columns import Ids, int64s
 
@@ -99,7 +100,13 @@ def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], thresho
     # One of a pair may have been retired meanwhile.
     near = {pair: similarity for pair, similarity in near.items() if topics.keys() >= set(pair)}
     people = _people(owner_id, {number for pair in near for number in pair})
-    chosen = _choices(owner_id)
+    # For each of the last runs, the live topics that hold what it selected.
+    runs = [
+        list(filter(None, map(parse_topic_id, names)))
+        for (names,) in fetched(CHOSEN, {"owner": owner_id, "most": _RUNS})
+    ]
+    live = successors(owner_id, _every(runs))
+    chosen = [{holders[0] for number in run if (holders := live.get(number))} for run in runs]
     together = Counter(pair for choice in chosen for pair in combinations(sorted(choice), 2))
     found = (_suggested_merge(topics, pair, near[pair], people, together, len(chosen)) for pair in near)
     enough = [merge for merge in found if merge.score >= threshold]
@@ -183,15 +190,6 @@ def _holding_all(matches: Sequence[Matches | None]) -> Indices:
     """The passages that contain all of some words; none when there are no words."""
     found = [each.documents for each in matches if each]
     return reduce(np.intersect1d, found) if found and len(found) == len(matches) else np.zeros(0, np.intp)
-
-
-def _choices(owner_id: int) -> list[set[int]]:
-    """For each of the last runs, the live topics that hold what it selected."""
-    with connection.cursor() as cursor:
-        cursor.execute(CHOSEN, {"owner": owner_id, "most": _RUNS})
-        runs = [list(filter(None, map(parse_topic_id, names))) for (names,) in cursor.fetchall()]
-    live = successors(owner_id, _every(runs))
-    return [{holders[0] for number in run if (holders := live.get(number))} for run in runs]
 
 
 def _every(runs: Iterable[Iterable[int]]) -> set[int]:
@@ -335,9 +333,10 @@ def _would_be_cut(topics: Sequence[_TopicMessages], near: Nearness) -> bool:
 
 def _merged(owner_id: int, topics: Sequence[Topic]) -> frozenset[int]:
     named = [topic.pk for topic in topics if _may_be_cut(topic)]
-    with connection.cursor() as cursor:
-        cursor.execute(MERGED, {"owner": owner_id, "topics": named, "most": settings.MAX_MERGED_SIZE_CHARS})
-        return frozenset(number for (number,) in cursor.fetchall())
+    return frozenset(
+        number
+        for (number,) in fetched(MERGED, {"owner": owner_id, "topics": named, "most": settings.MAX_MERGED_SIZE_CHARS})
+    )
 
 
 def _suggested_split(topic: Topic, messages: _TopicMessages, near: Nearness) -> Split | None:
@@ -415,9 +414,7 @@ def _cut_within(messages: _TopicMessages, start: int, end: int) -> int | None:
 
 def _messages_of(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterator[tuple[Topic, _TopicMessages]]:
     for group in _groups(topics, lambda topic: topic.message_count):
-        with connection.cursor() as cursor:
-            cursor.execute(MESSAGES, {"owner": owner_id, "topics": [topic.pk for topic in group]})
-            ids, at, *numbers = cursor.fetchone()
+        [(ids, at, *numbers)] = fetched(MESSAGES, {"owner": owner_id, "topics": [topic.pk for topic in group]})
         sizes, passages, topic_ids = map(int64s, numbers)
         times = np.frombuffer(at or b"", ">f8").astype(np.float64)
         group_messages = _TopicMessages(
@@ -523,9 +520,7 @@ def threshold(profile: int) -> float:
 
 
 def _vectors(owner: ChatUser, profile: int) -> TopicVectors:
-    with connection.cursor() as cursor:
-        cursor.execute(VECTORS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})
-        known, sizes, sent = cursor.fetchone()
+    [(known, sizes, sent)] = fetched(VECTORS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})
     ids = int64s(known)
     asked = min(len(ids), MOST_PAIRS // max(len(ids), 1))
     return TopicVectors(ids, int64s(sizes), halves(sent or b"", len(ids)), asked)

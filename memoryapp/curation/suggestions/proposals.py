@@ -37,23 +37,6 @@ from memoryapp.platform.llm.agent_calls import AgentCaller, AnsweredCall, OpenCh
 from memoryapp.search import profiles
 from memoryapp.search.neighbours import NearestRows, Neighbour, nearest, nearest_rows
 
-__all__ = [
-    "ProposalError",
-    "is_model_connected",
-    "merge_judged",
-    "merge_judged_by",
-    "part_summary",
-    "paraphrases_proposed",
-    "rows_alike",
-    "summariser",
-    "summary_extracted",
-    "summary_proposed",
-    "summary_written",
-    "topics_alike",
-    "topics_proposed",
-    "topics_segmented",
-]
-
 Proposal = TypeVar("Proposal")
 # As many topics on each side are neighbours, whose summaries no other one has.
 _BESIDE = 100

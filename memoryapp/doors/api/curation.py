@@ -22,18 +22,7 @@ from memoryapp.curation import OPERATIONS, Change, ChangeRequest, CurationError,
 from memoryapp.curation.change import MOST_TOPICS
 from memoryapp.curation.effect import Effect, effect_of
 from memoryapp.curation.operations.operation import TOPIC, Endpoint
-from memoryapp.doors.api import lists
-from memoryapp.doors.api.access import (
-    Scope,
-    Token,
-    answered,
-    described,
-    grant_of,
-    owner_or_404,
-    page_of,
-    row_or_404,
-    values_of,
-)
+from memoryapp.doors.api import access, lists
 from memoryapp.doors.api.lists import MOST_SUCCESSORS, topic_or_404
 from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.curation import (
@@ -51,8 +40,8 @@ from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.models import ChatUser, EditedTopic, Message, Topic, TopicEdit, TopicMessage
 from memoryapp.platform.accounts.tokens import Grant
 
-CURATOR = Token(Scope.CURATE)
-CHANGED = {**described(ChangedAnswer, 400, 404, 413, 422), 409: ConflictErrorAnswer}
+CURATOR = access.Token(access.Scope.CURATE)
+CHANGED = {**access.described(ChangedAnswer, 400, 404, 413, 422), 409: ConflictErrorAnswer}
 
 router = Router(tags=["curation"], auth=CURATOR)
 
@@ -62,8 +51,8 @@ def add_endpoint(to: Router, operation: Operation, endpoint: Endpoint) -> None:
 
     async def ask(request: HttpRequest, body: Any, dry_run: bool, id: str = "") -> ChangedAnswer:
         check_parameters(request)
-        return await answered(
-            ChangedAnswer, change_or_plan, grant_of(request), operation, endpoint, body, id, is_dry=dry_run
+        return await access.answered(
+            ChangedAnswer, change_or_plan, access.grant_of(request), operation, endpoint, body, id, is_dry=dry_run
         )
 
     async def ask_at_topic(request: HttpRequest, id: str, body: Any, dry_run: bool = False) -> ChangedAnswer:
@@ -97,7 +86,7 @@ def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: Base
     """Reads the body, and the id in the address. Raises RequestRefused for what the grant does not open."""
     topic = topic_or_404(grant, parse_topic_id(id)) if TOPIC in endpoint.takes else None
     asked = body.model_dump()
-    owner = topic.owner if topic else owner_or_404(grant, asked["user"])
+    owner = topic.owner if topic else access.owner_or_404(grant, asked["user"])
     listed, to, summary = asked.get("topics", []), asked.get("to"), asked.get("summary", "")
     _check_known(owner, listed)
     if to is not None:
@@ -150,7 +139,9 @@ def refusals_of_curation(status: int = 422, code: str = "", field: str = "") -> 
         }
         raise RequestRefused(409, str(stale), code="stale", successors=now) from None
     except Depends as depends:
-        names = [values_of(EditName.model_validate(edit)) for edit in depends.edits if isinstance(edit, TopicEdit)]
+        names = [
+            access.values_of(EditName.model_validate(edit)) for edit in depends.edits if isinstance(edit, TopicEdit)
+        ]
         raise RequestRefused(409, str(depends), code="depends", edits=names) from None
     except CurationError as error:
         raise RequestRefused(status, f"{field}: {error}" if field else str(error), code=code) from None
@@ -229,7 +220,7 @@ _ID = re.compile(r"\s*+\[?\s*+(?:edit\s*+:)?\s*+(\d{1,19})\s*+\]?\s*+", re.I | r
 AfterEdit = Annotated[str, Query(), fields.after("Edit", "17")]
 WITHOUT_REASON = UndoBody()
 
-edits_router = Router(tags=["curation"], auth=Token(Scope.CURATE))
+edits_router = Router(tags=["curation"], auth=access.Token(access.Scope.CURATE))
 
 
 class EditSide(NamedTuple):
@@ -239,30 +230,32 @@ class EditSide(NamedTuple):
     size: int = 0
 
 
-@edits_router.get("/edits", operation_id="listEdits", response=described(EditsAnswer, 400, 404, 409, 422))
+@edits_router.get("/edits", operation_id="listEdits", response=access.described(EditsAnswer, 400, 404, 409, 422))
 async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> EditsAnswer:
     """List the edits by people, programs and archiving, earliest first, starting after the edit ``after``."""
-    return await answered(EditsAnswer, page_of_edits, grant_of(request), user, _after(after), limit)
+    return await access.answered(EditsAnswer, page_of_edits, access.grant_of(request), user, _after(after), limit)
 
 
 @edits_router.post("/edits/{id}/undo", operation_id="undoEdit", response=CHANGED)
 async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, dry_run: bool = False) -> ChangedAnswer:
     """Undo an edit of any age. To make the edit again, undo the undo."""
     check_parameters(request)
-    return await answered(ChangedAnswer, undone, grant_of(request), _number(id), body.reason, is_dry=dry_run)
+    return await access.answered(
+        ChangedAnswer, undone, access.grant_of(request), _number(id), body.reason, is_dry=dry_run
+    )
 
 
 @edits_router.post(
     "/edits/undo-night",
     operation_id="undoNight",
-    response={**described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer},
+    response={**access.described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer},
 )
 async def undo_night(request: HttpRequest, body: NightBody, dry_run: bool = False) -> NightAnswer:
     """Undo all merges that the program made by itself in one night, from noon to noon: all of them or none."""
     check_parameters(request)
-    return await answered(NightAnswer, _night_undone, grant_of(request), body, is_dry=dry_run)
+    return await access.answered(NightAnswer, _night_undone, access.grant_of(request), body, is_dry=dry_run)
 
 
 def _number(written: str) -> int | None:
@@ -279,7 +272,7 @@ def _after(after: str) -> int:
 
 
 def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> dict[str, Any]:
-    edit = row_or_404(grant, TopicEdit.objects.all(), number, "such edit")
+    edit = access.row_or_404(grant, TopicEdit.objects.all(), number, "such edit")
     with refusals_of_curation(409):
         if is_dry:
             change = curation.plan_undo(edit.owner, edit)
@@ -290,7 +283,7 @@ def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> di
 
 
 def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, Any]:
-    owner = owner_or_404(grant, body.user)
+    owner = access.owner_or_404(grant, body.user)
     with refusals_of_curation(409):
         night = history.night_of(owner, body.night)
         made = [] if is_dry else history.undo_night(owner, night, actor=actor_of(grant), reason=body.reason)
@@ -299,9 +292,9 @@ def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, A
 
 
 def page_of_edits(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
-    owner = owner_or_404(grant, name)
+    owner = access.owner_or_404(grant, name)
     rows = TopicEdit.objects.filter(owner=owner, pk__gt=after).select_related("topicedit").order_by("pk")
-    page, last = page_of(rows, limit)
+    page, last = access.page_of(rows, limit)
     numbers = [edit.pk for edit in page]
     stands = curation.in_effect(owner.pk, numbers)
     sides = _sides(owner.pk, numbers)

@@ -9,16 +9,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from memoryapp.curation import knowledge
-from memoryapp.doors.api.access import (
-    Scope,
-    Token,
-    answered,
-    described,
-    grant_of,
-    owner_named,
-    owner_or_404,
-    row_or_404,
-)
+from memoryapp.doors.api import access
 from memoryapp.doors.api.curation import actor_of, refusals_of_curation
 from memoryapp.doors.api.messages import owner_to_fill
 from memoryapp.doors.api.shapes.curation import (
@@ -51,60 +42,60 @@ from memoryapp.runs.runner import runner
 
 Noun = KnowledgeEdit.Noun
 WITHOUT_REASON = UndoBody()
-ANSWERS = described(FactAnswer, 400, 404, 409, 422)
-DECIDED = described(DecisionAnswer, 400, 404, 409, 422)
+ANSWERS = access.described(FactAnswer, 400, 404, 409, 422)
+DECIDED = access.described(DecisionAnswer, 400, 404, 409, 422)
 USUAL = "usual"
 
-router = Router(tags=["facts"], auth=Token(Scope.CURATE))
+router = Router(tags=["facts"], auth=access.Token(access.Scope.CURATE))
 
 
 @router.post("/facts", operation_id="addFact", response=ANSWERS)
 async def add(request: HttpRequest, body: FactBody) -> FactAnswer:
     """Add a fact about a chat user. A fact that exists already is refused."""
-    return await answered(FactAnswer, _added, grant_of(request), body)
+    return await access.answered(FactAnswer, _added, access.grant_of(request), body)
 
 
 @router.post("/facts/changes/{change}/undo", operation_id="undoFactChange", response=ANSWERS)
 async def undo(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> FactAnswer:
     """Undo a change of a fact. To make it again, undo the undo."""
-    return await answered(FactAnswer, _undone, grant_of(request), change, body.reason)
+    return await access.answered(FactAnswer, _undone, access.grant_of(request), change, body.reason)
 
 
 @router.patch("/facts/{id}", operation_id="changeFact", response=ANSWERS)
 async def change(request: HttpRequest, id: int, body: FactPatch) -> FactAnswer:
     """Correct a fact. What is not sent stays as it is."""
-    return await answered(FactAnswer, _changed, grant_of(request), id, body)
+    return await access.answered(FactAnswer, _changed, access.grant_of(request), id, body)
 
 
 @router.delete("/facts/{id}", operation_id="deleteFact", response=ANSWERS)
 async def delete(request: HttpRequest, id: int) -> FactAnswer:
     """Delete a fact. The undo brings it back under its id."""
-    return await answered(FactAnswer, _deleted, grant_of(request), id)
+    return await access.answered(FactAnswer, _deleted, access.grant_of(request), id)
 
 
 def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
-    owner = owner_or_404(grant, body.user)
+    owner = access.owner_or_404(grant, body.user)
     values = body.model_dump(exclude={"user", "reason"}, mode="json")
     with refusals_of_curation():
         return _answer(knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason))
 
 
 def _changed(grant: Grant, number: int, body: FactPatch) -> dict[str, Any]:
-    row = row_or_404(grant, Fact.objects.all(), number, "such fact")
+    row = access.row_or_404(grant, Fact.objects.all(), number, "such fact")
     values = body.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     with refusals_of_curation():
         return _answer(knowledge.edit(row.owner, row, values, actor=actor_of(grant), reason=body.reason))
 
 
 def _deleted(grant: Grant, number: int) -> dict[str, Any]:
-    row = row_or_404(grant, Fact.objects.all(), number, "such fact")
+    row = access.row_or_404(grant, Fact.objects.all(), number, "such fact")
     with refusals_of_curation(409, "stale"):
         return _answer(knowledge.delete(row.owner, row, actor=actor_of(grant)))
 
 
 def _undone(grant: Grant, number: int, reason: str) -> dict[str, Any]:
     changes = KnowledgeEdit.objects.filter(noun=Noun.FACT)
-    return _answer(undone(grant, row_or_404(grant, changes, number, "such change of a fact"), reason))
+    return _answer(undone(grant, access.row_or_404(grant, changes, number, "such change of a fact"), reason))
 
 
 def undone(grant: Grant, made: KnowledgeEdit, reason: str) -> KnowledgeEdit:
@@ -122,29 +113,29 @@ def _answer(made: KnowledgeEdit) -> dict[str, Any]:
 @router.post("/decisions", operation_id="decideRecall", tags=["decisions"], response=DECIDED)
 async def decide(request: HttpRequest, body: DecisionBody) -> DecisionAnswer:
     """Pin a topic, a person or a fact, so that every recall hands it over, or keep it from every recall."""
-    return await answered(DecisionAnswer, _decided, grant_of(request), body)
+    return await access.answered(DecisionAnswer, _decided, access.grant_of(request), body)
 
 
 @router.post("/decisions/{change}/undo", operation_id="undoDecision", tags=["decisions"], response=DECIDED)
 async def undo_decision(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> DecisionAnswer:
     """Undo a decision about recall. To make it again, undo the undo."""
-    return await answered(DecisionAnswer, _undone_decision, grant_of(request), change, body.reason)
+    return await access.answered(DecisionAnswer, _undone_decision, access.grant_of(request), change, body.reason)
 
 
 @router.get(
     "/users/{path:name}/decisions",
     operation_id="listDecisions",
     tags=["decisions"],
-    response=described(DecisionsAnswer, 404),
+    response=access.described(DecisionsAnswer, 404),
 )
 async def decisions(request: HttpRequest, name: str) -> DecisionsAnswer:
     """List what is pinned or never recalled in a memory: at most 1,580 topics, people and facts."""
-    return await answered(DecisionsAnswer, _listed, grant_of(request), name)
+    return await access.answered(DecisionsAnswer, _listed, access.grant_of(request), name)
 
 
 def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:
     kind, number = body.id.split(":")
-    owner = owner_or_404(grant, body.user)
+    owner = access.owner_or_404(grant, body.user)
     rows = knowledge.MODELS[kind.lower()]._default_manager.filter(owner=owner)
     row = rows.filter(pk=int(number)).first() if int(number) <= LARGEST_ID else None
     if row is None:
@@ -155,7 +146,7 @@ def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:
 
 
 def _undone_decision(grant: Grant, number: int, reason: str) -> dict[str, Any]:
-    made = row_or_404(grant, KnowledgeEdit.objects.all(), number, "such decision")
+    made = access.row_or_404(grant, KnowledgeEdit.objects.all(), number, "such decision")
     if not all(values is not None and [*values] == ["recall"] for values in made.after.values()):
         raise RequestRefused(404, "There is no such decision.")
     return _decision(undone(grant, made, reason))
@@ -168,7 +159,7 @@ def _decision(made: KnowledgeEdit) -> dict[str, Any]:
 
 
 def _listed(grant: Grant, name: str) -> dict[str, Any]:
-    owner = owner_or_404(grant, name)
+    owner = access.owner_or_404(grant, name)
     found = [
         {"id": item_id(noun.capitalize(), each.pk), "recall": each.recall}
         for noun in knowledge.MOST_PINNED
@@ -179,7 +170,7 @@ def _listed(grant: Grant, name: str) -> dict[str, Any]:
 
 # Items that programs keep for a chat user, such as the long-term memory of agents: written, read, searched, listed.
 
-items_router = Router(tags=["items"], auth=Token(Scope.RECALL, Scope.READ))
+items_router = Router(tags=["items"], auth=access.Token(access.Scope.RECALL, access.Scope.READ))
 
 MODEL_WAIT = 5
 
@@ -187,14 +178,14 @@ MODEL_WAIT = 5
 @items_router.put(
     "/items",
     operation_id="writeItems",
-    auth=Token(Scope.INGEST),
-    response=described(WrittenItemsAnswer, 400, 404, 409, 413, 422),
+    auth=access.Token(access.Scope.INGEST),
+    response=access.described(WrittenItemsAnswer, 400, 404, 409, 413, 422),
 )
 async def write(request: HttpRequest, body: WriteItemsBody) -> WrittenItemsAnswer:
     """Keep items under their names, all or none, and delete those whose value is null. A later value replaces an
     earlier one."""
     written = [items.Written(tuple(each.namespace), each.key, each.value, each.text) for each in body.items]
-    rows = await in_thread(_written, grant_of(request), body.user, written)
+    rows = await in_thread(_written, access.grant_of(request), body.user, written)
     if rows:
         opened = await (await runner.clients()).now()
         await items.embed(opened.embedder, rows)
@@ -202,21 +193,23 @@ async def write(request: HttpRequest, body: WriteItemsBody) -> WrittenItemsAnswe
     return WrittenItemsAnswer(written=len(written) - deleted, deleted=deleted)
 
 
-@items_router.post("/items/read", operation_id="readItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422))
+@items_router.post(
+    "/items/read", operation_id="readItems", response=access.described(ItemsAnswer, 400, 404, 409, 413, 422)
+)
 async def read(request: HttpRequest, body: ReadItemsBody) -> ItemsAnswer:
     """Read items by their names; those that do not exist are missing in the answer."""
     names = [(tuple(each.namespace), each.key) for each in body.items]
-    owner = await in_thread(owner_or_404, grant_of(request), body.user)
+    owner = await in_thread(access.owner_or_404, access.grant_of(request), body.user)
     found = await in_thread(items.read, owner, names)
     return _items_answer((found[name], None) for name in dict.fromkeys(names) if name in found)
 
 
 @items_router.post(
-    "/items/search", operation_id="searchItems", response=described(ItemsAnswer, 400, 404, 409, 413, 422, 502)
+    "/items/search", operation_id="searchItems", response=access.described(ItemsAnswer, 400, 404, 409, 413, 422, 502)
 )
 async def search(request: HttpRequest, body: SearchItemsBody) -> ItemsAnswer:
     """Find items under a namespace by what their values contain and by meaning."""
-    owner = await in_thread(owner_or_404, grant_of(request), body.user)
+    owner = await in_thread(access.owner_or_404, access.grant_of(request), body.user)
     wanted = items.ItemQuery(tuple(body.prefix), body.filter, body.limit, body.offset)
     try:
         return _items_answer(await _found(owner, wanted, body.query))
@@ -227,11 +220,13 @@ async def search(request: HttpRequest, body: SearchItemsBody) -> ItemsAnswer:
 
 
 @items_router.post(
-    "/items/namespaces", operation_id="listNamespaces", response=described(NamespacesAnswer, 400, 404, 409, 413, 422)
+    "/items/namespaces",
+    operation_id="listNamespaces",
+    response=access.described(NamespacesAnswer, 400, 404, 409, 413, 422),
 )
 async def namespaces(request: HttpRequest, body: NamespacesBody) -> NamespacesAnswer:
     """List the namespaces of items."""
-    owner = await in_thread(owner_or_404, grant_of(request), body.user)
+    owner = await in_thread(access.owner_or_404, access.grant_of(request), body.user)
     matching = [items.MatchCondition(each.at, tuple(each.path)) for each in body.conditions]
     found = await in_thread(
         lambda: items.namespaces(owner, matching, depth=body.depth, limit=body.limit, offset=body.offset)
@@ -242,7 +237,7 @@ async def namespaces(request: HttpRequest, body: NamespacesBody) -> NamespacesAn
 def _written(grant: Grant, name: str, written: list[items.Written]) -> list[StoredItem]:
     is_kept = any(each.value is not None for each in written)
     # A chat user who does not exist has nothing to delete.
-    owner = owner_to_fill(grant, name, is_wanted=is_kept) or owner_named(grant, name)
+    owner = owner_to_fill(grant, name, is_wanted=is_kept) or access.owner_named(grant, name)
     return items.write(owner, written) if owner else []
 
 

@@ -145,14 +145,10 @@ def _own_fields(sent: Any, times: Mapping[str, str], now: str) -> Any:
     if not fields.get("ts"):
         fields["ts"] = times.get(clean(str(sent.get("id"))), now)
     if sent.get("id") is None:
-        fields["id"] = _id_of(fields)
+        # The same one if it is sent again with the same time.
+        words = "\n".join(str(fields.get(name) or "") for name in ("role", "author", "ts", "text"))
+        fields["id"] = f"sent:{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:24]}"
     return fields
-
-
-def _id_of(fields: Mapping[str, Any]) -> str:
-    """Returns an id for a message that has none: the same one if it is sent again with the same time."""
-    words = "\n".join(str(fields.get(name) or "") for name in ("role", "author", "ts", "text"))
-    return f"sent:{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 
 def _read(body: MessagesBody, spoken: Sequence[SentMessage]) -> Sequence[MessageRecord | Rejected]:

@@ -27,6 +27,7 @@ from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
 from memoryapp.platform import database
 from memoryapp.platform.database import each_alone
+from memoryapp.platform.statements import fetched
 from memoryapp.runs.journal import finished_columns
 
 LATE = timedelta(minutes=10)
@@ -130,10 +131,8 @@ def _write_events(cursor: Any, owner: ChatUser, runs: Iterable[tuple[UUID, Timed
 
 def _counts(traces: Iterable[Trace]) -> dict[UUID, int]:
     """How many spans each trace has."""
-    with connection.cursor() as cursor:
-        statement = "SELECT trace_id, count(*) FROM memoryapp_tracespan WHERE trace_id = ANY(%s) GROUP BY trace_id"
-        cursor.execute(statement, [[trace.pk for trace in traces]])
-        return dict(cursor.fetchall())
+    statement = "SELECT trace_id, count(*) FROM memoryapp_tracespan WHERE trace_id = ANY(%s) GROUP BY trace_id"
+    return dict(fetched(statement, [[trace.pk for trace in traces]]))
 
 
 def _stored(owner: ChatUser, sent: Sequence[tuple[Trace, SentSpan]], counts: Mapping[UUID, int]) -> set[UUID]:
@@ -152,9 +151,7 @@ def _stored(owner: ChatUser, sent: Sequence[tuple[Trace, SentSpan]], counts: Map
         "spans": [span.id for _trace, span in fitting],
         "bodies": [to_text(span) for _trace, span in fitting],
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_STORE_SPANS, values)
-        touched = {trace for (trace,) in cursor.fetchall()}
+    touched = {trace for (trace,) in fetched(_STORE_SPANS, values)}
     roots = {trace.pk for trace, _span in fitting if trace.has_root and trace.pk in touched}
     Trace.objects.filter(pk__in=roots).update(has_root=True)
     return touched

@@ -17,6 +17,7 @@ from django.db.models.functions import RowNumber
 from memoryapp.engine.text.lexical import idf, normal, stems, words
 from memoryapp.engine.text.names import plain, spellings
 from memoryapp.models import ChatUser, Message, Passage, Person, Topic
+from memoryapp.platform.statements import fetched
 
 MOST_TOPICS = 50
 SLICES = 96
@@ -131,10 +132,8 @@ def compare(owner: ChatUser, topics: Sequence[Topic]) -> TopicComparison:
 def _words_by_topic(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Words]:
     texts = {topic.pk: _Words() for topic in topics}
     most = max(_LEAST_READ, _MESSAGES_READ // len(topics))
-    with connection.cursor() as cursor:
-        cursor.execute(TEXTS, {"owner": owner.pk, "topics": list(texts), "chars": _CHARS_READ, "most": most})
-        for topic, text in cursor.fetchall():
-            texts[topic].add(text)
+    for topic, text in fetched(TEXTS, {"owner": owner.pk, "topics": list(texts), "chars": _CHARS_READ, "most": most}):
+        texts[topic].add(text)
     return texts
 
 
@@ -205,10 +204,8 @@ def _slices(owner: ChatUser, topics: Sequence[Topic], first: datetime, last: dat
     counts = {topic.pk: [0] * SLICES for topic in topics}
     # the end of a bucket is outside of it, and a moment has no length
     span = {"first": first.timestamp(), "last": last.timestamp() + 1, "slices": SLICES}
-    with connection.cursor() as cursor:
-        cursor.execute(MESSAGE_TIMES, {"owner": owner.pk, "topics": list(counts), **span})
-        for topic, slice_, count in cursor.fetchall():
-            counts[topic][min(max(slice_ - 1, 0), SLICES - 1)] += count
+    for topic, slice_, count in fetched(MESSAGE_TIMES, {"owner": owner.pk, "topics": list(counts), **span}):
+        counts[topic][min(max(slice_ - 1, 0), SLICES - 1)] += count
     return {pk: tuple(slices) for pk, slices in counts.items()}
 
 

@@ -7,24 +7,14 @@ from operator import or_
 
 import numpy as np
 from django.conf import settings
-from django.db import connection
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Length
 
+from memoryapp import models
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
-from memoryapp.models import (
-    Card,
-    CardVector,
-    ChatUser,
-    EmbeddingProfile,
-    Passage,
-    PassageVector,
-    RefusedText,
-    Topic,
-    TopicVector,
-)
 from memoryapp.platform.llm import clients
+from memoryapp.platform.statements import fetched
 from memoryapp.search import profiles
 from memoryapp.search.neighbours import vectors_of_profile
 
@@ -62,14 +52,14 @@ class ProfileState:
     ``forecast`` is None when nothing is missing; ``refusals`` are the latest of the ``refused`` texts.
     """
 
-    row: EmbeddingProfile
+    row: models.EmbeddingProfile
     is_wanted: bool
     is_reachable: bool
     passages: Coverage
     cards: Coverage
     topics: Coverage
     refused: int
-    refusals: Sequence[RefusedText]
+    refusals: Sequence[models.RefusedText]
     forecast: EmbeddingForecast | None
 
     @property
@@ -79,7 +69,7 @@ class ProfileState:
     @property
     def is_undecided(self) -> bool:
         """Whether it took over and nobody has decided on its thresholds."""
-        return self.row.is_serving and self.row.decision == EmbeddingProfile.Decision.DUE
+        return self.row.is_serving and self.row.decision == models.EmbeddingProfile.Decision.DUE
 
     @property
     def removable(self) -> int:
@@ -95,33 +85,33 @@ class ProfileState:
 def states() -> list[ProfileState]:
     """The profile that serves, the one that the settings ask for, and others that still have vectors."""
     wanted = profiles.configured()
-    with_vectors = PassageVector.objects.order_by().values("profile").distinct()
-    rows = EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk=wanted.pk) | Q(pk__in=with_vectors))
+    with_vectors = models.PassageVector.objects.order_by().values("profile").distinct()
+    rows = models.EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk=wanted.pk) | Q(pk__in=with_vectors))
     rows = rows.order_by("-is_serving", "-pk")
     return [_state(row, is_wanted=row == wanted) for row in rows]
 
 
-def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
+def forecast(row: models.EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
     """What the missing vectors of this profile will take; with ``topics_anew``, including those of all topics.
 
     None when nothing is missing.
     """
     passages, cards = (_sizes(rows) for rows in (profiles.passages(row), profiles.cards(row)))
-    without = Topic.objects.live() if topics_anew else profiles.topics(row)
+    without = models.Topic.objects.live() if topics_anew else profiles.topics(row)
     topics, topic_chars = _topic_sizes(without, profiles.profile_of(row).most_chars)
     texts = passages.texts + cards.texts + topics
     if not texts:
         return None
     chars = passages.chars + cards.chars
     # Topics have the same messages as passages, so the same share of them is written in non-Latin letters.
-    of_all = _sizes(Passage.objects.all())
+    of_all = _sizes(models.Passage.objects.all())
     topic_wide = topic_chars * of_all.wide / of_all.chars if of_all.chars else 0.0
     wide = passages.wide + cards.wide + topic_wide
     tokens = round((chars + topic_chars - wide) / _LATIN_CHARS + wide / _WIDE_CHARS)
     return EmbeddingForecast(texts, tokens, _cost(row, tokens))
 
 
-def _cost(row: EmbeddingProfile, tokens: int) -> float | None:
+def _cost(row: models.EmbeddingProfile, tokens: int) -> float | None:
     if row.provider == OfflineEmbedder.profile.provider:
         return 0.0
     return tokens * settings.EMBEDDING_PRICE / 1_000_000 if settings.EMBEDDING_PRICE >= 0 else None
@@ -137,7 +127,7 @@ class _Sizes:
     wide: int
 
 
-def _sizes(rows: QuerySet[Passage] | QuerySet[Card]) -> _Sizes:
+def _sizes(rows: QuerySet[models.Passage] | QuerySet[models.Card]) -> _Sizes:
     sums = rows.order_by().aggregate(
         texts=Count("pk"),
         chars=Coalesce(Sum(Length("text")), 0),
@@ -146,7 +136,7 @@ def _sizes(rows: QuerySet[Passage] | QuerySet[Card]) -> _Sizes:
     return _Sizes(**sums)
 
 
-def _topic_sizes(topics: QuerySet[Topic], most_chars: int) -> tuple[int, int]:
+def _topic_sizes(topics: QuerySet[models.Topic], most_chars: int) -> tuple[int, int]:
     """The number of topics, and the characters of their texts; the summary precedes each piece."""
     pieces = F("size_chars") / most_chars + 1
     chars = F("size_chars") + _LINE_CHARS * F("message_count") + pieces * (Length("summary") + _HEAD_CHARS)
@@ -154,12 +144,12 @@ def _topic_sizes(topics: QuerySet[Topic], most_chars: int) -> tuple[int, int]:
     return sums["n"], sums["chars"]
 
 
-def _state(row: EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
+def _state(row: models.EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
     refused = profiles.refused_texts(row)
-    passages = Coverage(PassageVector.objects.filter(profile=row).count(), Passage.objects.count())
-    cards = Coverage(CardVector.objects.filter(profile=row).count(), Card.objects.count())
+    passages = Coverage(models.PassageVector.objects.filter(profile=row).count(), models.Passage.objects.count())
+    cards = Coverage(models.CardVector.objects.filter(profile=row).count(), models.Card.objects.count())
     topics = Coverage(
-        TopicVector.objects.filter(profile=row, topic__is_live=True).count(), Topic.objects.live().count()
+        models.TopicVector.objects.filter(profile=row, topic__is_live=True).count(), models.Topic.objects.live().count()
     )
     # If every text has its vector, missing ones are not searched for: that takes longer than everything else.
     is_complete = all(kind.made >= kind.total for kind in (passages, cards, topics))
@@ -236,7 +226,7 @@ class Similarities:
         return self.passages.proposed is not None and self.topics.proposed is not None
 
 
-def measured(row: EmbeddingProfile) -> Similarities:
+def measured(row: models.EmbeddingProfile) -> Similarities:
     """Pairs of passages, for the threshold of search, and pairs of live topics, for that of merges. Two queries."""
     return Similarities(
         passages=_distribution(_cosines(row, "passage", ""), SEARCH_SHARE),
@@ -244,11 +234,9 @@ def measured(row: EmbeddingProfile) -> Similarities:
     )
 
 
-def _cosines(row: EmbeddingProfile, noun: str, joined: str) -> list[float]:
-    with connection.cursor() as cursor:
-        values = {"profile": row.pk, "owners": _OWNERS, "vectors": _VECTORS}
-        cursor.execute(PAIRS.format(noun=noun, joined=joined), values)
-        return [cosine for (cosine,) in cursor.fetchall()]
+def _cosines(row: models.EmbeddingProfile, noun: str, joined: str) -> list[float]:
+    values = {"profile": row.pk, "owners": _OWNERS, "vectors": _VECTORS}
+    return [cosine for (cosine,) in fetched(PAIRS.format(noun=noun, joined=joined), values)]
 
 
 def _distribution(cosines: Sequence[float], share: float) -> Distribution:
@@ -268,20 +256,20 @@ def _distribution(cosines: Sequence[float], share: float) -> Distribution:
 MOST_PASSAGES = 2_000
 
 
-def passages_without_vector(owners: QuerySet[ChatUser], *profiles: Profile) -> int:
+def passages_without_vector(owners: QuerySet[models.ChatUser], *profiles: Profile) -> int:
     """How many of the newest ``MOST_PASSAGES`` still lack a vector of one of these profiles. Vectors are made in the
     order of passages, so missing ones are among the newest."""
     lacking = reduce(or_, (~Q(Exists(_vectors(profile))) for profile in profiles))
-    newest = Passage.objects.filter(owner__in=owners).order_by("-pk").values("pk")[:MOST_PASSAGES]
-    return Passage.objects.filter(lacking, pk__in=newest).count()
+    newest = models.Passage.objects.filter(owner__in=owners).order_by("-pk").values("pk")[:MOST_PASSAGES]
+    return models.Passage.objects.filter(lacking, pk__in=newest).count()
 
 
-def _vectors(profile: Profile) -> QuerySet[PassageVector]:
+def _vectors(profile: Profile) -> QuerySet[models.PassageVector]:
     """The vector of a passage in this profile, for a query of passages."""
     named = {f"profile__{name}": value for name, value in profile.identity.items()}
-    return PassageVector.objects.filter(passage=OuterRef("pk"), **named)
+    return models.PassageVector.objects.filter(passage=OuterRef("pk"), **named)
 
 
-def has_vector(topic: Topic, profile: Profile) -> bool:
+def has_vector(topic: models.Topic, profile: Profile) -> bool:
     """Whether the topic has a vector; its messages are searched in any case."""
     return vectors_of_profile(topic.owner_id, profile).filter(topic=topic).exists()

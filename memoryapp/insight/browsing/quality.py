@@ -20,6 +20,7 @@ from memoryapp.engine.text.lexical import WIDE
 from memoryapp.insight.browsing.topics import RUNS_LOOKED_AT
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Run, Topic
 from memoryapp.models.run import SHOWN_IDS
+from memoryapp.platform.statements import fetched
 
 # Summaries in another language than their topics' messages: those of a model that answered in a language of its own.
 #
@@ -187,9 +188,7 @@ def _counted(rows: QuerySet[Any], **counts: Count) -> list[tuple[int, ...]]:
 
 
 def _rows(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return list(cursor.fetchall())
+    return list(fetched(sql, values))
 
 
 # Messages by month, for the charts that show how a memory grew.
@@ -227,9 +226,10 @@ def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
     today = timezone.localdate()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
     zone = timezone.get_current_timezone_name()
-    with connection.cursor() as cursor:
-        cursor.execute(LISTED_MONTHS, {"owners": list(owners), "months": shown, "zone": zone})
-        found = {(owner, month): n for owner, month, n in cursor.fetchall()}
+    found = {
+        (owner, month): n
+        for owner, month, n in fetched(LISTED_MONTHS, {"owners": list(owners), "months": shown, "zone": zone})
+    }
     return {owner: tuple(found[owner, month] for month in shown) for owner in owners}
 
 
@@ -243,9 +243,7 @@ def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
         "zone": timezone.get_current_timezone_name(),
         "most": MOST_MONTHS,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(MONTHS, values)
-        found: dict[date, int] = dict(cursor.fetchall())
+    found: dict[date, int] = dict(fetched(MONTHS, values))
     if not found:
         return []
     first, last = min(found), max(found)

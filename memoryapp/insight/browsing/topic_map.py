@@ -12,7 +12,6 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from django.db import connection
 from django.db.models import Exists, OuterRef
 from numpy.typing import NDArray
 
@@ -21,6 +20,7 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.regions import hull, names, project, regions, within
 from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
 from memoryapp.platform.database import array
+from memoryapp.platform.statements import fetched
 
 MOST_TOPICS = 5_000
 # This many texts of a region, evenly selected, describe it as well as all of them.
@@ -134,9 +134,7 @@ def _placed(owner: ChatUser) -> tuple[list[MapTopic], list[int], NDArray[np.floa
 
 def _latest(owner: ChatUser, profile: int | None) -> list[MapTopic]:
     """The latest live topics that have a vector in the profile of this number, the latest first."""
-    with connection.cursor() as cursor:
-        cursor.execute(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})
-        return [MapTopic(*row) for row in cursor.fetchall()]
+    return [MapTopic(*row) for row in fetched(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})]
 
 
 def _regions(points: Sequence[MapPoint]) -> tuple[MapRegion, ...]:
@@ -184,9 +182,7 @@ def last_run(owner: ChatUser) -> LastRun | None:
 
 def _vectors(owner: ChatUser, profile: int | None, topics: Sequence[MapTopic]) -> tuple[list[int], NDArray[np.float32]]:
     values = {"owner": owner.pk, "profile": profile, "topics": array(topic.pk for topic in topics)}
-    with connection.cursor() as cursor:
-        cursor.execute(VECTORS, values)
-        numbers, halves = cursor.fetchone()
+    [(numbers, halves)] = fetched(VECTORS, values)
     ids = np.frombuffer(numbers or b"", ">i8").tolist()
     vectors = np.frombuffer(halves or b"", ">f2").astype(np.float32)
     return ids, vectors.reshape(len(ids), -1) if ids else np.zeros((0, 0), np.float32)

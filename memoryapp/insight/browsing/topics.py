@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from memoryapp import curation
@@ -15,6 +14,7 @@ from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.text.names import spellings
 from memoryapp.models import Fact, Message, Person, Run, RunEvent, Topic
 from memoryapp.models.run import SHOWN_IDS
+from memoryapp.platform.statements import fetched
 
 # Recent runs that concern one topic: how many read it, selected it and used it, and which they are.
 
@@ -93,14 +93,12 @@ def topic_counts(owner_id: int, topics: Collection[int], until: datetime | None 
     if not recent or not topics:
         return dict.fromkeys(topics, TopicCounts())
     candidate, read, chosen, used = (defaultdict[str, set[object]](set) for _kind in range(4))
-    with connection.cursor() as cursor:
-        cursor.execute(NAMED, {"owner": owner_id, "runs": list(recent)})
-        for kind, shown, opened, selected, run in cursor.fetchall():
-            if kind == "candidates_found":
-                _note(candidate, _ids(shown), run)
-            else:
-                _note(read, [*_ids(opened), *_ids(selected)], run)
-                _note(chosen, _ids(selected), run)
+    for kind, shown, opened, selected, run in fetched(NAMED, {"owner": owner_id, "runs": list(recent)}):
+        if kind == "candidates_found":
+            _note(candidate, _ids(shown), run)
+        else:
+            _note(read, [*_ids(opened), *_ids(selected)], run)
+            _note(chosen, _ids(selected), run)
     for run, delivered in recent.items():
         _note(used, [use["id"] for use in (delivered or {}).get("uses", ())], run)
     former = curation.former_of_each(owner_id, topics)
@@ -120,9 +118,8 @@ def recalled_topics(owner_id: int) -> set[int]:
     which they came. Two queries and one for the recent runs."""
     asked = Run.objects.of(owner_id).by_hand().made_here().order_by("-created_at")
     recent = list(asked.values_list("pk", flat=True)[:RUNS_LOOKED_AT])
-    with connection.cursor() as cursor:
-        cursor.execute(NAMED, {"owner": owner_id, "runs": recent})
-        named = {id for _kind, *lists, _run in cursor.fetchall() for ids in lists for id in _ids(ids)}
+    rows = fetched(NAMED, {"owner": owner_id, "runs": recent})
+    named = {id for _kind, *lists, _run in rows for ids in lists for id in _ids(ids)}
     topics = {number for id in named if (number := parse_topic_id(id))}
     return topics | curation.come_from(owner_id, topics)
 

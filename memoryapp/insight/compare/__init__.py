@@ -9,5 +9,3 @@ models and the engine.
 """
 
 from memoryapp.insight.compare.comparison import CompareError, RunComparison, compare
-
-__all__ = ["CompareError", "RunComparison", "compare"]

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Sum
 from django.utils.translation import gettext as _
 
@@ -22,6 +21,7 @@ from memoryapp.insight.compare.divergence import Divergence, Side, first_diverge
 from memoryapp.insight.explain.why_not import searched_at_of
 from memoryapp.models import ImportBatch, KnowledgeEdit, Run, RunEvent, Topic, TopicEdit, TopicMessage
 from memoryapp.models.run import CANDIDATE_FIELD, SHOWN_IDS
+from memoryapp.platform.statements import fetched
 from memoryapp.runs.followers import StoredEvent
 
 # What became of every topic in a run, for many runs at once; the long texts of their events are not read.
@@ -75,32 +75,23 @@ class RunStates:
 def states_of_runs(owner_id: int, runs: Sequence[UUID]) -> Mapping[UUID, RunStates]:
     """One statement for all runs; a run that has found nothing yet has no states."""
     found = {run: RunStates() for run in runs}
-    with connection.cursor() as cursor:
-        cursor.execute(EVENTS, {"owner": owner_id, "runs": list(runs), "kinds": ["candidates_found", *_marking()]})
-        for run, kind, payload in cursor.fetchall():
-            _add(found[run], kind, json.loads(payload))
+    # Of the others only the kinds of events that say something of candidates.
+    kinds = ["candidates_found", *(name for name, event in KINDS.items() if event.marks is not EventKind.marks)]
+    for run, kind, payload in fetched(EVENTS, {"owner": owner_id, "runs": list(runs), "kinds": kinds}):
+        _add(found[run], kind, json.loads(payload))
     return found
-
-
-def _marking() -> list[str]:
-    """The kinds of events that say something of candidates."""
-    return [kind for kind, event in KINDS.items() if event.marks is not EventKind.marks]
 
 
 def _add(known: RunStates, kind: str, payload: Mapping[str, Any]) -> None:
     if kind == "candidates_found":
-        _add_ranked(known, payload)
+        shown = frozenset(payload["shown"])
+        known.ranks = dict(zip(payload["ids"], payload["ranks"], strict=True))
+        known.states = {id: SHOWN if id in shown else BELOW for id in payload["ids"]}
+        known.sessions = dict(payload["sessions"] or {})
+        known.titles = dict(zip(payload["ids"], payload["titles"] or (), strict=False))
         return
     marked = from_payload(kind, payload).marks()
     known.states.update({id: state for id, state in marked.items() if is_talk(id)})
-
-
-def _add_ranked(known: RunStates, found: Mapping[str, Any]) -> None:
-    shown = frozenset(found["shown"])
-    known.ranks = dict(zip(found["ids"], found["ranks"], strict=True))
-    known.states = {id: SHOWN if id in shown else BELOW for id in found["ids"]}
-    known.sessions = dict(found["sessions"] or {})
-    known.titles = dict(zip(found["ids"], found["titles"] or (), strict=False))
 
 
 def best(states: Iterable[str]) -> str:
@@ -169,9 +160,8 @@ def _lineage(
 def _related(owner_id: int, retired: Sequence[int], ids: Sequence[int]) -> list[tuple[int, int]]:
     if not retired:
         return []
-    with connection.cursor() as cursor:
-        cursor.execute(RELATED, {"owner": owner_id, "retired": list(retired), "ids": list(ids), "share": LEAST_SHARE})
-        return [(old, other) for old, other in cursor.fetchall()]
+    values = {"owner": owner_id, "retired": list(retired), "ids": list(ids), "share": LEAST_SHARE}
+    return [(old, other) for old, other in fetched(RELATED, values)]
 
 
 def _archived(owner_id: int, sessions: Mapping[str, Sequence[int]], ids: Sequence[int]) -> Iterator[tuple[str, int]]:

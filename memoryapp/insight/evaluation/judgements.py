@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Max, QuerySet
 from django.utils.translation import gettext as _
 
@@ -22,6 +22,7 @@ from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, GoldenQuestion, Grade, Judgement, Message, PassageMessage, Run, TopicMessage
+from memoryapp.platform.statements import fetched
 from memoryapp.runs import followers
 from memoryapp.runs.recall_document import answer_of
 
@@ -165,10 +166,8 @@ def grades_of(run: Run, reader: User | None) -> RunGrades:
 def _opinions(
     run: Run, reader: User | None, ids: Sequence[str], sessions: Mapping[str, Sequence[int]]
 ) -> dict[str, Opinion]:
-    with connection.cursor() as cursor:
-        operator = reader.pk if reader else -1
-        cursor.execute(GIVEN, {"owner": run.owner_id, "query": run.query, "operator": operator})
-        given = cursor.fetchall()
+    operator = reader.pk if reader else -1
+    given = fetched(GIVEN, {"owner": run.owner_id, "query": run.query, "operator": operator})
     holders = _holders(run, {message for message, *_rest in given}, ids, sessions)
     by_name: dict[str, dict[str, int]] = defaultdict(dict)
     own: dict[str, int] = {}
@@ -280,10 +279,8 @@ def collections(owners: QuerySet[ChatUser]) -> list[Any]:
 def from_grades(run: Run, collection: str, by: str) -> GoldenQuestion:
     """The query of the run with the messages that operators on average found relevant. Raises GoldenError."""
     values: dict[int, list[int]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(GIVEN, {"owner": run.owner_id, "query": run.query, "operator": -1})
-        for message, _name, value, _is_own in cursor.fetchall():
-            values[message].append(value)
+    for message, _name, value, _is_own in fetched(GIVEN, {"owner": run.owner_id, "query": run.query, "operator": -1}):
+        values[message].append(value)
     relevant = [message for message, given in values.items() if fmean(given) >= RELEVANT]
     if not relevant:
         raise GoldenError(_("Mark at least one candidate as relevant; its messages become the evidence."))

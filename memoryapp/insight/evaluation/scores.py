@@ -10,7 +10,7 @@ expected citations that were made. Without any citation both are 0.
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,16 +227,14 @@ def cited(run: Run, outline: Outline) -> Citations:
     rows = RunEvent.objects.filter(run=run, kind=ANSWERED).order_by("-seq")
     answer = rows.values_list("payload", flat=True).first()
     if answer is not None:
-        return _of_answer(answer)
+        is_passages = answer["outcome"] == "passages"
+        places = tuple(
+            frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"]
+        )
+        return Citations(places, refused=answer["outcome"] == "refused", passages=is_passages)
     if outline.finished is None:
         return Citations((), refused=False)
     return _of_choice(run, outline.finished)
-
-
-def _of_answer(answer: Mapping[str, Any]) -> Citations:
-    is_passages = answer["outcome"] == "passages"
-    places = tuple(frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"])
-    return Citations(places, refused=answer["outcome"] == "refused", passages=is_passages)
 
 
 def _of_choice(run: Run, finished: RunFinished) -> Citations:

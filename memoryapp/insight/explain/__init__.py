@@ -8,5 +8,3 @@ runs, the search, curation, the marks of erasures, the clients of models, the mo
 """
 
 from memoryapp.insight.explain.why_not import Explanation, WhyNotError, why_not
-
-__all__ = ["Explanation", "WhyNotError", "why_not"]

@@ -14,21 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 from asgiref.sync import async_to_sync
-from django.db import connection
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import rescoring
 from memoryapp.curation.operations.merge import composed_summary
-from memoryapp.curation.rescoring import (
-    Assignment,
-    MessagePassages,
-    Query,
-    QuerySummaries,
-    Rank,
-    RescoredQuery,
-    message_passages,
-    summaries_for,
-)
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate
 from memoryapp.engine.events import ModelReplied, RunFinished, TopicsRead
 from memoryapp.engine.json_values import storable
@@ -42,6 +31,7 @@ from memoryapp.engine.strategies.topics_tool import TopicsTool
 from memoryapp.insight.explain.fate import CHOSEN, SHOWN, Fate, Story, kind_of
 from memoryapp.memory.content import content, permitted
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Suggestion, Topic, TopicMessage
+from memoryapp.platform.statements import fetched
 from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError, strategy_named
 from memoryapp.runs.replays import ForkError, changes_in_words, read_changes
@@ -64,8 +54,8 @@ WHERE m.owner_id = %(owner)s AND {conditions}
 class _Wording:
     """The query, or one wording of it, compared with passages and summaries."""
 
-    by_passages: RescoredQuery
-    by_summaries: QuerySummaries
+    by_passages: rescoring.RescoredQuery
+    by_summaries: rescoring.QuerySummaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +67,29 @@ class Research:
 
     whole: _Wording
     typed: _Wording | None
-    rows: MessagePassages
+    rows: rescoring.MessagePassages
     within: Ids
     merged: Mapping[int, tuple[int, int]]
     threshold: float
     by_meaning: bool
 
-    def ranks(self, *, shown: int = RANKED, typed: bool = False, everywhere: bool = False) -> dict[int, Rank]:
+    def ranks(self, *, shown: int = RANKED, typed: bool = False, everywhere: bool = False) -> dict[int, rescoring.Rank]:
         """The ranked topics when ``shown`` are shown; by the query as it was ``typed`` alone, or ``everywhere``,
         whatever the filters of the run."""
         wording = self.typed if typed and self.typed else self.whole
         return self._ranked(wording, self.rows.topics if everywhere else self.within, shown)
 
-    def ranks_merged(self, number: int, *, shown: int) -> dict[int, Rank]:
+    def ranks_merged(self, number: int, *, shown: int) -> dict[int, rescoring.Rank]:
         """The ranked topics with the pair of that number as one topic."""
         topics = np.where(np.isin(self.within, self.merged[number]), number, self.within)
         return self._ranked(self.whole, topics, shown)
 
-    def _ranked(self, wording: _Wording, topics: Ids, shown: int) -> dict[int, Rank]:
-        assignment = Assignment.of_rows(self.rows, topics, {})
+    def _ranked(self, wording: _Wording, topics: Ids, shown: int) -> dict[int, rescoring.Rank]:
+        assignment = rescoring.Assignment.of_rows(self.rows, topics, {})
         found, common = wording.by_passages.found, wording.by_passages.common
         if self.by_meaning and not np.isnan(found.cosine).all():
             nearest = assignment.passages.nearest(found.cosine).tolist()
-            return {topic: Rank(rank, rank <= shown) for rank, topic in enumerate(nearest, start=1)}
+            return {topic: rescoring.Rank(rank, rank <= shown) for rank, topic in enumerate(nearest, start=1)}
         summaries = wording.by_summaries.words(assignment.passages.topics, common)
         return assignment.ranked(found, summaries, threshold=self.threshold, shown=shown)
 
@@ -111,18 +101,22 @@ def research(story: Story, pairs: Sequence[tuple[int, int]], threshold: float) -
         return None
     owner = story.run.owner_id
     passages = rescoring.passages(owner)
-    rows = _with_sessions(story, message_passages(owner, passages.ids))
+    rows = _with_sessions(story, rescoring.message_passages(owner, passages.ids))
     first = int(max(rows.topics, default=0)) + 1
     merged = dict(enumerate(pairs, first))
     stems = rescoring.stems_of(queries)
-    put = _summaries_of(owner, merged)
-    by_summaries = summaries_for(owner, queries, stems, put)
+    # The summaries of the pairs, as a merge joins them.
+    wanted = {topic for pair in merged.values() for topic in pair}
+    found = Topic.objects.of(owner).in_bulk(wanted) if wanted else {}
+    ordered = {number: sorted((found[t] for t in pair), key=lambda t: t.started_at) for number, pair in merged.items()}
+    put = {number: composed_summary([topic.summary for topic in topics]) for number, topics in ordered.items()}
+    by_summaries = rescoring.summaries_for(owner, queries, stems, put)
     whole, *typed = map(_Wording, rescoring.rescored(owner, passages, queries, stems), by_summaries)
     within = _within(owner, rows, story.found.understood.where) if story.found else rows.topics
     return Research(whole, next(iter(typed), None), rows, within, merged, threshold, story.by_meaning)
 
 
-def _with_sessions(story: Story, rows: MessagePassages) -> MessagePassages:
+def _with_sessions(story: Story, rows: rescoring.MessagePassages) -> rescoring.MessagePassages:
     """The rows with the active sessions that a fork of the run ranks among the topics: without passages of what its
     caller has at hand, and none where the run leaves sessions out."""
     if story.parameters.get("fresh") != "yes":
@@ -141,23 +135,23 @@ def _with_sessions(story: Story, rows: MessagePassages) -> MessagePassages:
 def _at_hand(run: Run) -> set[int]:
     sent = (str(message.get("text") or "") for message in run.messages or ())
     texts = [storable(text).strip() for text in (typed(run.query).text, *sent)]
-    with connection.cursor() as cursor:
-        cursor.execute(AT_HAND, {"owner": run.owner_id, "ids": [], "texts": texts})
-        return {number for (number,) in cursor.fetchall()}
+    return {number for (number,) in fetched(AT_HAND, {"owner": run.owner_id, "ids": [], "texts": texts})}
 
 
-def _queries(story: Story) -> list[Query]:
+def _queries(story: Story) -> list[rescoring.Query]:
     """The query as the run searched it and, if it was rewritten, as it was typed."""
     line = story.outline.enriched
     if line is None:
         return []
     vectors = QueryVector.objects.filter(run=story.run.pk).values_list("profile", "vector", "typed_vector").first()
     if vectors is None:
-        whole = Query(line.enriched, typed=Query(line.query) if line.enriched != line.query else None)
+        whole = rescoring.Query(
+            line.enriched, typed=rescoring.Query(line.query) if line.enriched != line.query else None
+        )
     else:
         profile, vector, typed_vector = vectors
-        typed = None if typed_vector is None else Query(line.query, _array(typed_vector), profile)
-        whole = Query(line.enriched, _array(vector), profile, typed)
+        typed = None if typed_vector is None else rescoring.Query(line.query, _array(typed_vector), profile)
+        whole = rescoring.Query(line.enriched, _array(vector), profile, typed)
     return [whole, whole.typed] if whole.typed else [whole]
 
 
@@ -165,22 +159,12 @@ def _array(vector: Any) -> Any:
     return np.asarray(vector, dtype=np.float64)
 
 
-def _summaries_of(owner_id: int, merged: Mapping[int, tuple[int, int]]) -> dict[int, str]:
-    """The summaries of the pairs, as a merge joins them."""
-    wanted = {topic for pair in merged.values() for topic in pair}
-    found = Topic.objects.of(owner_id).in_bulk(wanted) if wanted else {}
-    ordered = {number: sorted((found[t] for t in pair), key=lambda t: t.started_at) for number, pair in merged.items()}
-    return {number: composed_summary([topic.summary for topic in topics]) for number, topics in ordered.items()}
-
-
-def _within(owner_id: int, rows: MessagePassages, where: Where) -> Ids:
+def _within(owner_id: int, rows: rescoring.MessagePassages, where: Where) -> Ids:
     """The topic of each row, 0 for messages that ``where`` does not permit."""
     if not where:
         return rows.topics
     conditions, values = permitted(where)
-    with connection.cursor() as cursor:
-        cursor.execute(PERMITTED.format(conditions=conditions), {"owner": owner_id, **values})
-        allowed = int64s(cursor.fetchone()[0])
+    allowed = int64s(fetched(PERMITTED.format(conditions=conditions), {"owner": owner_id, **values})[0][0])
     return np.where(np.isin(rows.messages, allowed), rows.topics, 0)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from asgiref.sync import async_to_sync
-from django.db import connection
 from django.db.models import F, Q
 from pgvector import HalfVector
 from pgvector.django import CosineDistance
@@ -26,6 +25,7 @@ from memoryapp.engine.text.lexical import idf, rarities, words
 from memoryapp.erasure.marks import Marks
 from memoryapp.models import Artifact, Erasure, Fact, Message, PassageVector, Person, Topic, TopicMessage
 from memoryapp.platform.llm import clients
+from memoryapp.platform.statements import fetched
 from memoryapp.search import profiles
 
 # The live topics that say given words, in a message or in their summary; and those near to them in meaning.
@@ -99,18 +99,17 @@ async def _vector(text: str, profile: Profile) -> Any:
 def _summaries(owner_id: int, terms: Sequence[str], weights: Mapping[str, float]) -> defaultdict[int, float]:
     """The weight of the words that the summary of each topic says."""
     spoken: defaultdict[int, float] = defaultdict(float)
-    with connection.cursor() as cursor:
-        cursor.execute(SUMMARIES, {"owner": owner_id, "terms": list(terms)})
-        for topic, term in cursor.fetchall():
-            spoken[topic] += weights.get(term, 0.0)
+    for topic, term in fetched(SUMMARIES, {"owner": owner_id, "terms": list(terms)}):
+        spoken[topic] += weights.get(term, 0.0)
     return spoken
 
 
 def _spoken(owner_id: int, passages: Mapping[int, float]) -> list[tuple[int, float]]:
     """Topics with the weight of the words that one of their passages says."""
-    with connection.cursor() as cursor:
-        cursor.execute(TOPICS_OF, {"owner": owner_id, "passages": list(passages)})
-        return [(topic, passages[passage]) for passage, topic in cursor.fetchall()]
+    return [
+        (topic, passages[passage])
+        for passage, topic in fetched(TOPICS_OF, {"owner": owner_id, "passages": list(passages)})
+    ]
 
 
 # Which topics held messages at an earlier moment. Edits never change a topic, so each is either live then or not.
@@ -144,9 +143,7 @@ class Holders:
 
 def holders(owner_id: int, messages: Sequence[int], at: datetime) -> Holders:
     """The topics that contain any of the messages, at that moment and now; one statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(HOLDERS, {"owner": owner_id, "messages": list(messages), "at": at})
-        rows = cursor.fetchall()
+    rows = fetched(HOLDERS, {"owner": owner_id, "messages": list(messages), "at": at})
     return Holders(
         then=tuple(number for number, _now, was_live in rows if was_live),
         now=tuple(number for number, is_live, _then in rows if is_live),
@@ -245,13 +242,17 @@ def wanted_text(owner_id: int, text: str, at: Searched) -> Wanted:
     text = storable(text).strip()[:LONGEST]
     if named := _NAMED.fullmatch(text):
         return _named(owner_id, named[1].lower(), int(named[2]), text, at)
-    if saying := _saying(owner_id, text):
+    # The messages that say exactly this, those in topics and the latest first.
+    rows = Message.objects.of(owner_id).filter(text=text).select_related("batch") if text else Message.objects.none()
+    order = (F("topic").desc(nulls_last=True), "is_withdrawn", "-sent_at", "-pk")
+    if saying := list(rows.order_by(*order)[:_MOST_MESSAGES]):
         numbers = [each.pk for each in saying]
         return _placed(owner_id, numbers, at, message=next(filter(at.had, saying), saying[0]))
     if item := _called(owner_id, text):
         return item
     # Before words: what was erased shares some with what is left.
-    if _was_erased(owner_id, text):
+    receipts = Erasure.objects.filter(owner_number=owner_id).order_by("-pk")[:100]
+    if any(Marks.of(receipt).quoted(text) for receipt in receipts):
         return Wanted(stage="erased")
     spoken = words(text)[:_MOST_WORDS]
     if not spoken:
@@ -291,13 +292,6 @@ def _named(owner_id: int, kind: str, number: int, text: str, at: Searched) -> Wa
     return wanted_topic(owner_id, text, at)
 
 
-def _saying(owner_id: int, text: str) -> list[Message]:
-    """The messages that say exactly this, those in topics and the latest first."""
-    rows = Message.objects.of(owner_id).filter(text=text).select_related("batch") if text else Message.objects.none()
-    order = (F("topic").desc(nulls_last=True), "is_withdrawn", "-sent_at", "-pk")
-    return list(rows.order_by(*order)[:_MOST_MESSAGES])
-
-
 def _called(owner_id: int, name: str) -> Wanted | None:
     person = Person.objects.filter(Q(display_name__iexact=name) | Q(username__iexact=name), owner=owner_id).first()
     if person:
@@ -311,11 +305,6 @@ def _all(spoken: Sequence[str], column: str) -> Q:
     for word in spoken:
         wanted &= Q(**{f"{column}__icontains": word})
     return wanted
-
-
-def _was_erased(owner_id: int, text: str) -> bool:
-    receipts = Erasure.objects.filter(owner_number=owner_id).order_by("-pk")[:100]
-    return any(Marks.of(receipt).quoted(text) for receipt in receipts)
 
 
 def _message(message: Message, at: Searched) -> Wanted:

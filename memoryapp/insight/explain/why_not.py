@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -29,6 +28,7 @@ from memoryapp.insight.explain.fate import STAGES, Fate, Story, chose, fate, for
 from memoryapp.insight.explain.wanted import LONGEST, Searched, Wanted, wanted_message, wanted_text, wanted_topic
 from memoryapp.memory.content import permitted
 from memoryapp.models import EmbeddingProfile, Message, PassageMessage, Run, RunEvent
+from memoryapp.platform.statements import fetched
 from memoryapp.runs import recall_document
 from memoryapp.runs.followers import StoredEvent
 from memoryapp.runs.parameters import of_run
@@ -78,7 +78,10 @@ def why_not(run: Run, *, topic: str = "", message: str = "", text: str = "") -> 
     at = searched(run, story)
     find = wanted_topic if topic else wanted_message if message else wanted_text
     wanted = find(run.owner_id, given[0].strip(), at)
-    return _explained(story, _in_talk(story, wanted))
+    # Under the id of the active session in which the run met the messages.
+    met = (id for id, listed in _sessions(story).items() if not {*listed}.isdisjoint(wanted.messages))
+    id = "" if wanted.ids else next(met, "")
+    return _explained(story, replace(wanted, ids=(id,), stage="", is_later=False) if id else wanted)
 
 
 def _of_foreign(run: Run, asked: str, *, is_message: bool) -> Explanation:
@@ -124,7 +127,10 @@ def _explained(story: Story, wanted: Wanted) -> Explanation:
         return Explanation(
             lost.stage, lost.id, sentence(lost, wanted), lost.numbers, now=wanted.now, others=_others(lost, wanted)
         )
-    threshold = _threshold(story)
+    # The cosine below which nothing counted as near, in the profile of the run.
+    started = story.outline.started
+    rows = [row for row in EmbeddingProfile.objects.all() if started and profile_of(row).name == started.profile]
+    threshold = rows[0].threshold if rows else 0.0
     lost, searched = _lost(story, wanted, threshold)
     if lost.stage == "chosen":
         lost = _used(story, _delivered(story, lost, wanted))
@@ -138,13 +144,6 @@ def _explained(story: Story, wanted: Wanted) -> Explanation:
 def _others(lost: Fate, wanted: Wanted) -> Sequence[str]:
     """The topics beside the one that is explained, those that hold the same first."""
     return tuple(id for id in dict.fromkeys((*wanted.holders, *wanted.others)) if id != lost.id)
-
-
-def _in_talk(story: Story, wanted: Wanted) -> Wanted:
-    """The same, under the id of the active session in which the run met the messages."""
-    met = (id for id, listed in _sessions(story).items() if not {*listed}.isdisjoint(wanted.messages))
-    id = "" if wanted.ids else next(met, "")
-    return replace(wanted, ids=(id,), stage="", is_later=False) if id else wanted
 
 
 def _sessions(story: Story) -> Mapping[str, Sequence[int]]:
@@ -198,9 +197,7 @@ def _has_permitted(owner_id: int, id: str, where: Any) -> bool:
     sql = f"""SELECT EXISTS (
         SELECT FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
         WHERE tm.owner_id = %(owner)s AND tm.topic_id = %(topic)s AND {conditions})"""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, {"owner": owner_id, "topic": _number(id), **values})
-        return bool(cursor.fetchone()[0])
+    return bool(fetched(sql, {"owner": owner_id, "topic": _number(id), **values})[0][0])
 
 
 def _delivered(story: Story, chosen: Fate, wanted: Wanted) -> Fate:
@@ -241,10 +238,3 @@ def _question(story: Story, lost: Fate, wanted: Wanted, threshold: float, search
 def _pairs(story: Story, wanted: Wanted, stage: str) -> list[tuple[int, int]]:
     now = live_number(wanted.now)
     return partners(story.run.owner_id, now) if now and tries_merges(stage) else []
-
-
-def _threshold(story: Story) -> float:
-    """The cosine below which nothing counted as near, in the profile of the run."""
-    started = story.outline.started
-    rows = [row for row in EmbeddingProfile.objects.all() if started and profile_of(row).name == started.profile]
-    return rows[0].threshold if rows else 0.0

@@ -88,7 +88,9 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
-        user = _valid_name(user)
+        user = user.strip()
+        if len(user) > 200 or not user.isprintable():
+            raise CommandError(_("A chat user's name is at most 200 characters in one line."))
         hints = Hints(
             user,
             options["me"],
@@ -247,13 +249,6 @@ def _nothing_sentence(path: Path, imported: Imported, brought: DistilledCounts) 
     left = Counter(imported.left_out) + brought.left_out
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in left.most_common())
     return f"{sentence} {_('Left out: %(reasons)s.') % {'reasons': reasons}}" if reasons else sentence
-
-
-def _valid_name(user: str) -> str:
-    user = user.strip()
-    if len(user) > 200 or not user.isprintable():
-        raise CommandError(_("A chat user's name is at most 200 characters in one line."))
-    return user
 
 
 def _document(imported: Imported, brought: DistilledCounts) -> dict[str, Any]:

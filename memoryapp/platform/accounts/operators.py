@@ -13,12 +13,13 @@ from itertools import chain, count
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Prefetch, QuerySet
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from memoryapp.models import Access, ChatUser, LoginSession, Operator, Role
+from memoryapp.platform.statements import execute
 
 FIRST_OWNERS = 4
 LONGEST_SLUG = 60
@@ -62,8 +63,7 @@ def make(name: str, password: str, role: Role, owners: Sequence[ChatUser], *, by
 @transaction.atomic
 def change(operator: Operator, *, role: Role, owners: Sequence[ChatUser], is_active: bool, by: User) -> None:
     """Sets the role, the memories and whether the operator may sign in. Raises OperatorRefused for the last admin."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     stored = Operator.objects.select_for_update(of=("self",)).select_related("user").get(pk=operator.pk)
     is_admin, stays = stored.role == Role.ADMIN and stored.user.is_active, is_active and role == Role.ADMIN
     others = Operator.objects.filter(role=Role.ADMIN, user__is_active=True).exclude(pk=operator.pk)
@@ -136,8 +136,7 @@ def _fields(row: LogEntry) -> tuple[str, ...]:
 def make_memory(display_name: str, operator: Operator, *, by: User) -> ChatUser:
     """Creates a chat user, whom this operator may open; the name for programs is made of the shown one."""
     base = slugify(display_name, allow_unicode=True)[:LONGEST_SLUG] or "memory"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     taken = set(ChatUser.with_erased.filter(name__startswith=base).values_list("name", flat=True))
     numbered = (f"{base}-{number}" for number in count(2))
     name = next(each for each in chain([base], numbered) if each not in taken)

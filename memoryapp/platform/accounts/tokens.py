@@ -23,6 +23,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform.statements import fetched
 
 BEGINNING = "mnemo_"
 SHOWN = 12
@@ -59,9 +60,7 @@ class Grant:
 
 def reserve() -> int:
     """Returns a number for a new token. Only one token is made per number, even if the request is repeated."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ApiToken._meta.db_table])
-        return int(cursor.fetchone()[0])
+    return int(fetched("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ApiToken._meta.db_table])[0][0])
 
 
 @transaction.atomic
@@ -104,16 +103,12 @@ def check(text: str) -> Grant | None:
     token = ApiToken.objects.prefetch_related("owners").filter(digest=wanted).first()
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.digest, wanted):
         return None
-    _note_use(token)
-    return Grant(token, frozenset(owner.pk for owner in token.owners.all()))
-
-
-def _note_use(token: ApiToken) -> None:
-    """Stores the time of use, at most once a minute."""
+    # The time of use is stored at most once a minute.
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_EVERY)
         ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return Grant(token, frozenset(owner.pk for owner in token.owners.all()))
 
 
 @transaction.atomic

@@ -64,7 +64,13 @@ def main(argv: Sequence[str]) -> None:
     if command == "test" and IS_INSTALLED:
         sys.exit("The tests are in a checkout of the program, not in its package.")
     try:
-        _take_data_dir(command, argv[2:])
+        # Before the settings are read.
+        if command in _WITH_DATA_DIR:
+            parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+            parser.add_argument("--data-dir", default="")
+            folder = parser.parse_known_args(argv[2:])[0].data_dir
+            if folder:
+                os.environ["DATA_DIR"] = os.path.abspath(os.path.expanduser(folder))
         with _database(command):
             _check(command, argv)
             execute_from_command_line(list(argv))
@@ -123,16 +129,6 @@ def _check(command: str, argv: Sequence[str]) -> None:
             database.check_pooling()
     except database.UnusableDatabase as refusal:
         sys.exit(str(refusal))
-
-
-def _take_data_dir(command: str, arguments: Sequence[str]) -> None:
-    """Applies ``--data-dir`` before the settings are read."""
-    if command in _WITH_DATA_DIR:
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--data-dir", default="")
-        folder = parser.parse_known_args(arguments)[0].data_dir
-        if folder:
-            os.environ["DATA_DIR"] = os.path.abspath(os.path.expanduser(folder))
 
 
 def _database(command: str) -> AbstractContextManager[object]:

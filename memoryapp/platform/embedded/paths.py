@@ -120,7 +120,11 @@ class Cluster:
         of their own."""
         if os.geteuid() != 0:
             return Account(os.geteuid(), os.getegid())
-        own = _own_account(self.name)
+        # The same one each time, unless the system assigns its number.
+        first = int(hashlib.sha256(self.name.encode()).hexdigest(), 16) % len(_OWN_ACCOUNTS)
+        numbers = (*_OWN_ACCOUNTS[first:], *_OWN_ACCOUNTS[:first])
+        free = next(n for n in numbers if _is_free(pwd.getpwuid, n) and _is_free(grp.getgrgid, n))
+        own = Account(free, free)
         try:
             owner = self.data.stat()
         except FileNotFoundError:
@@ -145,14 +149,6 @@ class Cluster:
 
 def _nobody() -> pwd.struct_passwd:
     return pwd.getpwnam("nobody")
-
-
-def _own_account(name: str) -> Account:
-    """Returns the account of the server of this name: the same one each time, unless the system assigns its number."""
-    first = int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_OWN_ACCOUNTS)
-    numbers = (*_OWN_ACCOUNTS[first:], *_OWN_ACCOUNTS[:first])
-    free = next(n for n in numbers if _is_free(pwd.getpwuid, n) and _is_free(grp.getgrgid, n))
-    return Account(free, free)
 
 
 def _is_free(entry_of: Callable[[int], object], number: int) -> bool:
@@ -211,14 +207,10 @@ def close_data_dir(folder: Path) -> None:
 
 def secret_key(folder: Path) -> str:
     """Returns the key of this data folder; the first call creates it."""
-    return _write_once(folder / "secret_key", lambda: secrets.token_urlsafe(50))
-
-
-def _write_once(path: Path, make: Callable[[], str]) -> str:
-    """Returns the text of the file, written if missing. Of concurrent processes one writes, and all read its text."""
+    path = folder / "secret_key"
     try:
         if not path.exists():
-            _write_if_missing(open_data_dir(path.parent) / path.name, make())
+            _write_if_missing(open_data_dir(path.parent) / path.name, (lambda: secrets.token_urlsafe(50))())
         return path.read_text()
     except OSError as error:
         raise SettingError(f"The data folder {path.parent} can't be used: {error.strerror} ({path.name}).") from error

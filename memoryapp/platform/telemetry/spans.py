@@ -13,18 +13,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from memoryapp.engine import events
 from memoryapp.engine.candidates import Candidate
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    ModelReplied,
-    PromptMessage,
-    QueryEnriched,
-    RunFinished,
-    ToolCall,
-    TopicsRead,
-    TurnStarted,
-)
 from memoryapp.engine.notes import english
 from memoryapp.engine.outline import Outline
 
@@ -35,12 +25,12 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def message(sent: PromptMessage) -> dict[str, Any]:
+def message(sent: events.PromptMessage) -> dict[str, Any]:
     kind = {"type": "tool_call_response", "response": sent.content} if sent.role == "tool" else _text(sent.content)
     return {"role": sent.role, "parts": [kind]}
 
 
-def reply(event: ModelReplied) -> dict[str, Any]:
+def reply(event: events.ModelReplied) -> dict[str, Any]:
     """What the model answered, with its reasoning and its calls of tools."""
     parts = [{"type": "reasoning", "content": event.reasoning}] if event.reasoning else []
     parts += [_text(event.text)] if event.text else []
@@ -57,7 +47,7 @@ def documents(candidates: Iterable[Candidate]) -> str:
     return as_json([_document(each, each.score) for each in candidates])
 
 
-def records(finished: RunFinished, found: CandidatesFound | None) -> str:
+def records(finished: events.RunFinished, found: events.CandidatesFound | None) -> str:
     """What was chosen, best first, with the model's reasons."""
     named: Mapping[str, Candidate] = found.named(finished.selected) if found else {}
     chosen = [(each, named.get(each.id)) for each in finished.selected]
@@ -77,7 +67,7 @@ def _document(candidate: Candidate, score: float) -> dict[str, Any]:
 PROVIDER = "mnemoscope"
 # Outcomes in which nothing failed.
 NO_FAULT = ("", "disabled", "no_candidates", "stopped")
-Timed = tuple[datetime, Event]
+Timed = tuple[datetime, events.Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +104,16 @@ class RunSpans:
         yield self._whole()
         yield from self._turns()
         for at, event in self.timed:
-            if isinstance(event, QueryEnriched) and event.model:
+            if isinstance(event, events.QueryEnriched) and event.model:
                 yield self._rewriting(at, event)
-            elif isinstance(event, CandidatesFound):
+            elif isinstance(event, events.CandidatesFound):
                 yield self._search(at, event)
             elif work := event.tool_work():
                 yield self._tool(at - timedelta(seconds=work.seconds), at, work.name, work.fault)
 
     def _whole(self) -> OutgoingSpan:
         last_at, last = self.timed[-1]
-        finished = last if isinstance(last, RunFinished) else None
+        finished = last if isinstance(last, events.RunFinished) else None
         outcome = (finished.fallback or ("chosen" if finished.selected else "nothing")) if finished else "unknown"
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "search_memory",
@@ -148,7 +138,7 @@ class RunSpans:
             fault = english(finished.notes) or finished.note or finished.fallback
         return OutgoingSpan("search_memory", min(self.asked_at, self.timed[0][0]), last_at, attributes, fault)
 
-    def _search(self, at: datetime, event: CandidatesFound) -> OutgoingSpan:
+    def _search(self, at: datetime, event: events.CandidatesFound) -> OutgoingSpan:
         started = self.outline.started
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "retrieval",
@@ -164,14 +154,14 @@ class RunSpans:
             attributes["gen_ai.retrieval.documents"] = documents(event.shown)
         return OutgoingSpan("retrieval", at - timedelta(seconds=event.seconds), at, attributes)
 
-    def _rewriting(self, at: datetime, event: QueryEnriched) -> OutgoingSpan:
+    def _rewriting(self, at: datetime, event: events.QueryEnriched) -> OutgoingSpan:
         attributes = {
             **_call(event.model, event.model, event.input_tokens, event.output_tokens),
             "mnemoscope.part": "enricher",
         }
         if self.with_texts:
-            attributes["gen_ai.input.messages"] = as_json([message(PromptMessage("user", event.query))])
-            attributes["gen_ai.output.messages"] = as_json([message(PromptMessage("assistant", event.enriched))])
+            attributes["gen_ai.input.messages"] = as_json([message(events.PromptMessage("user", event.query))])
+            attributes["gen_ai.output.messages"] = as_json([message(events.PromptMessage("assistant", event.enriched))])
         if event.cause:
             attributes["error.type"] = event.cause
         began = at - timedelta(seconds=event.seconds)
@@ -180,23 +170,23 @@ class RunSpans:
     def _turns(self) -> Iterator[OutgoingSpan]:
         """A span for each turn, and for each call of a tool that was answered."""
         messages: list[Mapping[str, Any]] = []
-        calls: dict[str, ToolCall] = {}
+        calls: dict[str, events.ToolCall] = {}
         began = self.timed[0][0]
         for at, event in self.timed:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, events.TurnStarted):
                 messages += map(message, event.prompt)
                 began = at
-            elif isinstance(event, ModelReplied):
+            elif isinstance(event, events.ModelReplied):
                 yield self._turn(began, at, event, messages)
                 messages.append(reply(event))
                 calls |= {call.id: call for call in event.tool_calls}
                 began = at
-            elif isinstance(event, TopicsRead):
+            elif isinstance(event, events.TopicsRead):
                 call = calls.get(event.call)
                 yield self._tool(began, at, call.name if call else "read", "", call)
 
     def _turn(
-        self, began: datetime, at: datetime, event: ModelReplied, messages: Sequence[Mapping[str, Any]]
+        self, began: datetime, at: datetime, event: events.ModelReplied, messages: Sequence[Mapping[str, Any]]
     ) -> OutgoingSpan:
         asked = self.outline.started.model if self.outline.started else ""
         attributes: dict[str, Any] = {
@@ -220,7 +210,9 @@ class RunSpans:
         name = f"chat {asked or event.model}".strip()
         return OutgoingSpan(name, began, at, attributes, event.error, is_remote=True)
 
-    def _tool(self, began: datetime, at: datetime, name: str, fault: str, call: ToolCall | None = None) -> OutgoingSpan:
+    def _tool(
+        self, began: datetime, at: datetime, name: str, fault: str, call: events.ToolCall | None = None
+    ) -> OutgoingSpan:
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
         if call:
             attributes["gen_ai.tool.call.id"] = call.id

@@ -11,10 +11,10 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.urls import reverse
 
 from memoryapp.models import Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
 RUN_FELL_BACK = "run.fell_back"
@@ -57,8 +57,7 @@ def news_of_run(fallback: str) -> list[str]:
 def announce(kind: str, *, owner: int | None = None, subject: str = "", after: timedelta = timedelta(0)) -> None:
     """Writes the rows; call it in the transaction of what happened. Nothing is sent before ``after`` has passed."""
     values: dict[str, Any] = {"kind": kind, "owner": owner, "subject": subject, "after": after}
-    with connection.cursor() as cursor:
-        cursor.execute(_ANNOUNCE, values)
+    execute(_ANNOUNCE, values)
 
 
 def announce_waiting(owner: int) -> None:

@@ -22,7 +22,6 @@ from typing import Any
 import httpx
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import connection
 from django.db.models import Count, F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -31,6 +30,7 @@ from memoryapp.engine.json_values import storable
 from memoryapp.models import Webhook, WebhookDelivery
 from memoryapp.platform import metrics
 from memoryapp.platform.database import log_and_continue
+from memoryapp.platform.statements import fetched
 from memoryapp.platform.webhooks import receivers
 from memoryapp.platform.webhooks.announcing import body_of
 from memoryapp.platform.webhooks.receivers import PlaceRefused, at_place, places_of
@@ -200,9 +200,7 @@ logger = logging.getLogger(__name__)
 
 def is_due() -> bool:
     """Whether a message waits that may be sent now."""
-    with connection.cursor() as cursor:
-        cursor.execute(_IS_DUE)
-        return bool(cursor.fetchone()[0])
+    return bool(fetched(_IS_DUE)[0][0])
 
 
 async def send_due(seconds: float = 20.0) -> int:
@@ -248,9 +246,7 @@ class _Round:
 def _claimed(busy: Collection[int]) -> list[list[WebhookDelivery]]:
     """Rows that this process now sends, of each receiver together, with their bodies."""
     values: dict[str, Any] = {"lease": LEASE, "busy": [*busy], "most": _AT_ONCE, "receivers": _MOST_RECEIVERS}
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, values)
-        numbers = [number for (number,) in cursor.fetchall()]
+    numbers = [number for (number,) in fetched(_CLAIM, values)]
     if not numbers:
         return []
     rows = WebhookDelivery.objects.filter(pk__in=numbers).select_related("webhook", "owner")

@@ -20,7 +20,7 @@ from memoryapp.engine.emit import Emit
 from memoryapp.engine.events import CandidatesFound, Event, ModelProgress, RunFinished, RunStarted, Selected
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.kinds.kind import ContextPart
-from memoryapp.engine.memory import MessageContent, ReadTopics, TopicContent, parse_item_id, topic_id, topic_number
+from memoryapp.engine.memory import ReadTopics, parse_item_id, topic_id, topic_number
 from memoryapp.engine.notes import Note
 from memoryapp.engine.offline.judging import wants_present
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
@@ -50,12 +50,15 @@ async def context_of(
     people, artifacts = await _items(choice, request.owner_id, pool)
     candidates = found.named((*choice.selected, *choice.unsure)) if found else {}
     by_passages = request.parameters.context == "passages" or choice.unsure
+    sent = request.messages or ()
+    texts = {message.text.strip() for message in sent}
+    talk = (message for topic in topics if topic.id < 0 for message in topic.messages)
     chosen = SelectedTopics(
         query=request.typed.text,
         selected=choice.selected,
         candidates=candidates,
         messages={topic_id(topic.id): topic.messages for topic in topics},
-        known=known_among(request.messages or (), topics),
+        known={message.id for message in sent} | {message.id for message in talk if message.text.strip() in texts},
         passages=await _passages(candidates, request.owner_id, pool) if by_passages else {},
     )
     makes = STRATEGIES[request.strategy].text_of(request.parameters.context)
@@ -71,13 +74,6 @@ async def context_of(
         people=people,
         artifacts=artifacts,
     )
-
-
-def known_among(sent: Sequence[MessageContent], topics: Sequence[TopicContent]) -> set[int]:
-    """The messages that the caller sent along, by number; those of active sessions also by text."""
-    texts = {message.text.strip() for message in sent}
-    talk = (message for topic in topics if topic.id < 0 for message in topic.messages)
-    return {message.id for message in sent} | {message.id for message in talk if message.text.strip() in texts}
 
 
 async def _passages(candidates: Mapping[str, Candidate], owner_id: int, pool: AsyncConnectionPool) -> PassageMessages:

@@ -8,8 +8,6 @@ room imports the rooms that do the work, and is imported by the tasks and by pag
 from memoryapp.upkeep.pipeline import archive, artifacts, consolidate, embed, erase, extract, imports, recalls
 from memoryapp.upkeep.pipeline.stage import Stage
 
-__all__ = ["STAGES", "Stage"]
-
 # In the order of the page.
 STAGES: dict[str, Stage] = {
     module.STAGE.name: module.STAGE

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,7 +100,12 @@ def passages(run: Run, citations: Sequence[Citation]) -> list[ShownPassage]:
     stored = Message.objects.of(run.owner_id)
     topics: dict[int, int | None] = dict(stored.filter(pk__in=numbers).values_list("pk", "topic_id"))
     order = _order(run, set(topics.values()))
-    _add_sessions(run, topics, order, stored.active().filter(pk__in=numbers))
+    # Messages that are in no topic yet are in their sessions, whose numbers are below 0.
+    for message in stored.active().filter(pk__in=numbers):
+        if topics[message.pk] is None:
+            whole = [row.pk for row in session_with(message)]
+            order[-whole[0]] = [row.pk for row in in_sessions(run.owner_id, whole, where_of(run))]
+            topics.update(dict.fromkeys(topics.keys() & set(whole), -whole[0]))
     shown = list(_united(citations, topics, order))
     wanted = {order[each.topic][place] for each in shown for place in each.places}
     rows = stored.in_bulk(wanted)
@@ -113,17 +118,6 @@ def passages(run: Run, citations: Sequence[Citation]) -> list[ShownPassage]:
 
 def _numbers(citation: Citation) -> tuple[int, ...]:
     return citation.passage or (citation.message,)
-
-
-def _add_sessions(
-    run: Run, topics: dict[int, int | None], order: dict[int | None, list[int]], active: Iterable[Message]
-) -> None:
-    """Puts messages that are in no topic yet in their sessions, whose numbers are below 0."""
-    for message in active:
-        if topics[message.pk] is None:
-            whole = [row.pk for row in session_with(message)]
-            order[-whole[0]] = [row.pk for row in in_sessions(run.owner_id, whole, where_of(run))]
-            topics.update(dict.fromkeys(topics.keys() & set(whole), -whole[0]))
 
 
 def _order(run: Run, topics: set[int | None]) -> dict[int | None, list[int]]:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import connection
 from django.db.models.fields.json import KeyTextTransform
 from django.utils.translation import gettext as _
 
 from memoryapp.models import Run, RunEvent
+from memoryapp.platform.statements import fetched
 from memoryapp.runs.replays import changes_in_words
 
 # A tree of more runs than this is shown in part.
@@ -79,9 +79,7 @@ def difference(run: Run) -> str:
 
 
 def _branches(run: Run) -> list[Branch]:
-    with connection.cursor() as cursor:
-        cursor.execute(TREE, {"owner": run.owner_id, "run": run.pk, "most": MOST})
-        ids = [row[0] for row in cursor.fetchall()]
+    ids = [row[0] for row in fetched(TREE, {"owner": run.owner_id, "run": run.pk, "most": MOST})]
     if len(ids) < 2:
         return []
     runs = Run.objects.of(run.owner_id).filter(pk__in=ids).select_related("prompt").order_by("created_at", "id")

@@ -2,6 +2,7 @@
 it.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -22,7 +23,6 @@ from django.utils.translation import gettext as _
 from memoryapp.curation import former
 from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.runs import RecallAnswer
-from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.memory import document_id
@@ -30,14 +30,16 @@ from memoryapp.engine.outline import Outline
 from memoryapp.insight import capsules, delivery
 from memoryapp.insight.browsing.topics import topic_runs
 from memoryapp.insight.capsules import CapsuleError
+from memoryapp.insight.evaluation import judgements
+from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion, RunGrades
 from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
 from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from memoryapp.runs import endings, followers, recall_document
 from memoryapp.runs.recall_document import EndedRun
-from rerankui.frame.access import Request, open_to, operator_of, run_or_404
-from rerankui.frame.pages import show
+from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404, run_or_404, visible_owners
+from rerankui.frame.pages import is_partial, show
 from rerankui.runs import fragments
 from rerankui.runs.capsule import page
 from rerankui.runs.page.result import delivered_view, is_by_summary, name_of, segments
@@ -217,20 +219,16 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
     shown = seen.run.item(item)
     if shown is None:
         raise Http404
+    kind, _colon, number = shown.id.lower().partition(":")
+    names = {"person": "people", "artifact": "artifacts"}
     context = {
         "run": run,
         "item": shown,
         "selected": seen.until.selected(item),
         "state": seen.states.get(item, ""),
-        "found_at": _found_at(run.owner_id, shown),
+        "found_at": f"{reverse(names[kind], args=[run.owner_id])}?{urlencode({'q': shown.name})}#{kind}-{number}",
     }
     return show(request, "pages/runs/run_piece.html", "partials/runs/run_item.html", context)
-
-
-def _found_at(owner_id: int, item: ItemCandidate) -> str:
-    kind, _colon, number = item.id.lower().partition(":")
-    names = {"person": "people", "artifact": "artifacts"}
-    return f"{reverse(names[kind], args=[owner_id])}?{urlencode({'q': item.name})}#{kind}-{number}"
 
 
 @open_to(Role.VIEWER)
@@ -348,3 +346,102 @@ def _view(run: Run, given: dict[str, str]) -> WhyNotView:
         return view_of(run, asked, why_not(run, **given))
     except WhyNotError as error:
         return WhyNotView(asked, str(error))
+
+
+# Grades of the candidates of a run: the strip at the foot of its page, and a page to judge on, blind if wished.
+
+
+VALUES = {"0": 0, "1": 1, "2": 2, "": None}
+DEFAULT_SET = "judged"
+
+
+@open_to(Role.VIEWER, post=Role.VIEWER)
+def run_grades(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The candidates to judge; for htmx the strip. A grade is sent here as well, for a candidate or a message."""
+    run = _finished(request, pk)
+    error = ""
+    if request.method == "POST":
+        try:
+            _grade(request, run)
+        except GradeError as refused:
+            error = str(refused)
+        if not is_partial(request) and not error:
+            blind = "?blind=1" if request.POST.get("blind") else ""
+            return redirect(f"{reverse('run_grades', args=[pk])}{blind}#{request.POST.get('topic', '')}")
+    message = request.POST.get("message", "")
+    if message and is_partial(request) and not error:
+        opinion = judgements.own_grade(run, operator_of(request).user, int(message))
+        return render(
+            request, "partials/runs/grades/source.html", {"run": run, "message": int(message), "opinion": opinion}
+        )
+    return _shown(request, run, error)
+
+
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
+def run_golden(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Saves the query with its relevant messages as a golden question; who opens the address judges first."""
+    run = _finished(request, pk)
+    if request.method != "POST":
+        return redirect("run_grades", pk)
+    name = request.POST.get("collection", "").strip() or DEFAULT_SET
+    try:
+        made = judgements.from_grades(run, name, operator_of(request).user.get_username())
+    except GoldenError as refused:
+        return _shown(request, run, str(refused))
+    if not is_partial(request):
+        return redirect("golden_set", made.collection)
+    return _shown(request, run, saved=made.collection)
+
+
+def _finished(request: HttpRequest, pk: UUID) -> Run:
+    run = own_run_or_404(request, pk)
+    if not run.is_finished:
+        raise Http404
+    return run
+
+
+def _grade(request: HttpRequest, run: Run) -> None:
+    value, topic, message = (request.POST.get(name, "").strip() for name in ("grade", "topic", "message"))
+    if value not in VALUES:
+        raise Http404
+    user = operator_of(request).user
+    if message.isdecimal() and len(message) < 19:
+        judgements.grade_message(run, user, VALUES[value], message=int(message))
+    else:
+        judgements.grade(run, user, VALUES[value], topic=topic)
+
+
+def _shown(request: HttpRequest, run: Run, error: str = "", saved: str = "") -> HttpResponse:
+    known = judgements.grades_of(run, operator_of(request).user)
+    is_blind = request.GET.get("blind") == "1" or request.POST.get("blind") == "1"
+    context: dict[str, Any] = {
+        "run": run,
+        "memory": run.owner,
+        "grades": known,
+        "marks": {id: _mark(opinion, is_blind=is_blind) for id, opinion in known.opinions.items()},
+        "error": error,
+        "saved": saved,
+        "is_blind": is_blind,
+        "may_save": operator_of(request).may(Role.DEBUGGER),
+        "collections": [each["collection"] for each in judgements.collections(visible_owners(request))],
+        "default_set": DEFAULT_SET,
+    }
+    if not is_partial(request):
+        context["listed"] = _listed(run, known, is_blind=is_blind)
+    status = 422 if error else 200
+    return show(request, "pages/runs/run_grades.html", "partials/runs/grades/strip.html", context, status=status)
+
+
+def _mark(opinion: Opinion, *, is_blind: bool) -> dict[str, Any]:
+    """What the script shows beside a candidate; blind, nothing of what others think."""
+    others = {} if is_blind else dict(opinion.by_name)
+    return {"own": opinion.own, "names": others, "disputed": opinion.is_disputed and not is_blind}
+
+
+def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[Mapping[str, Any]]:
+    """The shown candidates; blind in an order that says nothing, the same at each visit."""
+    found = Outline.of([item.event for item in followers.stored(run.pk)]).found
+    shown = list(found.shown) if found else []
+    if is_blind:
+        shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
+    return [{"candidate": each, "opinion": known.opinions.get(each.id, Opinion())} for each in shown]

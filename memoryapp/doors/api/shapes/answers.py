@@ -7,30 +7,21 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.doors.api.shapes.fields import (
-    PARAMETERS,
-    Answer,
-    KnownName,
-    PageUrl,
-    Query,
-    RequestRefused,
-    StrictBody,
-    exemplified,
-)
+from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.runs import NOTHING_IS_NULL, Conversation, RecallBody, Usage, of
 from memoryapp.importers.record import message
 from memoryapp.importers.values import BadRecord, moment, quote
 
 
-class QuestionBody(StrictBody):
+class QuestionBody(fields.StrictBody):
     """A question to one memory, to be answered in words. ``messages`` and ``parameters`` are those of a recall."""
 
-    model_config = exemplified(user="anna", query="Which cake did Dasha bake?")
+    model_config = fields.exemplified(user="anna", query="Which cake did Dasha bake?")
 
-    user: KnownName
-    query: Query
+    user: fields.KnownName
+    query: fields.Query
     messages: Conversation = None
-    parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
+    parameters: Annotated[dict[str, Any], WithJsonSchema(fields.PARAMETERS)] = {}
 
     def recall(self, strategy: str) -> RecallBody:
         """Returns the body of a recall with this question by that strategy."""
@@ -44,7 +35,7 @@ class QuestionBody(StrictBody):
         )
 
 
-class CitedMessage(Answer):
+class CitedMessage(fields.Answer):
     """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
 
     ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
@@ -61,7 +52,7 @@ class CitedMessage(Answer):
     passage: list[str] = []
 
 
-class CheckedStatement(Answer):
+class CheckedStatement(fields.Answer):
     """A statement of an answer beside the messages with the numbers ``citations``.
 
     ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
@@ -79,7 +70,7 @@ class CheckedStatement(Answer):
     kept: bool
 
 
-class WordsAnswer(Answer):
+class WordsAnswer(fields.Answer):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
@@ -137,7 +128,7 @@ class WordsAnswer(Answer):
     )
 
     run: UUID = of("run", "pk")
-    url: PageUrl = of("run", "pk")
+    url: fields.PageUrl = of("run", "pk")
     strategy: str = of("run", "strategy")
     agent: bool
     outcome: Literal["answered", "softened", "refused", "passages", "failed"]
@@ -155,17 +146,17 @@ class WordsAnswer(Answer):
     usage: Usage
 
 
-class StreamBegun(Answer):
+class StreamBegun(fields.Answer):
     """The first event, ``run``: the run and its strategy. ``note`` says why it is not the agent, or is empty."""
 
     run: UUID
-    url: PageUrl
+    url: fields.PageUrl
     strategy: str
     agent: bool
     note: str
 
 
-class StreamProgress(Answer):
+class StreamProgress(fields.Answer):
     """An event ``progress``: the current step, and the tool that it uses."""
 
     step: str
@@ -181,7 +172,7 @@ class ChatBody(BaseModel):
 
     model_config = ConfigDict(
         extra="allow",
-        **exemplified(
+        **fields.exemplified(
             model="google/gemini-3-flash-preview",
             user="anna",
             messages=[{"role": "user", "content": "What did I decide about the GPU?"}],
@@ -190,7 +181,7 @@ class ChatBody(BaseModel):
 
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
     model: str = ""
-    user: KnownName | None = None
+    user: fields.KnownName | None = None
 
     def passed_on(self) -> dict[str, Any]:
         """The fields that were sent, as they were sent."""
@@ -262,7 +253,7 @@ def _read(place: str, item: Mapping[str, Any]) -> dict[str, Any]:
             forwarded_from=item.get("forwarded_from"),
         )
     except BadRecord as error:
-        raise RequestRefused(422, f"{place}: {error}") from None
+        raise fields.RequestRefused(422, f"{place}: {error}") from None
     kept = {name: getattr(read, name) for name in _KEPT}
     external = "" if named is None else read.external_id
     return {"id": external, "ts": sent_at.isoformat(), **{name: value for name, value in kept.items() if value}}
@@ -272,11 +263,13 @@ def _text(place: str, item: Mapping[str, Any]) -> str:
     given = [name for name in ("text", "content") if item.get(name) is not None]
     if len(given) != 1:
         found = "both" if given else "neither"
-        raise RequestRefused(422, f"{place}: a message has text, or content as OpenAI has it; this one has {found}.")
+        raise fields.RequestRefused(
+            422, f"{place}: a message has text, or content as OpenAI has it; this one has {found}."
+        )
     if given == ["content"]:
         return _content(f"{place}.content", item["content"])
     if not isinstance(item["text"], str):
-        raise RequestRefused(422, f"{place}.text must be text, not {quote(item['text'])}.")
+        raise fields.RequestRefused(422, f"{place}.text must be text, not {quote(item['text'])}.")
     return item["text"]
 
 
@@ -284,18 +277,18 @@ def _content(place: str, content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not content:
-        raise RequestRefused(422, f"{place} must be text or a list of content parts, not {quote(content)}.")
+        raise fields.RequestRefused(422, f"{place} must be text or a list of content parts, not {quote(content)}.")
     return "\n".join(_part(f"{place}.{index}", part) for index, part in enumerate(content))
 
 
 def _part(place: str, part: object) -> str:
     if not isinstance(part, Mapping):
-        raise RequestRefused(422, f"{place} must be a content part, not {quote(part)}.")
+        raise fields.RequestRefused(422, f"{place} must be a content part, not {quote(part)}.")
     if part.get("type") != "text":
         kind = quote(part.get("type"))
-        raise RequestRefused(
+        raise fields.RequestRefused(
             422, f"{place}: its type is {kind}; only text is taken here, and what comes with the query in media."
         )
     if not isinstance(part.get("text"), str):
-        raise RequestRefused(422, f"{place}.text must be text, not {quote(part.get('text'))}.")
+        raise fields.RequestRefused(422, f"{place}.text must be text, not {quote(part.get('text'))}.")
     return str(part["text"])

@@ -13,18 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
-from memoryapp.curation.operations.operation import (
-    AT,
-    MESSAGES,
-    PROPOSED,
-    SUMMARIES,
-    SUMMARY,
-    TO,
-    TOPIC,
-    TOPICS,
-    Endpoint,
-    Part,
-)
+from memoryapp.curation.operations import operation
 from memoryapp.doors.api.shapes.fields import (
     LARGEST_ID,
     NUMBER,
@@ -219,21 +208,21 @@ class BlameAnswer(Answer):
 
 _ITEMS: dict[str, Any] = {"minItems": 1}
 # How each part of a request is written in a body: its type, and its default if it may be left out.
-_FIELDS: Mapping[Part, Any] = {
-    TOPICS: (Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})], ...),
-    MESSAGES: (Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra=_ITEMS)], ...),
-    TO: (TopicId | None, ...),
-    AT: (Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra=_ITEMS)], ...),
-    SUMMARY: (Summary, ...),
-    PROPOSED: (Proposed, ""),
-    SUMMARIES: (Annotated[list[Proposed], Field(max_length=MOST_TOPICS)], []),
+_FIELDS: Mapping[operation.Part, Any] = {
+    operation.TOPICS: (Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})], ...),
+    operation.MESSAGES: (Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra=_ITEMS)], ...),
+    operation.TO: (TopicId | None, ...),
+    operation.AT: (Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra=_ITEMS)], ...),
+    operation.SUMMARY: (Summary, ...),
+    operation.PROPOSED: (Proposed, ""),
+    operation.SUMMARIES: (Annotated[list[Proposed], Field(max_length=MOST_TOPICS)], []),
 }
 
 
 @cache
-def body_of(endpoint: Endpoint) -> type[StrictBody]:
+def body_of(endpoint: operation.Endpoint) -> type[StrictBody]:
     """The shape of what a program sends: the chat user unless a topic in the address says whose, parts, a reason."""
-    whose: dict[str, Any] = {} if TOPIC in endpoint.takes else {"user": (KnownName, ...)}
+    whose: dict[str, Any] = {} if operation.TOPIC in endpoint.takes else {"user": (KnownName, ...)}
     parts = {part.name: _FIELDS[part] for part in endpoint.body_takes}
     fields: dict[str, Any] = {**whose, **parts, "reason": (Reason, "")}
     return create_model(

@@ -8,18 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.doors.api.shapes.fields import (
-    EXAMPLE_MESSAGE,
-    MESSAGE_OR_REJECTED,
-    Answer,
-    ErrorAnswer,
-    Fault,
-    LeftOutMessages,
-    Name,
-    Role,
-    TopicName,
-    exemplified,
-)
+from memoryapp.doors.api.shapes import fields
 from memoryapp.engine.memory import item_id
 from memoryapp.importers.record import LONGEST
 
@@ -32,14 +21,14 @@ def _named(kind: str) -> BeforeValidator:
 Texts = Annotated[list[str], BeforeValidator(lambda values: [str(value) for value in values])]
 
 
-class ListedUser(Answer):
+class ListedUser(fields.Answer):
     name: str
     display_name: str
     created_at: datetime
 
 
-class UsersAnswer(Answer):
-    model_config = exemplified(
+class UsersAnswer(fields.Answer):
+    model_config = fields.exemplified(
         users=[{"name": "anna", "display_name": "Анна", "created_at": "2026-07-25T14:30:00+00:00"}], next=None
     )
 
@@ -47,26 +36,26 @@ class UsersAnswer(Answer):
     next: str | None
 
 
-class ListedMessage(Answer):
+class ListedMessage(fields.Answer):
     """``topic`` is the topic that contains the message; null if none does."""
 
     id: str = Field(validation_alias="external_id")
-    role: Role
+    role: fields.Role
     author: str
     ts: datetime = Field(validation_alias="sent_at")
     text: str
     session: str
     reply_to: str
     forwarded_from: str
-    topic: TopicName | None = Field(validation_alias="topic_id")
+    topic: fields.TopicName | None = Field(validation_alias="topic_id")
 
 
-class MessagesAnswer(Answer):
+class MessagesAnswer(fields.Answer):
     messages: list[ListedMessage]
     next: str | None
 
 
-class ListedPerson(Answer):
+class ListedPerson(fields.Answer):
     id: Annotated[str, _named("Person")]
     name: str = Field(validation_alias="display_name")
     aliases: Texts
@@ -78,12 +67,12 @@ class ListedPerson(Answer):
     last_seen: datetime | None
 
 
-class PeopleAnswer(Answer):
+class PeopleAnswer(fields.Answer):
     people: list[ListedPerson]
     next: str | None
 
 
-class ListedArtifact(Answer):
+class ListedArtifact(fields.Answer):
     """``answers`` are questions that the file can answer."""
 
     id: Annotated[str, _named("Artifact")]
@@ -100,7 +89,7 @@ class ListedArtifact(Answer):
     created_at: datetime
 
 
-class ArtifactsAnswer(Answer):
+class ArtifactsAnswer(fields.Answer):
     artifacts: list[ListedArtifact]
     next: str | None
 
@@ -110,7 +99,7 @@ def _fact_state(value: Any) -> Any:
     return value if isinstance(value, str) else "past" if value else "current"
 
 
-class ListedFact(Answer):
+class ListedFact(fields.Answer):
     """``importance`` is from 0 to 100. ``topic`` is the topic in which the fact was found; null if a person wrote it.
 
     ``state`` is ``past`` for a fact that another one replaced; ``superseded_at`` is the time of that one.
@@ -125,18 +114,18 @@ class ListedFact(Answer):
     relation: str
     content: str
     importance: int
-    topic: TopicName | None = Field(validation_alias="topic_id")
+    topic: fields.TopicName | None = Field(validation_alias="topic_id")
     created_at: datetime
     state: Annotated[Literal["current", "past"], BeforeValidator(_fact_state)] = Field(validation_alias="superseded_at")
     superseded_at: datetime | None
 
 
-class FactsAnswer(Answer):
+class FactsAnswer(fields.Answer):
     facts: list[ListedFact]
     next: str | None
 
 
-class ListedImport(Answer):
+class ListedImport(fields.Answer):
     """Counts of messages of the file: ``added`` were new, ``skipped`` existed already, ``rejected`` were unreadable.
 
     ``left_out`` are no part of the talk that was shown, by reason.
@@ -149,10 +138,10 @@ class ListedImport(Answer):
     added: int
     skipped: int
     rejected: Annotated[int, BeforeValidator(lambda value: len(value) if isinstance(value, list) else value)]
-    left_out: list[LeftOutMessages]
+    left_out: list[fields.LeftOutMessages]
 
 
-class ImportsAnswer(Answer):
+class ImportsAnswer(fields.Answer):
     imports: list[ListedImport]
     next: str | None
 
@@ -167,17 +156,18 @@ class MessagesBody(BaseModel):
     fields of the body are stored with the first message."""
 
     model_config = ConfigDict(
-        extra="allow", json_schema_extra={"example": {"user": "anna", "messages": [EXAMPLE_MESSAGE]}}
+        extra="allow", json_schema_extra={"example": {"user": "anna", "messages": [fields.EXAMPLE_MESSAGE]}}
     )
 
-    user: Name
+    user: fields.Name
     session: Annotated[str | None, Field(max_length=LONGEST["session"])] = None
     messages: Annotated[
-        list[Annotated[Any, WithJsonSchema(MESSAGE_OR_REJECTED)]], Field(json_schema_extra={"maxItems": MOST_A_CALL})
+        list[Annotated[Any, WithJsonSchema(fields.MESSAGE_OR_REJECTED)]],
+        Field(json_schema_extra={"maxItems": MOST_A_CALL}),
     ]
 
 
-class RejectedMessage(Answer):
+class RejectedMessage(fields.Answer):
     """A message that was not stored; ``index`` is its place in the list, from 0."""
 
     index: int
@@ -185,7 +175,7 @@ class RejectedMessage(Answer):
     reason: str
 
 
-class AddedAnswer(Answer):
+class AddedAnswer(fields.Answer):
     """The number of new messages and of known ones, and the messages that could not be stored.
 
     ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results.
@@ -196,16 +186,16 @@ class AddedAnswer(Answer):
     added: int
     skipped: int
     rejected: list[RejectedMessage]
-    left_out: list[LeftOutMessages] = []
+    left_out: list[fields.LeftOutMessages] = []
 
 
-class Unstored(Fault):
+class Unstored(fields.Fault):
     """``rejected`` is there if the body could be read and no message of it could be stored."""
 
     rejected: list[RejectedMessage] | None = None
 
 
-class UnstoredErrorAnswer(ErrorAnswer):
+class UnstoredErrorAnswer(fields.ErrorAnswer):
     """The body cannot be read, or no message of it could be stored."""
 
     error: Unstored
@@ -214,7 +204,7 @@ class UnstoredErrorAnswer(ErrorAnswer):
 # The receipt of an erasure.
 
 
-class ErasedAnswer(Answer):
+class ErasedAnswer(fields.Answer):
     """The receipt: how many rows of each table and how many ``files`` were erased or redacted. It contains no name."""
 
     model_config = ConfigDict(

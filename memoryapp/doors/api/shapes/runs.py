@@ -20,22 +20,8 @@ from pydantic import (
     create_model,
 )
 
+from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.curation import MessageInTopic
-from memoryapp.doors.api.shapes.fields import (
-    LONGEST_CONVERSATION,
-    NUMBER,
-    PARAMETERS,
-    PART,
-    STRATEGY,
-    TURN,
-    Answer,
-    KnownName,
-    PageUrl,
-    Query,
-    StrictBody,
-    at_most,
-    exemplified,
-)
 from memoryapp.engine.events import KINDS
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.insight.compare.comparison import State
@@ -51,21 +37,24 @@ Included = Annotated[
 ]
 
 HandedOver = Literal["passages", "topics"]
-Turn = Annotated[dict[str, Any], WithJsonSchema(TURN)]
-Part = Annotated[dict[str, Any], WithJsonSchema(PART)]
+Turn = Annotated[dict[str, Any], WithJsonSchema(fields.TURN)]
+Part = Annotated[dict[str, Any], WithJsonSchema(fields.PART)]
 Conversation = Annotated[
     list[Turn] | None,
-    Field(json_schema_extra={"maxItems": LONGEST_CONVERSATION}),
-    at_most(LONGEST_CONVERSATION, f"At most {LONGEST_CONVERSATION} messages of the conversation: send its last ones."),
+    Field(json_schema_extra={"maxItems": fields.LONGEST_CONVERSATION}),
+    fields.at_most(
+        fields.LONGEST_CONVERSATION,
+        f"At most {fields.LONGEST_CONVERSATION} messages of the conversation: send its last ones.",
+    ),
 ]
 SentMedia = Annotated[
     list[Part],
     Field(json_schema_extra={"maxItems": MOST_MEDIA}),
-    at_most(MOST_MEDIA, f"At most {MOST_MEDIA} media a question."),
+    fields.at_most(MOST_MEDIA, f"At most {MOST_MEDIA} media a question."),
 ]
 
 
-class RecallBody(StrictBody):
+class RecallBody(fields.StrictBody):
     """A query to one memory.
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
@@ -75,14 +64,16 @@ class RecallBody(StrictBody):
     searched, not by strategies that answer in words.
     """
 
-    model_config = exemplified(user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5})
+    model_config = fields.exemplified(
+        user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5}
+    )
 
-    user: KnownName
-    query: Query
+    user: fields.KnownName
+    query: fields.Query
     messages: Conversation = None
     media: SentMedia = []
-    strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
-    parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
+    strategy: Annotated[str, WithJsonSchema(fields.STRATEGY)] = DEFAULT.name
+    parameters: Annotated[dict[str, Any], WithJsonSchema(fields.PARAMETERS)] = {}
     include: Annotated[list[Included], Field(max_length=2)] = []
     as_of: Annotated[str | None, Field(max_length=40)] = None
 
@@ -108,7 +99,7 @@ def of(part: str, name: str, default: Any = ...) -> Any:
     )
 
 
-class ChosenTopic(Answer):
+class ChosenTopic(fields.Answer):
     """A chosen topic: ``rank`` from 1, ``score`` between 0 and 1, and an ``excerpt`` quoted from its messages, if any.
 
     ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
@@ -132,7 +123,7 @@ class ChosenTopic(Answer):
     passages: list[MessageInTopic] | None = _WHERE_GIVEN
 
 
-class ChosenItem(Answer):
+class ChosenItem(fields.Answer):
     """A chosen person or file."""
 
     id: str = of("selected", "id")
@@ -142,7 +133,7 @@ class ChosenItem(Answer):
     name: str = ""
 
 
-class Usage(Answer):
+class Usage(fields.Answer):
     """What a run cost: tokens, US dollars, seconds, and how often a model was asked and called a tool."""
 
     input_tokens: int
@@ -153,7 +144,7 @@ class Usage(Answer):
     tool_calls: int
 
 
-class RecallAnswer(Answer):
+class RecallAnswer(fields.Answer):
     """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose.
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
@@ -199,7 +190,7 @@ class RecallAnswer(Answer):
     )
 
     run: UUID = of("run", "pk")
-    url: PageUrl = of("run", "pk")
+    url: fields.PageUrl = of("run", "pk")
     topics: list[ChosenTopic]
     people: list[ChosenItem]
     artifacts: list[ChosenItem]
@@ -232,30 +223,30 @@ class ForkChanges(BaseModel):
     rewrite: Annotated[str | None, Field(min_length=1, max_length=LONGEST_QUERY)] = None
     prompt: Annotated[str | None, Field(max_length=100)] = None
     model: Annotated[str | None, Field(max_length=200)] = None
-    parameters: Annotated[dict[str, Any] | None, WithJsonSchema(PARAMETERS)] = None
+    parameters: Annotated[dict[str, Any] | None, WithJsonSchema(fields.PARAMETERS)] = None
     candidates: Annotated[list[str | int] | None, Field(max_length=MOST_IDS)] = None
     without: Annotated[list[str | int] | None, Field(max_length=MOST_IDS)] = None
-    order: Annotated[int | None, Field(ge=0, le=LARGEST_SEED), NUMBER] = None
+    order: Annotated[int | None, Field(ge=0, le=LARGEST_SEED), fields.NUMBER] = None
     reply: Annotated[str | None, Field(max_length=LONGEST_TEXT)] = None
     as_of: Annotated[str | None, Field(max_length=40)] = None
 
 
-class ForkBody(StrictBody):
+class ForkBody(fields.StrictBody):
     """Where a fork begins, and what differs in it. Without a turn it begins at the first one, or at 0, before the
     query is rewritten, where a change requires it."""
 
-    model_config = exemplified(turn=2, changes={"parameters": {"max_topics": 5}})
+    model_config = fields.exemplified(turn=2, changes={"parameters": {"max_topics": 5}})
 
-    turn: Annotated[int | None, Field(ge=0, le=LATEST_TURN), NUMBER] = None
+    turn: Annotated[int | None, Field(ge=0, le=LATEST_TURN), fields.NUMBER] = None
     changes: ForkChanges = ForkChanges()
 
 
-class ListedRun(Answer):
+class ListedRun(fields.Answer):
     """A run. ``outcome`` is ``chosen`` or ``none`` where the choice of the model stands, else the code of the fallback;
     empty before the end. A fork has a ``parent``, the ``turn`` at which it began and its ``changes``."""
 
     run: UUID = Field(validation_alias="id")
-    url: PageUrl = Field(validation_alias="id")
+    url: fields.PageUrl = Field(validation_alias="id")
     user: str = Field(validation_alias=AliasPath("owner", "name"))
     query: str
     strategy: str
@@ -269,7 +260,7 @@ class ListedRun(Answer):
     changes: dict[str, Any] = {}
 
 
-class RunsAnswer(Answer):
+class RunsAnswer(fields.Answer):
     """Runs, the newest first; ``next`` is the ``before`` of the following page, or null."""
 
     runs: list[ListedRun]
@@ -293,15 +284,15 @@ else:
     )
 
 
-class AnswerBody(StrictBody):
+class AnswerBody(fields.StrictBody):
     """What the assistant said with what a run handed over."""
 
-    model_config = exemplified(text="Dasha baked a honey cake with lemon.")
+    model_config = fields.exemplified(text="Dasha baked a honey cake with lemon.")
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 
 
-class UseOfChosen(Answer):
+class UseOfChosen(fields.Answer):
     """``how`` the answer uses a chosen item, and in which of its sentences: five of its words in a row are ``quoted``,
     by the embedded scorer it is ``reworded``, a person or a file is ``named``."""
 
@@ -310,7 +301,7 @@ class UseOfChosen(Answer):
     sentence: str
 
 
-class DeliveredAnswer(Answer):
+class DeliveredAnswer(fields.Answer):
     """The chosen ids that the answer uses, and those it does not. ``recall`` tells a recall that failed from one that
     found nothing."""
 
@@ -320,7 +311,7 @@ class DeliveredAnswer(Answer):
     recall: Literal["found", "unsure", "nothing", "failed"]
 
 
-class CounterfactualAnswer(Answer):
+class CounterfactualAnswer(fields.Answer):
     """A change that was tried, and its result, in words. ``fork`` is the body of a fork that makes it, ``merge`` are
     topics to merge instead; ``rank`` and ``shown`` are those of the topic after a change of the search."""
 
@@ -332,7 +323,7 @@ class CounterfactualAnswer(Answer):
     shown: bool | None = Field(None, exclude_if=_is_missing)
 
 
-class WhyNotAnswer(Answer):
+class WhyNotAnswer(fields.Answer):
     """The ``stage`` that lost what was asked about, the ``topic`` as the run met it (a person or a file keeps its id),
     and the ``numbers`` that decided. ``now`` are the topics that hold it today, ``others`` further ones that say the
     same or nearly, ``seq`` is the event that lost it."""
@@ -368,7 +359,7 @@ class WhyNotAnswer(Answer):
     seq: Annotated[int | None, NOTHING_IS_NULL]
 
 
-class FirstDivergence(Answer):
+class FirstDivergence(fields.Answer):
     """Where the first two runs, A and B, first differ; ``none`` if they did the same."""
 
     stage: Literal["query", "rewrite", "search", "filter", "turn", "tools", "choice", "answer", "words", "none"]
@@ -376,7 +367,7 @@ class FirstDivergence(Answer):
     sentence: str
 
 
-class ComparedTopicAnswer(Answer):
+class ComparedTopicAnswer(fields.Answer):
     """What became of a topic ``in`` each run, by the run's id, and its ``ranks``. Ids of one lineage are one topic:
     ``met_as`` names those under which a run met it, ``now`` the live ones of a topic that is retired."""
 
@@ -388,7 +379,7 @@ class ComparedTopicAnswer(Answer):
     summary: str = Field(validation_alias=AliasPath("lineage", "summary"))
 
 
-class ComparisonAnswer(Answer):
+class ComparisonAnswer(fields.Answer):
     """Runs of one memory side by side."""
 
     first_divergence: FirstDivergence = Field(validation_alias="divergence")
@@ -396,7 +387,7 @@ class ComparisonAnswer(Answer):
     topics: list[ComparedTopicAnswer]
 
 
-class CapsuleAnswer(Answer):
+class CapsuleAnswer(fields.Answer):
     """A run that another installation opens: its ``events`` in order, and in ``talks`` the messages of what was read or
     chosen, by id. ``masked`` counts what was masked, by kind."""
 
@@ -449,7 +440,7 @@ _SPAN = {
 class TracesBody(BaseModel):
     """``ExportTraceServiceRequest``, which is read by the protocol's own rules."""
 
-    model_config = exemplified(resourceSpans=[{"scopeSpans": [{"spans": [_SPAN]}]}])
+    model_config = fields.exemplified(resourceSpans=[{"scopeSpans": [{"spans": [_SPAN]}]}])
 
     resourceSpans: list[dict[str, Any]] | None = Field(
         default=[], description="the spans of each resource, by instrumentation scope"
