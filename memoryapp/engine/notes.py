@@ -44,6 +44,7 @@ ENGLISH: Mapping[str, str] = {
     "wrong_citations": "{n} of the model's statements cited a message that does not say so; another one does, and is "
     "cited instead.",
     "nothing_within": "No message meets the filters {filters}.",
+    "phrase_absent": "Nothing in the memory contains {phrases}.",
     "filters_widened": "Too little was found within {filters}, which was guessed from the question, so messages beyond "
     "it were searched too.",
     "filters_guessed": "Searched within {filters} alone, which was guessed from the question.",

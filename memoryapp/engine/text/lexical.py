@@ -119,9 +119,14 @@ def normal(text: str) -> str:
 def fold(text: str) -> str:
     """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries: Postgres stems English and
     Russian words, those of other alphabets come as their terms."""
+    return " ".join((fold_phrase(text), *_joined(normal(text))))
+
+
+def fold_phrase(text: str) -> str:
+    """``text`` folded in its own order, without joined forms."""
     plain = normal(text)
     spaced = WORD.sub(_spaced, plain) if has_own_terms(plain) else plain
-    return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", spaced), *_joined(plain)))
+    return _HYPHEN_BEFORE_DIGIT.sub(" ", spaced)
 
 
 def _spaced(word: re.Match[str]) -> str:

@@ -37,6 +37,7 @@ from memoryapp.doors.api.shapes.fields import (
     exemplified,
 )
 from memoryapp.engine.events import KINDS
+from memoryapp.engine.notes import english
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.insight.compare.comparison import State
 from memoryapp.insight.explain.fate import Stage
@@ -158,7 +159,7 @@ class RecallAnswer(Answer):
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
     ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
-    ``cut``: the model's answer ran into its limit of tokens.
+    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens.
     """
 
     model_config = ConfigDict(
@@ -185,6 +186,7 @@ class RecallAnswer(Answer):
                 "handed_over": "passages",
                 "fallback": None,
                 "unsure": False,
+                "note": "",
                 "cut": False,
                 "usage": {
                     "input_tokens": 5120,
@@ -207,6 +209,7 @@ class RecallAnswer(Answer):
     handed_over: HandedOver
     fallback: Annotated[str | None, NOTHING_IS_NULL] = of("finished", "fallback")
     unsure: Annotated[bool, BeforeValidator(bool)] = of("finished", "unsure")
+    note: Annotated[str, BeforeValidator(english)] = of("finished", "notes")
     cut: bool = of("finished", "cut")
     usage: Usage
 
