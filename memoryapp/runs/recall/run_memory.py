@@ -24,6 +24,7 @@ from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.offline.scorer import OfflineChat
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.engine.parameters import RerankParameters
 from memoryapp.engine.strategies.strategy import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import in_thread_if_long
@@ -118,9 +119,11 @@ class RunMemory:
         """The line with typos of one letter put right, where no chat model reads it. Raises SearchTimeout."""
         if self.clients.enricher is not None or line.enriched != line.query:
             return line
+        embedder = self.clients.embedder
+        likelier = embedder.likelier if isinstance(embedder, OfflineEmbedder) else None
         try:
             async with self.deadline.timeout(), self.clients.pool.connection() as connection:
-                written = await respelled(connection, self.request.owner_id, line.query)
+                written = await respelled(connection, self.request.owner_id, line.query, likelier)
         except TimeoutError:
             raise SearchTimeout from None
         return line if written == line.query else replace(line, enriched=written, note=RESPELLED)
