@@ -10,9 +10,9 @@ from memoryapp.engine.memory import ANYWHERE, Where
 RANKED = 200
 BASELINE = 50
 # The parts of a score, in the order in which they are shown: similarity in meaning, shared words, the meaning of the
-# whole topic, words of its summary beyond those of its passages, dates that the query names, a reply without its
-# request, a standing instruction, the score of a cross-encoder.
-PARTS = ("meaning", "words", "topic", "summary", "dates", "reply_alone", "instruction", "cross_encoder")
+# whole topic, words of its summary beyond those of its passages, dates that the query names, phrases that were asked
+# for, a reply without its request, a standing instruction, the score of a cross-encoder.
+PARTS = ("meaning", "words", "topic", "summary", "dates", "phrases", "reply_alone", "instruction", "cross_encoder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ class UnderstoodQuery:
 
     ``names`` of people who speak were left out of its vector. ``dates`` raise what was said then; ``one_term`` are
     irregular words. ``instructions`` is true when passages with a standing instruction were raised. Only messages that
-    ``where`` permits were searched. ``common`` are the stems that, in a large memory, count only beside rarer ones.
+    ``where`` permits were searched; ``absent`` are those of its phrases that nothing contains. ``common`` are the stems
+    that, in a large memory, count only beside rarer ones.
     """
 
     names: tuple[str, ...] = ()
@@ -47,12 +48,14 @@ class UnderstoodQuery:
     instructions: bool = False
     where: Where = ANYWHERE
     common: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     @property
     def says_anything(self) -> bool:
         """Whether a reader is told anything of this."""
         of_words = (self.names, self.dates, self.one_term, self.instructions, self.common)
-        return any(of_words) or self.where.has_filters or bool(self.where.as_of)
+        phrases = self.where.must or self.where.should
+        return any(of_words) or self.where.has_filters or bool(self.where.as_of or phrases)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,10 @@ class RunStarted(EventKind, then="enrich"):
     parent: Code = ""
 
 
+# The note of a line in which typos of one letter were put right; it is searched instead of the query.
+RESPELLED = "respelled"
+
+
 @dataclass(frozen=True, slots=True)
 class QueryEnriched(EventKind, then="search", told="search", ends="enrich"):
     """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the

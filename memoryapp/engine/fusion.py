@@ -110,6 +110,10 @@ class TopicPassages:
         """The same without the passages at these positions."""
         return self._kept(~np.isin(self.places, places))
 
+    def only(self, places: NDArray[np.intp]) -> TopicPassages:
+        """The same with the passages at these positions alone."""
+        return self._kept(np.isin(self.places, places))
+
     def but(self, topics: Sequence[int]) -> TopicPassages:
         """The same without these topics."""
         return self._kept(~np.isin(self._topic_of_places(), topics)) if len(topics) else self

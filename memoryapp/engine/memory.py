@@ -32,7 +32,8 @@ class Where:
     ``since`` and ``until`` are days such as ``2023-05-01`` in UTC, both included; empty is no bound. ``channels`` are
     names or numbers of chats, ``authors`` names of people: a message must match one of each, whatever the case.
     ``never_topics`` and ``never_people`` are the numbers of those that somebody decided never to recall. ``as_of`` is a
-    moment (ISO 8601): the topics are those that were live then.
+    moment (ISO 8601): the topics are those that were live then. A topic must contain each of the phrases ``must``; what
+    contains one of ``should`` ranks higher. Words of a phrase may have other endings.
     """
 
     since: Code = ""
@@ -42,24 +43,27 @@ class Where:
     never_topics: tuple[int, ...] = ()
     never_people: tuple[int, ...] = ()
     as_of: Code = ""
+    must: tuple[str, ...] = ()
+    should: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether messages are restricted at all."""
-        return self.has_filters or bool(self.never_topics)
+        """Whether anything is restricted at all."""
+        return self.has_filters or bool(self.never_topics or self.must)
 
     @property
     def has_filters(self) -> bool:
-        """Whether somebody restricted this one search; what is never recalled holds for all of them."""
+        """Whether somebody restricted the messages of this one search; what is never recalled holds for all of them."""
         return bool(self.since or self.until or self.channels or self.authors)
 
     def parts(self) -> int:
         """How many of the restrictions are set."""
-        return sum(map(bool, (self.since, self.until, self.channels, self.authors)))
+        return sum(map(bool, (self.since, self.until, self.channels, self.authors, self.must)))
 
     def words(self) -> str:
         """The restrictions as they may be typed: ``since:2023-05-01 author:"Anna Petrova"``."""
         days = [("since", self.since), ("until", self.until)]
         names = [("channel", each) for each in self.channels] + [("author", each) for each in self.authors]
+        names += [("must", each) for each in self.must]
         written = (f'"{value}"' if " " in value else value for _name, value in (*days, *names))
         return " ".join(f"{name}:{value}" for (name, _), value in zip((*days, *names), written, strict=True) if value)
 
@@ -73,6 +77,8 @@ class Where:
             tuple(dict.fromkeys((*self.never_topics, *other.never_topics))),
             tuple(dict.fromkeys((*self.never_people, *other.never_people))),
             self.as_of or other.as_of,
+            tuple(dict.fromkeys((*self.must, *other.must))),
+            tuple(dict.fromkeys((*self.should, *other.should))),
         )
 
 
@@ -85,6 +91,9 @@ class AtHand:
 
     messages: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
+
+    def with_text(self, text: str) -> AtHand:
+        return AtHand(self.messages, tuple(dict.fromkeys((*self.texts, text))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +165,19 @@ class Background:
 
 
 ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]
+
+# How many phrases a search takes, and how many characters each of them has.
+MOST_PHRASES, LONGEST_PHRASE = 5, 100
+# The same in one line.
+LONGEST_PHRASES = MOST_PHRASES * (LONGEST_PHRASE + 2)
+_BETWEEN_PHRASES = re.compile(r"[,;\n]")
+
+
+def phrases_in(text: str) -> tuple[str, ...]:
+    """The phrases in a text, between commas, semicolons or lines; each once, without quotation marks around it."""
+    written = (" ".join(each.split()).strip('"«»“”„') for each in _BETWEEN_PHRASES.split(text))
+    return tuple(dict.fromkeys(filter(None, written)))
+
 
 _ID = re.compile(
     r"^\s*+\[?\s*+(?:(?P<kind>topic|session|person|artifact)\s*+:)?\s*+(?P<number>\d{1,40})(?:\.0+)?\s*+\]?\s*+$", re.I

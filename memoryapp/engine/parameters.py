@@ -10,7 +10,8 @@ from datetime import date
 from typing import Any
 
 from memoryapp.engine.candidates import RANKED
-from memoryapp.engine.memory import Where
+from memoryapp.engine.memory import LONGEST_PHRASE, MOST_PHRASES, Where, phrases_in
+from memoryapp.engine.text.lexical import stems
 
 LONGEST = 600
 LONGEST_NAME = 200
@@ -57,8 +58,9 @@ DEFAULTS = Limits()
 class Declaration:
     """One parameter: a number from ``least`` to ``most``, one of ``options``, or a text of at most ``most`` characters.
 
-    A text that ``is_day`` is a day such as ``2023-05-01``; any text may be empty. ``kind`` is int, float or str.
-    ``setting`` names the environment variable with the default of all runs, if there is one.
+    A text that ``is_day`` is a day such as ``2023-05-01``, one that ``is_phrases`` a few phrases between commas; any
+    text may be empty. ``kind`` is int, float or str. ``setting`` names the environment variable with the default of all
+    runs, if there is one, ``also`` another name that callers may use.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Declaration:
     most: float = 0
     options: tuple[str, ...] = ()
     is_day: bool = False
+    is_phrases: bool = False
+    also: str = ""
 
     @property
     def is_number(self) -> bool:
@@ -84,6 +88,9 @@ class Declaration:
             return value in self.options
         if self.is_number:
             return bool(self.least <= value <= self.most)
+        if self.is_phrases:
+            phrases = phrases_in(value)
+            return len(phrases) <= MOST_PHRASES and all(len(each) <= self.most and stems(each) for each in phrases)
         return len(value) <= self.most and (not self.is_day or not value or _is_day(value))
 
 
@@ -94,9 +101,9 @@ def _is_day(value: str) -> bool:
         return False
 
 
-def number(default: float, least: float, most: float, setting: str = "") -> Any:
+def number(default: float, least: float, most: float, setting: str = "", also: str = "") -> Any:
     """A field for a number; it is an integer when ``default`` is one. Both bounds are allowed."""
-    return field(default=default, metadata={"setting": setting, "least": least, "most": most})
+    return field(default=default, metadata={"setting": setting, "least": least, "most": most, "also": also})
 
 
 def choice(default: str, options: tuple[str, ...], setting: str = "") -> Any:
@@ -107,6 +114,11 @@ def choice(default: str, options: tuple[str, ...], setting: str = "") -> Any:
 def text(most: int) -> Any:
     """A field for a text of at most ``most`` characters, which may be empty."""
     return field(default="", metadata={"most": most})
+
+
+def phrases() -> Any:
+    """A field for a few phrases between commas, which may be empty."""
+    return field(default="", metadata={"most": LONGEST_PHRASE, "is_phrases": True})
 
 
 def day() -> Any:
@@ -121,10 +133,11 @@ class Parameters:
     ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model. ``context`` says how the selected topics
     are handed over: as passages around what answers, or whole. ``fresh`` says whether the active sessions are
     searched, ``when_unsure`` what is handed over where the embedded scorer chooses nothing. ``since``, ``until``,
-    ``channel`` and ``author`` restrict the messages that may be found, see ``Where``.
+    ``channel`` and ``author`` restrict the messages that may be found, see ``Where``; so do the phrases that a topic
+    must contain, and those for which it ranks higher.
     """
 
-    candidates: int = number(50, 1, RANKED, "RERANKER_CANDIDATES")
+    candidates: int = number(50, 1, RANKED, "RERANKER_CANDIDATES", also="k_per_query")
     people_candidates: int = number(20, 0, RANKED, "RERANKER_PEOPLE_CANDIDATES")
     artifact_candidates: int = number(20, 0, RANKED, "RERANKER_ARTIFACT_CANDIDATES")
     seconds: float = number(DEFAULTS.seconds, 0.05, LONGEST, "RERANKER_TIMEOUT")
@@ -136,11 +149,18 @@ class Parameters:
     until: str = day()
     channel: str = text(LONGEST_NAME)
     author: str = text(LONGEST_NAME)
+    must_phrases: str = phrases()
+    should_phrases: str = phrases()
 
     @property
     def where(self) -> Where:
         return Where(
-            self.since, self.until, (self.channel,) if self.channel else (), (self.author,) if self.author else ()
+            self.since,
+            self.until,
+            (self.channel,) if self.channel else (),
+            (self.author,) if self.author else (),
+            must=phrases_in(self.must_phrases),
+            should=phrases_in(self.should_phrases),
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ A run accepts the parameters of its own strategy alone: one that the strategy la
 evaluation of several strategies takes those of all of them, and gives each its own.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.json_values import storable
-from memoryapp.engine.memory import Where
+from memoryapp.engine.memory import MOST_PHRASES, Where
 from memoryapp.engine.parameters import Declaration, Parameters, declarations
 from memoryapp.engine.strategies import DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.engine.strategies.operators import typed
@@ -100,6 +101,8 @@ def of_memory(owner: ChatUser, strategy: AnyStrategy) -> dict[str, Any]:
 def validate(given: Mapping[str, Any], strategy: AnyStrategy) -> dict[str, Any]:
     """The ``given`` values as numbers, options and texts of the strategy. Raises ParameterError with a sentence."""
     known = declarations(strategy.parameters)
+    also = {each.also: name for name, each in known.items() if each.also}
+    given = {also.get(name, name): value for name, value in given.items()}
     if lacking := sorted(set(given) - set(known)):
         raise ParameterError(_lacking(lacking[0], strategy, known))
     values = {name: _value(known[name], raw) for name, raw in given.items()}
@@ -162,10 +165,23 @@ def _number(declaration: Declaration, raw: Any) -> int | float:
 
 
 def _text(declaration: Declaration, raw: Any) -> str:
+    listed = declaration.is_phrases and isinstance(raw, list) and all(isinstance(each, str) for each in raw)
+    if listed:
+        # A comma counts as little as another mark within a phrase.
+        raw = ", ".join(" ".join(re.sub(r"[,;]", " ", each).split()) for each in raw)
     value = storable(raw).strip() if isinstance(raw, str) else None
     if value is not None and declaration.allows(value):
         return value
     given = {"name": declaration.name, "most": int(declaration.most), "value": f"{raw}"[:_SHOWN]}
     if declaration.is_day:
         raise ParameterError(_("%(name)s must be a day such as 2025-05-01, not “%(value)s”.") % given)
+    if declaration.is_phrases:
+        given["count"] = MOST_PHRASES
+        raise ParameterError(
+            _(
+                "%(name)s must be at most %(count)s phrases between commas, each with at most %(most)s characters and a"
+                " word that says something, not “%(value)s”."
+            )
+            % given
+        )
     raise ParameterError(_("%(name)s must be a text of at most %(most)s characters, not “%(value)s”.") % given)

@@ -150,7 +150,7 @@ class EndedRun:
     def _heads(self) -> dict[str, TopicHead]:
         """What is said of each topic by its id: of an active session, and of a topic that a filter permits in part,
         what its messages show. An erased topic is missing."""
-        is_filtered = bool(where_of(self.run))
+        is_filtered = where_of(self.run).has_filters
         named = self._found.named(self.finished.selected) if self._found else {}
         by_messages = {id: part for id, part in self._rows.items() if part and (is_session(id) or is_filtered)}
         numbers = [] if is_filtered else _numbers(self.finished)

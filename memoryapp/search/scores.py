@@ -31,7 +31,7 @@ from memoryapp.search.words import joined, one_term_each
 #
 # Passages from a time that the query names rise, those after it less and less. In a chat with an assistant a reply
 # without the request it answers sinks, because replies repeat words at length. A standing instruction of the user
-# rises when the query asks the assistant to make something.
+# rises when the query asks the assistant to make something. A phrase that somebody asked for raises what contains it.
 #
 # Lifts are counted in standard deviations, as meaning and words are. Tried and left out: adding the BM25 of the
 # user's words for each topic, which would need an index of words by author. On public long chats with an assistant,
@@ -43,6 +43,8 @@ from memoryapp.search.words import joined, one_term_each
 DATES = 4.0
 REPLY_ALONE = -1.0
 INSTRUCTED = 4.0
+# Of each phrase that somebody would like to see.
+PHRASE = 4.0
 
 _EPOCH = date(1970, 1, 1)
 _DAY_SECONDS = 86_400
@@ -102,13 +104,18 @@ def instructions_read(owner_id: int, queries: Sequence[str], origins: PassageOri
     return SqlRead((INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}), lambda rows: int64s(rows[0][0]))
 
 
-def lifts(query: str, origins: PassageOrigins, ids: Ids, instructions: Ids) -> Mapping[str, Floats]:
+def lifts(
+    query: str, origins: PassageOrigins, ids: Ids, instructions: Ids, should: Sequence[Ids] = ()
+) -> Mapping[str, Floats]:
     """What each part of the score adds to the passages ``ids``: arrays of shape (n,) by the names of
     ``candidates.PARTS``.
 
-    Parts that add nothing to any passage are left out.
+    ``should`` are the passages that contain each of the phrases for which they rank higher. Parts that add nothing to
+    any passage are left out.
     """
-    found: dict[str, Floats] = {}
+    found: dict[str, Floats] = {"phrases": np.zeros(len(ids))}
+    for holding in should:
+        found["phrases"][positions(ids, holding)[0]] += PHRASE
     if stretches := windows(query, origins.today):
         found["dates"] = DATES * closeness(stretches, origins.days)
     if origins.has_assistant:
@@ -128,6 +135,7 @@ def understood_of(
     *,
     instructed: bool,
     where: Where = ANYWHERE,
+    absent: Iterable[str] = (),
 ) -> UnderstoodQuery:
     """What was understood of a query in all its wordings, each item once. The caller passes its ``common`` words."""
     names = dict.fromkeys(name for text in texts for name in matter_of(text, origins.authors).names)
@@ -140,6 +148,7 @@ def understood_of(
         instructions=instructed and origins.has_assistant,
         where=where,
         common=tuple(common),
+        absent=tuple(absent),
     )
 
 

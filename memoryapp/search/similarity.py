@@ -42,7 +42,7 @@ from memoryapp.search.scores import (
     scored_among,
     understood_of,
 )
-from memoryapp.search.where import at_hand_read, permitted_read, topics_to_search
+from memoryapp.search.where import at_hand_read, permitted_read, phrases_read, topics_to_search, with_phrases
 from memoryapp.search.words import WORDS, WordingWords, folded, words_read
 
 # Common words: the words of a query that are too frequent in a large memory to search for.
@@ -268,11 +268,14 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
     instructions = trip.ask(instructions_read(owner, texts, index.origins))
     permitted = trip.ask(permitted_read(owner, asked.where))
     at_hand = trip.ask(at_hand_read(owner, asked.text, asked.known))
+    phrases = trip.ask(phrases_read(owner, asked.where))
     await trip.make(connection)
     index = await as_of(connection, owner, state.value, index, cache)
-    compared = _ComparedQuery(index, near.value, words.value, common, instructions.value, fusion)
+    must, should = ([phrases.value[each] for each in wanted] for wanted in (asked.where.must, asked.where.should))
+    compared = _ComparedQuery(index, near.value, words.value, common, instructions.value, fusion, should)
     passages, cards = zip(*(compared.scores(place, text) for place, text in enumerate(texts)), strict=True)
     topics = topics_to_search(index, permitted.value, at_hand.value, fresh=asked.fresh)
+    topics = with_phrases(index, topics, must)
     return ScoredMemory(
         passages=better(*passages),
         cards=better(*cards),
@@ -282,7 +285,12 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
         summaries=compared.summaries(len(texts)),
         threshold=near.value.threshold,
         understood=understood_of(
-            texts, index.origins, common.terms, instructed=bool(len(instructions.value)), where=asked.where
+            texts,
+            index.origins,
+            common.terms,
+            instructed=bool(len(instructions.value)),
+            where=asked.where,
+            absent=[each for each in asked.where.must if not len(phrases.value[each])],
         ),
     )
 
@@ -297,6 +305,7 @@ class _ComparedQuery:
     common: CommonWords
     instructions: Ids
     fusion: Fusion
+    should: Sequence[Ids] = ()
 
     def scores(self, wording: int, text: str) -> tuple[ScoredTexts, ScoredTexts]:
         """All passages and all cards, scored by the wording of that number, which is ``text``."""
@@ -318,7 +327,7 @@ class _ComparedQuery:
             cosine=near.cards.among(near.card_texts.ids, wording),
             matches=self.words[wording].in_cards(near.card_texts.ids),
         )
-        lifted = lifts(text, self.index.origins, owner.ids, self.instructions)
+        lifted = lifts(text, self.index.origins, owner.ids, self.instructions, self.should)
         return scored(passages, wide, self.fusion, lifted), scored_among(passages, cards, wide, self.fusion)
 
     def summaries(self, wordings: int) -> SummaryWords:

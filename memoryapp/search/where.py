@@ -5,6 +5,7 @@ the round trip that compares, and is sent only when something is set. Scores are
 passage that is not permitted is only left out of the order.
 """
 
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import AtHand, Where
+from memoryapp.engine.text.lexical import fold_phrase
 from memoryapp.memory.content import permitted
 from memoryapp.memory.past import LIVE_AT_SQL
 from memoryapp.platform.database import SqlRead, array
@@ -32,6 +34,13 @@ SELECT string_agg(int8send(tm.topic_id), ''::bytea), string_agg(int8send(pm.pass
 FROM ({LIVE_AT_SQL}) live JOIN memoryapp_topicmessage tm ON tm.topic_id = live.topic_id AND tm.owner_id = %(owner)s
 JOIN memoryapp_message m ON m.id = tm.message_id JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
 WHERE NOT m.is_withdrawn AND {{conditions}}
+"""
+# A row for each phrase: the passages that contain its words in this order, whatever their endings.
+PHRASES = """
+SELECT string_agg(int8send(p.id), ''::bytea)
+FROM unnest(%(phrases)s::text[]) WITH ORDINALITY AS wanted (phrase, place)
+LEFT JOIN memoryapp_passage p ON p.owner_id = %(owner)s AND p.terms @@ phraseto_tsquery('russian', phrase)
+GROUP BY place ORDER BY place
 """
 AT_HAND = """
 SELECT id FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn
@@ -65,6 +74,28 @@ def permitted_read(owner_id: int, where: Where) -> SqlRead[Permitted]:
     pairs = PAIRS_AS_OF if where.as_of else PAIRS
     statement = pairs.format(conditions=conditions), {"owner": owner_id, "as_of": where.as_of, **values}
     return SqlRead(statement, lambda rows: Permitted(where, PermittedMessages(*map(int64s, rows[0]))))
+
+
+def phrases_read(owner_id: int, where: Where) -> SqlRead[Mapping[str, Ids]]:
+    """Reads the passages that contain each phrase of ``where``, if there are any."""
+    phrases = list(dict.fromkeys((*where.must, *where.should)))
+    values = {"owner": owner_id, "phrases": [fold_phrase(each) for each in phrases]}
+    return SqlRead(
+        (PHRASES, values) if phrases else None,
+        lambda rows: {phrase: int64s(ids) for phrase, (ids,) in zip(phrases, rows, strict=True)},
+    )
+
+
+def with_phrases(index: MemoryIndex, topics: TopicPassages, must: Sequence[Ids]) -> TopicPassages:
+    """The topics that hold a passage of each of these, with those passages alone."""
+    if not must:
+        return topics
+    holding = [topics.only(positions(index.passages.ids, ids)[0]) for ids in must]
+    within = holding[0].topics
+    for each in holding[1:]:
+        within = np.intersect1d(within, each.topics)
+    places = np.concatenate([each.places for each in holding])
+    return topics.only(places).but(np.setdiff1d(topics.topics, within).tolist())
 
 
 def at_hand_read(owner_id: int, query: str, known: AtHand) -> SqlRead[frozenset[int]]:

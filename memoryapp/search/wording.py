@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.agents.enricher import guesses
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
-from memoryapp.engine.events import QueryEnriched
+from memoryapp.engine.events import RESPELLED, QueryEnriched
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.text.lexical import stems
 from memoryapp.engine.text.terms import matter_of
@@ -64,6 +64,8 @@ async def word_query(
     loop = asyncio.get_running_loop()
     began = loop.time()
     texts = [line.query] if line.enriched == line.query else [line.query, line.enriched]
+    if line.note == RESPELLED:
+        texts = [line.enriched]
     encoded = [matter_of(text, authors).texts for text in texts]
     vectors, notes = await _vectors(encoded, embedder, seconds)
     if len(texts) > 1 and (fault := _fault(line, talk, authors, vectors, embedder.profile.related)):

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.engine.memory import LONGEST_PHRASES
 from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.prompt import PromptText
@@ -67,6 +68,8 @@ class RecallForm(forms.Form):
     until = forms.DateField(label=_("Only until"), required=False)
     channel = forms.CharField(label=_("Only in this chat"), max_length=LONGEST_NAME, required=False)
     author = forms.CharField(label=_("Only by this author"), max_length=LONGEST_NAME, required=False)
+    must_phrases = forms.CharField(label=_("Must contain"), max_length=LONGEST_PHRASES, required=False)
+    should_phrases = forms.CharField(label=_("Better if it contains"), max_length=LONGEST_PHRASES, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -72,6 +72,7 @@ ENRICH_NOTES: dict[str, Promise] = {
     "no_model": _("No model rewrote the query, so it is searched as typed."),
     "not_wanted": _("This strategy searches the query as typed."),
     "by_hand": _("Written by hand for this fork."),
+    "respelled": _("Words that nobody wrote are read as those of the memory one letter off."),
     "disabled": _("The reranker is switched off, so the query is searched as typed."),
     "unrelated": _(
         "The enricher's line shares neither words nor meaning with what was said, so the query is searched as typed."

@@ -200,6 +200,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "answer_in_call": {"name": "answer"},
     "turn_cut_off": {"seconds": 2.5},
     "filters_unread": {"filters": ["since:soon"]},
+    "phrase_absent": {"phrases": ["“plum tart”"]},
     "said_by_others": {"named": "Melanie", "who": "Caroline"},
     "all_filtered": {"best": 0.47, "threshold": 0.5, "found": 2},
 }

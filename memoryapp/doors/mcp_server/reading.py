@@ -12,7 +12,7 @@ from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.curation import EditsAnswer, TopicAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer, RecallBody, WhyNotAnswer
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
-from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.memory import LONGEST_PHRASE, MOST_PHRASES, parse_topic_id
 from memoryapp.engine.strategies import DEFAULT, PLAIN, STRATEGIES
 from memoryapp.models import Run
 from memoryapp.platform.database import in_thread
@@ -26,9 +26,17 @@ TopicName = Annotated[
 RunName = Annotated[UUID, Field(description="the id of a run, as search_memory and ask return it")]
 
 
+Phrases = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=LONGEST_PHRASE)]], Field(max_length=MOST_PHRASES)
+]
+
+
 class SearchArguments(Arguments):
     query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY, description="what to look for, in words")]
     max_topics: Annotated[int | None, Field(ge=1, le=15, description="how many topics at most")] = None
+    must_phrases: Phrases = Field([], description="phrases that each topic contains, whatever their endings")
+    should_phrases: Phrases = Field([], description="phrases for which a topic ranks higher")
+    k_per_query: Annotated[int | None, Field(ge=1, le=50, description="how many candidates are looked at")] = None
     strategy: Annotated[str, Field(description=f"how topics are chosen: {', '.join(STRATEGIES)}", max_length=20)] = (
         DEFAULT.name
     )
@@ -57,13 +65,14 @@ class EditsArguments(Arguments):
 @tool("Search the memory", Scope.RECALL)
 async def search_memory(memory: Memory, asked: SearchArguments) -> ToolAnswer:
     """Finds what was said before about something: topics with their messages, and why each was chosen."""
-    parameters = {} if asked.max_topics is None else {"max_topics": asked.max_topics}
+    options = asked.model_dump(include={"max_topics", "must_phrases", "should_phrases", "k_per_query"})
+    parameters = {name: value for name, value in options.items() if value}
     run = await _ended(memory, query=asked.query, strategy=asked.strategy, parameters=parameters)
     found = memory.values(await answered(RecallAnswer, EndedRun, run, ["messages"]))
     for topic in found["topics"]:
         topic["messages"] = [message["id"] for message in topic["messages"]]
     unsure = "Not sure whether the memory answers this." if found["unsure"] else ""
-    nothing = "Nothing in the memory answers this." if not (found["topics"] or unsure) else unsure
+    nothing = found["note"] or "Nothing in the memory answers this." if not (found["topics"] or unsure) else unsure
     names = "\n".join(f"{topic['id']}: messages {', '.join(topic['messages'])}" for topic in found["topics"])
     parts = [nothing, found["context"], names, f"Watch or replay this search: {found['url']}"]
     return ToolAnswer("\n\n".join(filter(None, parts)), found)

@@ -52,6 +52,7 @@ async def recall(request: StrategyRequest[RerankParameters], ports: Ports, emit:
     """The query is rewritten by one model, searched, and selected from by another."""
     search = await ports.search(await ports.enrich(emit))
     emit(search.line)
+    request = request.read_as(search.line)
     found = await search.find()
     emit(found.event)
     limits, began = request.parameters.limits(ports.deadline.left), time.perf_counter()

@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from memoryapp.engine.memory import ANYWHERE, Where
+from memoryapp.engine.memory import ANYWHERE, MOST_PHRASES, Where
+from memoryapp.engine.text.lexical import stems
 
 _WORDS: Mapping[str, str] = {
     "since": "since after с после",
     "until": "until before до",
     "channels": "channel chat канал чат",
     "authors": "author from автор от",
+    "must": "must должно",
+    "should": "should лучше",
 }
 _FIELD = {word: field for field, line in _WORDS.items() for word in line.split()}
 _OPERATOR = re.compile(
@@ -54,12 +57,22 @@ def typed(query: str) -> TypedQuery:
         until=min(found["until"], default=""),
         channels=_names(found["channels"]),
         authors=_names(found["authors"]),
+        must=_phrases(found["must"]),
+        should=_phrases(found["should"]),
     )
-    return TypedQuery(text or query, where, tuple(unread)) if where else TypedQuery(query, unread=tuple(unread))
+    return (
+        TypedQuery(text or query, where, tuple(unread))
+        if where != ANYWHERE
+        else TypedQuery(query, unread=tuple(unread))
+    )
 
 
 def _names(found: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:_MOST_NAMES]
+
+
+def _phrases(found: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(stems, found)))[:MOST_PHRASES]
 
 
 def _day(text: str, *, is_last: bool) -> str:

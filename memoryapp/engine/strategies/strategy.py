@@ -11,7 +11,7 @@ from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.context import TopicsText, passages_text, topics_text
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, Selected
+from memoryapp.engine.events import RESPELLED, CandidatesFound, QueryEnriched, RunFinished, Selected
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, ReadTopics, Where
 from memoryapp.engine.notes import Note, Notes
@@ -46,6 +46,10 @@ class StrategyRequest(Generic[Own]):
     variables: Mapping[str, str] = field(default_factory=dict)
     where: Where = ANYWHERE
     unread: tuple[str, ...] = ()
+
+    def read_as(self, line: QueryEnriched) -> "StrategyRequest[Own]":
+        """The request with the query of a ``line`` in which typos were put right."""
+        return replace(self, query=line.enriched) if line.note == RESPELLED else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,16 @@ def normal(text: str) -> str:
 def fold(text: str) -> str:
     """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries: Postgres stems English and
     Russian words, those of other alphabets come as their terms."""
+    return " ".join((fold_phrase(text), *_joined(normal(text))))
+
+
+def fold_phrase(text: str) -> str:
+    """``text`` folded in its own order, without joined forms."""
     plain = normal(text)
     spaced = plain
     if has_own_terms(plain):
         spaced = WORD.sub(lambda word: f" {' '.join(terms(word[0]))} " if has_own_terms(word[0]) else word[0], plain)
-    return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", spaced), *_joined(plain)))
+    return _HYPHEN_BEFORE_DIGIT.sub(" ", spaced)
 
 
 def fold_query(text: str) -> str:

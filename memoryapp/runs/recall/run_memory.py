@@ -19,11 +19,12 @@ from memoryapp.engine.candidates import CrossEncoded
 from memoryapp.engine.chat.cross_encoder import CrossEncoderError
 from memoryapp.engine.chat.protocol import Chat, RecordedChat
 from memoryapp.engine.emit import Emit
-from memoryapp.engine.events import CandidatesFound, QueryEnriched
+from memoryapp.engine.events import RESPELLED, CandidatesFound, QueryEnriched
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where, topic_id
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.offline.scorer import OfflineChat
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.engine.parameters import RerankParameters
 from memoryapp.engine.strategies.strategy import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import in_thread_if_long
@@ -31,6 +32,7 @@ from memoryapp.memory import content
 from memoryapp.runs.recall.request import RecallClients, RecallRequest
 from memoryapp.search import memory_index, retrieval
 from memoryapp.search.similarity import Question
+from memoryapp.search.spelling import respelled
 from memoryapp.search.wording import Worded, copy_vectors, storing_statements, word_query
 
 # Shares of the remaining seconds that the enricher, the query's vectors and the cross-encoder may take, so that enough
@@ -106,11 +108,25 @@ class RunMemory:
         replayed = self.request.replayed
         if replayed.found is not None:
             return PreparedSearch(replayed.query or line, partial(self._replay, replayed.found))
+        line = await self._respelled(line)
         talk = [message.text for message in self.request.background.messages]
         seconds = min(self.request.parameters.turn_seconds, self.deadline.left * VECTORS_SHARE)
         authors = await self._authors()
         query = await word_query(line, talk, self.clients.embedder, seconds, authors)
         return PreparedSearch(query.line, partial(self._find, query), query.seconds)
+
+    async def _respelled(self, line: QueryEnriched) -> QueryEnriched:
+        """The line with typos of one letter put right, where no chat model reads it. Raises SearchTimeout."""
+        if self.clients.enricher is not None or line.enriched != line.query:
+            return line
+        embedder = self.clients.embedder
+        likelier = embedder.likelier if isinstance(embedder, OfflineEmbedder) else None
+        try:
+            async with self.deadline.timeout(), self.clients.pool.connection() as connection:
+                written = await respelled(connection, self.request.owner_id, line.query, likelier)
+        except TimeoutError:
+            raise SearchTimeout from None
+        return line if written == line.query else replace(line, enriched=written, note=RESPELLED)
 
     async def _authors(self) -> Sequence[str]:
         """Who speaks in the memory. The database is queried only when an edit came since the names were read.
@@ -157,7 +173,7 @@ class RunMemory:
             rewrite=query.rewrite,
             where=request.where.over(where),
             fresh=request.parameters.fresh == "yes",
-            known=request.at_hand,
+            known=request.at_hand.with_text(query.line.query),
         )
         sizes = retrieval.Sizes(
             topics=request.parameters.candidates,

@@ -28,6 +28,7 @@ from memoryapp.engine.offline.scorer import verdict_in
 from memoryapp.engine.outline import Outline, summarise
 from memoryapp.engine.prompts.prompt import language_of
 from memoryapp.engine.strategies import STRATEGIES, vector
+from memoryapp.engine.strategies.react.answering import nothing_within
 from memoryapp.engine.strategies.strategy import AnyStrategy, SearchTimeout, nearest
 from memoryapp.engine.threads import in_thread_if_long
 from memoryapp.memory import content
@@ -227,6 +228,9 @@ async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory
         finished = replace(finished, notes=(*finished.notes, note))
     if found and is_scored and is_empty and memory.request.parameters.when_unsure == "passages":
         finished = replace(finished, unsure=nearest(found, newest_first=wants_present(memory.request.typed.text)))
+    if found and is_empty and not found.shown and not STRATEGIES[memory.request.strategy].answers:
+        why = nothing_within(found.understood.where, found.understood.absent)
+        finished = replace(finished, notes=(*finished.notes, *why))
     finished = await _with_pinned(finished, memory)
     if found or finished.selected:
         context = await context_of(

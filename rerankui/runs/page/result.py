@@ -182,6 +182,7 @@ NAMES: Mapping[str, Promise] = {
     "topic": pgettext_lazy("part of a score", "whole topic"),
     "summary": pgettext_lazy("part of a score", "summary"),
     "dates": pgettext_lazy("part of a score", "date"),
+    "phrases": pgettext_lazy("part of a score", "phrase asked for"),
     "reply_alone": pgettext_lazy("part of a score", "a reply alone"),
     "instruction": pgettext_lazy("part of a score", "standing instruction"),
     "cross_encoder": pgettext_lazy("part of a score", "cross-encoder"),

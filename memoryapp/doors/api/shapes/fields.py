@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
-from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.memory import LONGEST_PHRASE, LONGEST_PHRASES, MOST_PHRASES, parse_topic_id, topic_id
 from memoryapp.engine.parameters import Declaration
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.importers.record import LONGEST, ROLES
@@ -292,6 +292,10 @@ def _parameter(declaration: Declaration) -> dict[str, Any]:
         return {"anyOf": [{"type": "boolean"}, named]} if declaration.is_switch else named
     if declaration.is_day:
         return {"type": "string", "pattern": r"^(?:\d{4}-\d{2}-\d{2})?$", "examples": ["2025-05-01"]}
+    if declaration.is_phrases:
+        phrase = {"type": "string", "maxLength": LONGEST_PHRASE}
+        several = {"type": "array", "items": phrase, "maxItems": MOST_PHRASES}
+        return {"anyOf": [several, {"type": "string", "maxLength": LONGEST_PHRASES}]}
     if not declaration.is_number:
         return {"type": "string", "maxLength": int(declaration.most)}
     kind = "integer" if declaration.kind is int else "number"
@@ -300,7 +304,11 @@ def _parameter(declaration: Declaration) -> dict[str, Any]:
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
-    "properties": {name: _parameter(declaration) for name, declaration in all_declarations().items()},
+    "properties": {
+        name: _parameter(declaration)
+        for own, declaration in all_declarations().items()
+        for name in filter(None, (own, declaration.also))
+    },
     "additionalProperties": False,
     "default": {},
 }

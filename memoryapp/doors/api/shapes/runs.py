@@ -23,6 +23,7 @@ from pydantic import (
 from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.curation import MessageInTopic
 from memoryapp.engine.events import KINDS
+from memoryapp.engine.notes import english
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.insight.compare.comparison import State
 from memoryapp.insight.explain.fate import Stage
@@ -149,7 +150,7 @@ class RecallAnswer(fields.Answer):
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
     ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
-    ``cut``: the model's answer ran into its limit of tokens.
+    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens.
     """
 
     model_config = ConfigDict(
@@ -176,6 +177,7 @@ class RecallAnswer(fields.Answer):
                 "handed_over": "passages",
                 "fallback": None,
                 "unsure": False,
+                "note": "",
                 "cut": False,
                 "usage": {
                     "input_tokens": 5120,
@@ -198,6 +200,7 @@ class RecallAnswer(fields.Answer):
     handed_over: HandedOver
     fallback: Annotated[str | None, NOTHING_IS_NULL] = of("finished", "fallback")
     unsure: Annotated[bool, BeforeValidator(bool)] = of("finished", "unsure")
+    note: Annotated[str, BeforeValidator(english)] = of("finished", "notes")
     cut: bool = of("finished", "cut")
     usage: Usage
 

@@ -217,10 +217,17 @@ def _telling(document: Document, wanted: QuestionTerms) -> Place:
     return (number, 0, len(text)) if len(text) <= LONGEST_QUOTE else (number, start, end)
 
 
-def filter_notes(where: Where, unread: Sequence[str], widened: Where, narrowed: Where, found: bool) -> Notes:
-    """What to say about the filters of a run: that nothing meets those that were typed, which guessed ones were widened
-    or are in force, and which could not be read."""
-    notes = [Note("nothing_within", {"filters": where.words()})] if where.has_filters and not found else []
+def nothing_within(where: Where, absent: Sequence[str]) -> Notes:
+    """Why nothing was found: the phrases of ``where`` that are ``absent`` from the memory, or all its filters."""
+    if missing := [f"“{phrase}”" for phrase in where.must if phrase in absent]:
+        return (Note("phrase_absent", {"phrases": missing}),)
+    return (Note("nothing_within", {"filters": where.words()}),) if where.has_filters or where.must else ()
+
+
+def filter_notes(where: Where, unread: Sequence[str], widened: Where, narrowed: Where, why: Notes) -> Notes:
+    """What to say about the filters of a run: ``why`` nothing meets those that were typed, which guessed ones were
+    widened or are in force, and which could not be read."""
+    notes = [*why]
     notes += [Note("filters_widened", {"filters": widened.words()})] if widened else []
     notes += [Note("filters_guessed", {"filters": narrowed.words()})] if narrowed else []
     return (*notes, *([Note("filters_unread", {"filters": list(unread)})] if unread else []))
@@ -312,7 +319,8 @@ def conclusion(
     # The question names one speaker and another one says what it asks about.
     if (other := composing.by_others) and other.lead > _LEAD:
         notes = (*notes, Note("said_by_others", {"named": other.named, "who": other.who}))
-    notes = (*notes, *filter_notes(request.where, request.unread, searching.widened, searching.narrowed, bool(sources)))
+    why = () if sources else nothing_within(request.where, searching.pool.absent)
+    notes = (*notes, *filter_notes(request.where, request.unread, searching.widened, searching.narrowed, why))
     if draft:
         draft = replace(draft, notes=(*notes, *draft.notes))
         answer = answer_event(draft, coverage, searching.parameters, language_of(request.query))

@@ -28,7 +28,7 @@ from memoryapp.engine.strategies.strategy import Ports, Strategy, StrategyReques
 class PlainParameters(Parameters):
     """``hits`` passages are found and put together within ``context_tokens``, as for *react*."""
 
-    hits: int = number(10, 1, 50)
+    hits: int = number(10, 1, 50, also="k_per_query")
     context_tokens: int = number(1_800, 200, 8_000)
     least_coverage: float = number(0.5, 0.0, 1.0)
 
@@ -43,6 +43,7 @@ async def recall(request: StrategyRequest[PlainParameters], ports: Ports, emit: 
     cites. Raises SearchTimeout."""
     prepared = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
     emit(prepared.line)
+    request = request.read_as(prepared.line)
     return await answered_at_once(request, Searching(request.query, prepared, ports, request.parameters.of_agent), emit)
 
 

@@ -13,6 +13,7 @@ from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.agents.paraphraser import EXPAND
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.emit import Emit
+from memoryapp.engine.memory import MOST_PHRASES
 from memoryapp.engine.prompts.prompt import QUERY, TODAY, BuiltInPrompt, PromptBook, language_of, texts_beside
 from memoryapp.engine.prompts.prompt import gettext_noop as _
 from memoryapp.engine.strategies.react.toolbox import Filters, PlanInput, PlanOutput, Route, RouterOutput
@@ -38,8 +39,10 @@ _MOST_PARAPHRASES = 2
 _LONGEST_ANSWER = 20_000
 
 _TEXTS = list_schema(TEXT)
-_NAMES = ("channels", "authors")
-_PLAN_SCHEMA = object_schema(queries=_TEXTS, since=TEXT, until=TEXT, channels=_TEXTS, authors=_TEXTS)
+_NAMES, _PHRASES = ("channels", "authors"), ("must_phrases", "should_phrases")
+_LISTED = dict.fromkeys(("queries", *_NAMES, *_PHRASES), _TEXTS)
+_PLAN_SCHEMA = object_schema(**_LISTED, since=TEXT, until=TEXT, k_per_query={"type": "integer"})
+_MOST_PLANNED = 100
 
 
 @dataclass(slots=True)
@@ -65,11 +68,14 @@ class Planning:
         planned = distinct(asked.query, _texts(found, "queries"))[: asked.most]
         if not planned:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_plan")
-        filters = proposed(found)
+        filters = proposed(found, asked.query)
         # A model invents days readily, and the one source that answers may lie outside of them.
         if not windows(asked.query, date.fromisoformat(self.today)):
             filters = _without_days(filters)
-        return PlanOutput(queries=(asked.query, *planned), by="model", **filters.model_dump())
+        k = found.get("k_per_query")
+        fits = isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= _MOST_PLANNED
+        queries = (asked.query, *planned)
+        return PlanOutput(queries=queries, by="model", k_per_query=k if fits else None, **filters.model_dump())
 
     async def _expand(self, question: str, emit: Emit) -> PlanOutput:
         """A passage that might contain the answer, and paraphrases of the question."""
@@ -104,10 +110,16 @@ def _texts(found: Mapping[str, Any], name: str) -> Iterable[str]:
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else ()
 
 
-def proposed(found: Mapping[str, Any]) -> Filters:
-    """The filters of a plan, each of them only if it is valid: days that exist, and names on one line."""
+def proposed(found: Mapping[str, Any], question: str = "") -> Filters:
+    """The filters of a plan, each of them only if it is valid: days that exist, names on one line, and phrases that
+    stand in the ``question``."""
     days = {name: found.get(name) for name in ("since", "until")}
-    names = {name: [line for each in _texts(found, name) if (line := " ".join(each.split()))] for name in _NAMES}
+    lines = {name: [" ".join(each.split()) for each in _texts(found, name)] for name in (*_NAMES, *_PHRASES)}
+    names = {name: [line for line in lines[name] if line] for name in _NAMES}
+    said = f" {' '.join(stems(question))} "
+    for name in _PHRASES:
+        known = (each for each in lines[name] if stems(each) and f" {' '.join(stems(each))} " in said)
+        names[name] = list(known)[:MOST_PHRASES]
     valid = Filters()
     for name, value in {**days, **{name: tuple(dict.fromkeys(each)) for name, each in names.items()}}.items():
         with suppress(ValidationError):

@@ -152,6 +152,11 @@ class Pool:
         return replace(first, understood=understood, candidates=tuple(ranked), seconds=round(self.seconds, 6))
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """The phrases that no passage contains."""
+        return tuple(dict.fromkeys(each for found, _cost in self._found for each in found.event.understood.absent))
+
+    @property
     def _where(self) -> Where:
         """The widest restriction of the searches for the question, beyond which nothing was found."""
         restrictions = [found.event.understood.where for found, cost in self._found if not cost]

@@ -55,7 +55,7 @@ async def recall(request: StrategyRequest[toolbox.ReactParameters], ports: Ports
     line = events.QueryEnriched(request.query, request.query, note="no_model", seconds=0.0)
     prepared = await ports.search(await ports.enrich(emit) if ports.writer else line)
     emit(prepared.line)
-    return await _Agent(request, ports, prepared, _Turns(emit).emit).work()
+    return await _Agent(request.read_as(prepared.line), ports, prepared, _Turns(emit).emit).work()
 
 
 class _Turns:
@@ -117,6 +117,7 @@ class _Agent:
         self._route = toolbox.RouterOutput(route="hybrid", meaning=1.0, words=1.0)
         self._line, self._guess = prepared.line.enriched, ANYWHERE
         self._queries: tuple[str, ...] = (request.query,)
+        self._planned_hits: int | None = None
         self._coverage = 0.0
 
     async def _routed(self, asked: toolbox.RouterInput, emit: Emit) -> toolbox.RouterOutput:
@@ -145,7 +146,7 @@ class _Agent:
         """How many passages a query brings at first: more where several things are asked for, which lie in several
         places."""
         several = wants_several(self._query)
-        return max(self._parameters.hits, self._parameters.wider_hits if several else 0)
+        return max(self._planned_hits or self._parameters.hits, self._parameters.wider_hits if several else 0)
 
     def _begin(self, phase: Phase) -> None:
         self._toolbox.step += 1
@@ -171,10 +172,11 @@ class _Agent:
         if plan := await self._use(self._planner, query=self._query, most=most, found_little=found_little):
             self._queries = plan.queries[: toolbox.MOST_QUERIES]
             self._guess = self._guess.over(plan.where)
+            self._planned_hits = plan.k_per_query
 
     async def _look(self, queries: tuple[str, ...], hits: int) -> None:
         """Searches, orders, reads and puts the sources together."""
-        filters = {name: getattr(self._guess, name) for name in toolbox.Filters.model_fields}
+        filters = toolbox.Filters.guessed(self._guess)
         if self._parameters.date_filter == "off":
             filters |= {"since": "", "until": ""}
         await self._use(self._search, queries=queries, k=hits, route=self._route.route, **filters)

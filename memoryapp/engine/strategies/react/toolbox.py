@@ -20,7 +20,7 @@ from memoryapp.engine.emit import Emit, unheard
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.kinds.react import ToolName, ToolOutcome, ToolUsed
-from memoryapp.engine.memory import Where
+from memoryapp.engine.memory import LONGEST_PHRASE, MOST_PHRASES, Where
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.parameters import Parameters, choice, number
 from memoryapp.engine.strategies.strategy import SearchTimeout
@@ -46,7 +46,10 @@ def _real(day: str) -> str:
 Day = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\d)?$"), AfterValidator(_real)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], Field(max_length=10)]
+Phrase = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PHRASE)]
+Phrases = Annotated[tuple[Phrase, ...], Field(max_length=MOST_PHRASES)]
 PassageIds = Annotated[tuple[int, ...], Field(max_length=1_000)]
+Hits = Annotated[int, Field(ge=1, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=10)]
 
@@ -73,16 +76,26 @@ def _brief(value: Any) -> Any:
 
 
 class Filters(Shape):
-    """Days as ``2023-05-01``, both included; empty is no bound. They are guesses, which a search may widen."""
+    """Days as ``2023-05-01``, both included; empty is no bound; names, and the phrases that a topic must contain or for
+    which it ranks higher. They are guesses, which a search may widen."""
 
     since: Day = ""
     until: Day = ""
     channels: Names = ()
     authors: Names = ()
+    must_phrases: Phrases = ()
+    should_phrases: Phrases = ()
 
     @property
     def where(self) -> Where:
-        return Where(self.since, self.until, self.channels, self.authors)
+        names = self.channels, self.authors
+        return Where(self.since, self.until, *names, must=self.must_phrases, should=self.should_phrases)
+
+    @staticmethod
+    def guessed(where: Where) -> dict[str, Any]:
+        """The filters of a guess, by name."""
+        names = {name: getattr(where, name) for name in ("since", "until", "channels", "authors")}
+        return {**names, "must_phrases": where.must[:MOST_PHRASES], "should_phrases": where.should[:MOST_PHRASES]}
 
 
 class RouterInput(Shape):
@@ -107,16 +120,18 @@ class PlanInput(Shape):
 
 
 class PlanOutput(Filters):
-    """The question itself is always the first of the ``queries``; the filters are those that the plan proposes."""
+    """The question itself is always the first of the ``queries``; the filters are those that the plan proposes, and
+    ``k_per_query`` how many passages each query should bring; None leaves that to the run."""
 
     queries: Annotated[tuple[Question, ...], Field(min_length=1, max_length=MOST_QUERIES)]
     by: Literal["model", "nobody"]
     why: str = ""
+    k_per_query: Hits | None = None
 
 
 class SearchInput(Filters):
     queries: Annotated[tuple[Question, ...], Field(min_length=1, max_length=MOST_QUERIES)]
-    k: Annotated[int, Field(ge=1, le=100)] = 10
+    k: Hits = 10
     route: Route = "hybrid"
 
 
@@ -385,7 +400,7 @@ class ReactParameters(Parameters):
     tool_seconds: float = number(5.0, 0.05, 30, "TOOL_TIMEOUT_S")
     planner: str = choice("auto", SWITCH)
     subqueries: int = number(5, 3, 6)
-    hits: int = number(10, 1, 50)
+    hits: int = number(10, 1, 50, also="k_per_query")
     wider_hits: int = number(30, 1, 100)
     fusion: str = choice("zsum", FUSIONS, "AGENT_FUSION")
     rrf_k: int = number(60, 1, 1000, "RRF_K")

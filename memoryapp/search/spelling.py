@@ -1,0 +1,143 @@
+"""Typos of one letter, and capitals: a query is read as it would be written with care.
+
+Only where no chat model reads the query. A long word that nobody wrote is read as the word of the memory one edit away
+or, if there is none, as a much likelier one of the embedded encoder's vocabulary. What is compared are the word's own
+spellings with one letter more, less, another or swapped, a thousand at most, so it takes one statement for all words,
+however large the memory. In a query without small letters, or without capitals, names get theirs back.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from memoryapp.engine.text.framing import bare
+from memoryapp.engine.text.lexical import is_question_word, normal, stems
+from memoryapp.engine.text.scripts import WORD, has_own_terms
+
+# Shorter words are one edit away from too many others; a letter may be missing from the one that was typed.
+LONG = 6
+# So many words of a query are looked at, and so many texts that may contain what was meant. A longer query is no
+# question.
+_MOST_WORDS, _MOST_TEXTS, _LONGEST = 8, 100, 500
+_LETTERS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщъыьэюяіїєґ")
+# What is written large so often, of all times, is a name.
+_MOSTLY = 0.8
+_INSIDE = re.compile(r"[\w,)] ")
+# The query itself may be stored already; what it says does not count as known.
+_UNKNOWN = """
+SELECT word FROM unnest(%(words)s::text[]) AS wanted (word)
+WHERE NOT EXISTS (
+    SELECT FROM memoryapp_passage p
+    WHERE p.owner_id = %(owner)s AND p.terms @@ plainto_tsquery('russian', word) AND strpos(p.text, %(query)s) = 0
+) AND NOT EXISTS (
+    SELECT FROM memoryapp_card c WHERE c.owner_id = %(owner)s AND c.terms @@ plainto_tsquery('russian', word)
+) AND NOT EXISTS (
+    SELECT FROM memoryapp_topic t WHERE t.owner_id = %(owner)s AND t.terms @@ plainto_tsquery('russian', word)
+)
+"""
+_TEXTS = """
+WITH sought AS MATERIALIZED (
+    SELECT replace(strip(to_tsvector('russian', %(sought)s))::text, ' ', ' | ')::tsquery AS terms
+)
+(SELECT text FROM memoryapp_passage, sought
+ WHERE owner_id = %(owner)s AND memoryapp_passage.terms @@ sought.terms AND strpos(text, %(query)s) = 0
+ LIMIT %(most)s)
+UNION ALL
+(SELECT text FROM memoryapp_card, sought
+ WHERE owner_id = %(owner)s AND memoryapp_card.terms @@ sought.terms LIMIT %(most)s)
+"""
+
+# Of the spellings of a word the one that is much likelier; empty where none is.
+Likelier = Callable[[str, Sequence[str]], Awaitable[str]]
+
+
+async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str, likelier: Likelier | None) -> str:
+    """The query with typos put right and names written large; the query itself if nothing is to be changed."""
+    text = query.lower() if query.isupper() and " " in query.strip() else query
+    places = _words(text) if len(text) <= _LONGEST else []
+    if not places:
+        return text
+    names = {normal(each[0]) for each in places if len(each[0]) > 1} if text == text.lower() else set()
+    asked = {"owner": owner_id, "query": query.strip(), "most": _MOST_TEXTS}
+    long = list(dict.fromkeys(normal(each[0]) for each in places if _is_long(each[0])))[:_MOST_WORDS]
+    unknown = await (await connection.execute(_UNKNOWN, {**asked, "words": long})).fetchall() if long else []
+    meant = {word: [each for each in dict.fromkeys(variants(word)) if len(each) >= LONG] for (word,) in unknown}
+    sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
+    rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
+    known = _Known([found for (found,) in rows])
+    written = {word: known.best(listed) or await _read(likelier, word, listed) for word, listed in meant.items()}
+
+    def careful(word: re.Match[str]) -> str:
+        best = written.get(normal(word[0])) or word[0]
+        return best.capitalize() if word[0][:1].isupper() or (names and known.is_name(best)) else best
+
+    return WORD.sub(careful, text)
+
+
+async def _read(likelier: Likelier | None, word: str, meant: Sequence[str]) -> str:
+    return await likelier(word, meant) if likelier else ""
+
+
+def _words(text: str) -> list[re.Match[str]]:
+    framed = bare(text)
+    start = max(text.find(framed), 0)
+    return [each for each in WORD.finditer(text, start, start + len(framed)) if not is_question_word(each[0])]
+
+
+def _is_long(word: str) -> bool:
+    return len(word) >= LONG - 1 and word.isalpha() and not has_own_terms(word)
+
+
+class _Known:
+    """The words of some texts, and how often each is written there, also by stem."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        # The first word of a sentence is written large anyway.
+        self._written = Counter(
+            (word[0], bool(_INSIDE.fullmatch(text[max(word.start() - 2, 0) : word.start()])))
+            for text in texts
+            for word in WORD.finditer(text)
+        )
+
+    @cached_property
+    def _words(self) -> Mapping[str, int]:
+        counts = Counter[str]()
+        for (word, _inside), count in self._written.items():
+            counts[normal(word)] += count
+        return counts
+
+    @cached_property
+    def _stems(self) -> Mapping[str, tuple[int, int, int]]:
+        """Of each stem how often it is written, how often inside of a sentence, and how often with a capital there."""
+        counts: dict[str, tuple[int, int, int]] = {}
+        for (word, inside), count in self._written.items():
+            for stem in stems(word):
+                every, within, large = counts.get(stem, (0, 0, 0))
+                is_large = inside and word[0].isupper()
+                counts[stem] = (every + count, within + count * inside, large + count * is_large)
+        return counts
+
+    def best(self, meant: Sequence[str]) -> str:
+        """The one of these words that is written most often, in this form or, if none is, in another; or empty."""
+        if found := max((word for word in meant if word in self._words), key=lambda w: self._words[w], default=""):
+            return found
+        by_stem = {word: self._stems[stem][0] for word in meant for stem in stems(word) if stem in self._stems}
+        return max(by_stem, key=lambda word: by_stem[word], default="")
+
+    def is_name(self, word: str) -> bool:
+        counts = (self._stems.get(stem, (0, 0, 0)) for stem in stems(word))
+        return any(large > _MOSTLY * within for _every, within, large in counts)
+
+
+def variants(word: str) -> Iterator[str]:
+    """The spellings one edit away: two letters swapped, one replaced, one more, one less."""
+    letters = next((each for each in _LETTERS if set(word) <= set(each)), "".join(sorted(set(word))))
+    halves = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    yield from (a + b[1] + b[0] + b[2:] for a, b in halves if len(b) > 1 and b[0] != b[1])
+    yield from (a + letter + b[1:] for a, b in halves if b for letter in letters if letter != b[0])
+    yield from (a + letter + b for a, b in halves for letter in letters)
+    yield from (a + b[1:] for a, b in halves if b)
