@@ -90,16 +90,20 @@ class Effect:
     asked_again: int = 0
 
 
-def effect_of(owner: ChatUser, change: Change) -> Effect:
+def effect_of(owner: ChatUser, change: Change, also: UUID | None = None) -> Effect:
     """What ``change`` would do to the owner's past runs. Raises CurationError or Stale.
 
-    Considered are the latest 200 runs by hand and the latest run of each golden question, if they found one of the
-    retired topics, or an earlier one with their messages.
+    Considered are the latest 200 runs by hand, the latest run of each golden question and the run ``also``, if they
+    found one of the retired topics, or an earlier one with their messages.
     """
     live = dict(Topic.objects.of(owner).filter(pk__in=change.out).values_list("pk", "is_live"))
     check_live(owner, change.out, live)
-    runs = runs_that_saw(owner.pk, change.out)
-    effects, asked_again = _effects(owner.pk, change, runs)
+    return effect_on(owner.pk, change, runs_that_saw(owner.pk, change.out, also))
+
+
+def effect_on(owner_id: int, change: Change, runs: Sequence[PastRun]) -> Effect:
+    """What ``change`` would do to these runs. Topic 0 may be retired: it has the messages that are in no topic."""
+    effects, asked_again = _effects(owner_id, change, runs)
     rows = sorted(effects, key=lambda row: (_WORST_FIRST[row.verdict], not row.is_golden))
     counted = Counter(row.verdict for row in rows)
     words_only = sum(run.query.vector is None for run in runs)
