@@ -27,6 +27,7 @@ from memoryapp.curation.suggestions import proposals
 from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import item_id, parse_item_id, parse_topic_id, topic_id
+from memoryapp.engine.text.lexical import stems
 from memoryapp.engine.text.lines import one_line, shortened
 from memoryapp.importers.record import MessageRecord, message
 from memoryapp.importers.values import BadRecord
@@ -173,10 +174,20 @@ def _summary(case: LostCase) -> Iterator[Offer]:
         id = topic_id(topic.pk)
         for text in _better_summaries(case, topic):
             effect, row = _effect(case, curation.plan_edit(case.miss.owner, topic.pk, text))
-            if row and row.verdict == "better":
+            judged = row and row.verdict == "same" and _is_judged_by(case, topic.summary, text)
+            if row and (judged or row.verdict == "better"):
                 does = _("The summary of %(topic)s says it.") % {"topic": id}
-                yield Offer("summary", does, _ranks(row), {"topic": id}, text, effect)
+                seen = _("The chat model reads this line before it decides; asked again, it shows what it makes of it.")
+                result = f"{_ranks(row)} {seen}" if judged else _ranks(row)
+                yield Offer("summary", does, result, {"topic": id}, text, effect)
                 return
+
+
+def _is_judged_by(case: LostCase, before: str, text: str) -> bool:
+    """Whether a chat model is what passed the topic over, and the new line says more of what was lost."""
+    wanted = set(stems(case.text))
+    says_more = len(wanted & set(stems(text))) > len(wanted & set(stems(before)))
+    return says_more and case.why.stage in _JUDGED[:2] and proposals.is_model_connected()
 
 
 def _better_summaries(case: LostCase, topic: Topic) -> Iterator[str]:
