@@ -10,7 +10,6 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from memoryapp.curation import bulk
 from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.insight.browsing.comparison import MOST_TOPICS
@@ -154,7 +153,6 @@ class TopicList(ListPage[Topic, TopicFilter]):
         return {
             "may_change": operator_of(asked.request).may(Role.CURATOR),
             "most_compared": MOST_TOPICS,
-            "most_made_again": bulk.MOST_TOPICS,
             "counts": topic_counts(asked.owner.pk, [topic.pk for topic in page], asked.moment),
             "is_begun": bool(page.rows) or Message.objects.of(asked.owner).present().exists(),
         }
