@@ -41,7 +41,8 @@ from memoryapp.search import profiles
 
 # Asks for work on many topics, stops it, and takes it back; and says what it will take.
 
-MOST_TOPICS = 500
+# So many rows are written in one statement.
+_ROWS = 5_000
 Kind, State = BulkWork.Kind, BulkWork.State
 _AGENTS = {Kind.SUMMARISE: merger.AGENT.name, Kind.SPLIT: splitter.AGENT.name, Kind.EXTRACT: archivist.AGENT.name}
 
@@ -78,7 +79,11 @@ class BulkProgress:
         return 1 - self.waiting / self.total if self.total else 1.0
 
 
-def forecast(owner: ChatUser, topics: Sequence[int]) -> list[BulkForecast]:
+# Numbers of topics, or the statement that finds them.
+Numbers = Sequence[int] | QuerySet[Topic, int]
+
+
+def forecast(owner: ChatUser, topics: Numbers) -> list[BulkForecast]:
     """What each kind of work on these live topics would take."""
     sums = Topic.objects.of(owner).live().filter(pk__in=topics).aggregate(n=Count("pk"), chars=Sum("size_chars"))
     return [_forecast(kind, sums["n"], sums["chars"] or 0) for kind in Kind]
@@ -107,18 +112,19 @@ def _refusal(kind: BulkWork.Kind) -> str:
 
 
 @transaction.atomic
-def ask(owner: ChatUser, topics: Sequence[int], kind: BulkWork.Kind, by: str) -> BulkWork:
+def ask(owner: ChatUser, topics: Numbers, kind: BulkWork.Kind, by: str, *, expected: int | None = None) -> BulkWork:
     """Asks the worker to do it with these topics, the oldest first. Raises CurationError where none is live, where they
-    are too many, or where it cannot be done here."""
-    live = list(Topic.objects.of(owner).live().filter(pk__in=topics).order_by("ended_at", "pk")[: MOST_TOPICS + 1])
+    are not as many as ``expected``, or where it cannot be done here."""
+    found = Topic.objects.of(owner).live().filter(pk__in=topics).order_by("ended_at", "pk")
+    live = list(found.values_list("pk", flat=True))
     if not live:
         raise CurationError(_("Choose at least one live topic."))
-    if len(live) > MOST_TOPICS:
-        raise CurationError(_("At most %(n)d topics at once; narrow the list first.") % {"n": MOST_TOPICS})
+    if expected not in (None, len(live)):
+        raise CurationError(_("The list has changed meanwhile: it has %(n)d topics now.") % {"n": len(live)})
     if refusal := _refusal(kind):
         raise CurationError(refusal)
     made = BulkWork.objects.create(owner=owner, kind=kind, asked_by=by[:150])
-    BulkTopic.objects.bulk_create(BulkTopic(owner=owner, work=made, topic=topic) for topic in live)
+    BulkTopic.objects.bulk_create((BulkTopic(owner=owner, work=made, topic_id=each) for each in live), _ROWS)
     return made
 
 

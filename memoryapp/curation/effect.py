@@ -66,6 +66,9 @@ WITH looked_at AS (
         WHERE owner_id = %(owner)s AND evaluation_id IS NOT NULL AND evidence <> '[]' AND state = 'finished'
         ORDER BY query, created_at DESC, id DESC LIMIT %(golden)s
     )
+    UNION
+    SELECT id, evidence <> '[]' FROM memoryapp_run
+    WHERE owner_id = %(owner)s AND id = %(also)s AND origin = '' AND state = 'finished'
 )
 SELECT r.id, r.query, r.created_at, l.is_golden, r.parameters, r.evidence, q.payload ->> 'enriched',
        jsonb_path_query_array(e.payload, '$.selected[*]'), v.profile_id,
@@ -79,7 +82,8 @@ JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
 LEFT JOIN memoryapp_runevent s ON s.run_id = r.id AND s.kind = 'run_started'
 LEFT JOIN memoryapp_queryvector v ON v.run_id = r.id
 WHERE NOT jsonb_path_exists(f.payload, '$.understood.where.* ? (@ <> "")')
-AND ({CANDIDATE_FIELD.format(payload="f.payload", name="id")} ?| %(names)s OR l.is_golden AND EXISTS (
+AND (%(topics)s::bigint[] IS NULL OR {CANDIDATE_FIELD.format(payload="f.payload", name="id")} ?| %(names)s
+    OR l.is_golden AND EXISTS (
     SELECT FROM jsonb_array_elements_text(r.evidence) named (id)
     JOIN memoryapp_message m ON m.id = named.id::bigint AND m.owner_id = %(owner)s
     WHERE m.topic_id = ANY(%(topics)s::bigint[])
@@ -92,7 +96,8 @@ ORDER BY r.created_at DESC, r.id DESC
 class PastRun:
     """A finished run; ``shown`` is how many topics the model was shown, ``by_scorer`` that the embedded one chose.
 
-    ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it.
+    ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it;
+    ``handed`` are all that it selected.
     """
 
     id: UUID
@@ -105,18 +110,20 @@ class PastRun:
     chosen: tuple[int, ...]
     limits: Limits
     by_scorer: bool
+    handed: frozenset[int] = frozenset()
 
 
-def runs_that_saw(owner_id: int, topics: Sequence[int]) -> list[PastRun]:
-    """The owner's runs that involve these topics, newest first.
+def runs_that_saw(owner_id: int, topics: Sequence[int] | None, also: UUID | None = None) -> list[PastRun]:
+    """The owner's runs that involve these topics, newest first; with None, whatever they involve.
 
-    Considered are the latest 200 runs by hand and the latest run of each golden question. A run counts if it found one
-    of the topics or an earlier version of it; a golden question also if its answer is in one of them. A run whose
-    search was restricted to days, chats or authors is left out, because messages it never saw might answer it. Two
-    statements.
+    Considered are the latest 200 runs by hand, the latest run of each golden question and the run ``also``. A run
+    counts if it found one of the topics or an earlier version of it; a golden question also if its answer is in one of
+    them. A run whose search was restricted to days, chats or authors is left out, because messages it never saw might
+    answer it. Two statements.
     """
-    values: dict[str, Any] = {"owner": owner_id, "topics": list(topics), "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
-    values["scorer"] = EMBEDDED_MODEL
+    numbers = None if topics is None else list(topics)
+    values: dict[str, Any] = {"owner": owner_id, "topics": numbers, "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
+    values |= {"scorer": EMBEDDED_MODEL, "also": also}
     with connection.cursor() as cursor:
         cursor.execute(FORMER, values)
         names = [topic_id(number) for (number,) in cursor.fetchall()]
@@ -142,10 +149,12 @@ def _run(
     if vector is not None and profile is not None:
         typed = None if typed_vector is None else Query(text, vector_of(typed_vector), profile)
         query = Query(enriched, vector_of(vector), profile, typed)
-    messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _evidence_of(json.loads(selected))
+    picked = json.loads(selected)
+    messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _evidence_of(picked)
+    handed = frozenset(number for item in picked if (number := parse_topic_id(item["id"])))
     asked = of_run(json.loads(parameters))
     limits = asked.limits(asked.seconds)
-    return PastRun(id, text, when, is_golden, asked.candidates, query, messages, chosen, limits, by_scorer)
+    return PastRun(id, text, when, is_golden, asked.candidates, query, messages, chosen, limits, by_scorer, handed)
 
 
 def _evidence_of(selected: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -308,16 +317,20 @@ class Effect:
     asked_again: int = 0
 
 
-def effect_of(owner: ChatUser, change: Change) -> Effect:
+def effect_of(owner: ChatUser, change: Change, also: UUID | None = None) -> Effect:
     """What ``change`` would do to the owner's past runs. Raises CurationError or Stale.
 
-    Considered are the latest 200 runs by hand and the latest run of each golden question, if they found one of the
-    retired topics, or an earlier one with their messages.
+    Considered are the latest 200 runs by hand, the latest run of each golden question and the run ``also``, if they
+    found one of the retired topics, or an earlier one with their messages.
     """
     live = dict(Topic.objects.of(owner).filter(pk__in=change.out).values_list("pk", "is_live"))
     check_live(owner, change.out, live)
-    runs = runs_that_saw(owner.pk, change.out)
-    effects, asked_again = _effects(owner.pk, change, runs)
+    return effect_on(owner.pk, change, runs_that_saw(owner.pk, change.out, also))
+
+
+def effect_on(owner_id: int, change: Change, runs: Sequence[PastRun]) -> Effect:
+    """What ``change`` would do to these runs. Topic 0 may be retired: it has the messages that are in no topic."""
+    effects, asked_again = _effects(owner_id, change, runs)
     rows = sorted(effects, key=lambda row: (_WORST_FIRST[row.verdict], not row.is_golden))
     counted = Counter(row.verdict for row in rows)
     words_only = sum(run.query.vector is None for run in runs)

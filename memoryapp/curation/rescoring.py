@@ -312,7 +312,7 @@ def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[A
     """Today's assignment, and the one after the change."""
     chars = dict(Topic.objects.of(owner_id).live().values_list("pk", "size_chars"))
     put = {message: number for number, draft in numbered(chars, change).items() for message in draft.messages}
-    then = {**chars, **_sizes(owner_id, change.out, put)}
+    then = {**chars, **_sizes(owner_id, put)}
     return Assignment.of_rows(rows, rows.topics, chars), Assignment.of_rows(rows, _moved(rows, change.out, put), then)
 
 
@@ -329,13 +329,11 @@ def _moved(rows: MessagePassages, out: Collection[int], put: Mapping[int, int]) 
     return topics
 
 
-def _sizes(owner_id: int, out: Collection[int], put: Mapping[int, int]) -> dict[int, int]:
+def _sizes(owner_id: int, put: Mapping[int, int]) -> dict[int, int]:
     """The number of characters of each new topic."""
-    lengths = Message.objects.of(owner_id).filter(topic__in=out).values_list("pk", Length("text"))
     sizes: Counter[int] = Counter()
-    for message, size in lengths:
-        if message in put:
-            sizes[put[message]] += size
+    for message, size in Message.objects.of(owner_id).filter(pk__in=put).values_list("pk", Length("text")):
+        sizes[put[message]] += size
     return dict(sizes)
 
 

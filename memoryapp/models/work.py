@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import models
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -145,6 +147,11 @@ class BulkWork(Owned):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.get_state_display()}"
+
+    @property
+    def is_untaken(self) -> bool:
+        """Whether no worker has begun it; each sign of life of one is later than the row itself."""
+        return self.state == self.State.GOING_ON and self.at - self.asked_at < timedelta(milliseconds=50)
 
 
 class BulkTopic(Owned):

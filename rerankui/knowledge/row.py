@@ -21,7 +21,7 @@ from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Ro
 from rerankui.frame import toasts
 from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.rows import FORMS, RowForm, list_address, page_address, row_id, seen_json, values_of
-from rerankui.frame.toasts import undo_address
+from rerankui.frame.toasts import next_address, undo_address
 from rerankui.history.entry_views import entry_views, field_rewordings
 from rerankui.past.pages import absent, changes_then
 from rerankui.web.moment import moment_of
@@ -157,7 +157,7 @@ def recall(request: HttpRequest, owner: ChatUser, noun: str, pk: int) -> HttpRes
             done = {"pinned": _("Pinned %(what)s"), "never": _("From now on never recalled: %(what)s")}
             words = done.get(wanted, _("Recalled as usual: %(what)s")) % {"what": row_id(noun, pk)}
             toasts.add(request, words, undo_address(made), _("Undo"))
-            return redirect(page_address(noun, owner.pk, pk))
+            return redirect(next_address(request) or page_address(noun, owner.pk, pk))
     context = {**_context(request, owner, noun, row), "row": row, "back": page_address(noun, owner.pk, pk)}
     context |= {"chosen": wanted, "reason": reason, "sentence": sentence}
     return render(request, "pages/knowledge/row_recall.html", context, status=422 if sentence else 200)

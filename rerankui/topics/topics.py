@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Value, When
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -158,7 +158,6 @@ class TopicList(ListPage[Topic, TopicFilter]):
         return {
             "may_change": operator_of(asked.request).may(Role.CURATOR),
             "most_compared": MOST_TOPICS,
-            "most_made_again": works.MOST_TOPICS,
             "counts": topic_counts(asked.owner.pk, [topic.pk for topic in page], asked.moment),
             "is_begun": bool(page.rows) or Message.objects.of(asked.owner).present().exists(),
         }
@@ -357,36 +356,40 @@ def bulk(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The works of this memory; with chosen topics, what each kind of work on them would take. Posted, one begins."""
     if request.method == "POST":
         return _begin(request, owner)
-    chosen = _chosen(request, owner)
+    chosen, is_all = _chosen(request, owner, request.GET)
     page = page_of(request, BulkWork.objects.filter(owner=owner), ("-id", "-id"))
+    forecasts = works.forecast(owner, chosen) if is_all or chosen else []
     context: dict[str, Any] = {
         "owner": owner,
         "page": page,
         "chosen": chosen,
-        "most": works.MOST_TOPICS,
-        "forecasts": works.forecast(owner, chosen) if chosen else [],
+        "is_all": is_all,
+        "count": forecasts[0].topics if forecasts else 0,
+        "forecasts": forecasts,
     }
     return show(request, "pages/bulk/bulk.html", "partials/bulk/bulk.html", context)
 
 
-def _chosen(request: HttpRequest, owner: ChatUser) -> list[int]:
-    """The numbers of the picked topics; with ``all``, of those that the list with these filters shows."""
+def _chosen(request: HttpRequest, owner: ChatUser, sent: QueryDict) -> tuple[works.Numbers, bool]:
+    """The numbers of the picked topics; with ``all``, those that the list with the filters of the address shows."""
     if request.GET.get("all"):
-        found = TOPICS.matching(owner, request.GET).order_by("ended_at", "pk").values_list("pk", flat=True)
-        return list(found[: works.MOST_TOPICS + 1])
-    return TopicFilter(request.GET).chosen["topics"] or []
+        return TOPICS.matching(owner, request.GET).values_list("pk", flat=True), True
+    return TopicFilter(sent).chosen["topics"] or [], False
 
 
 def _begin(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    topics = TopicFilter(request.POST).chosen["topics"] or []
-    kind = request.POST.get("kind", "")
+    topics, is_all = _chosen(request, owner, request.POST)
+    kind, seen = request.POST.get("kind", ""), request.POST.get("seen", "")
+    # What the forecast was shown for is what is paid for.
+    expected = int(seen) if is_all and seen.isdecimal() and len(seen) < 10 else 0 if is_all else None
     try:
         if kind not in BulkWork.Kind.values:
             raise CurationError(_("Say what is to be done with the topics."))
-        made = works.ask(owner, topics, BulkWork.Kind(kind), request.user.get_username())
+        made = works.ask(owner, topics, BulkWork.Kind(kind), request.user.get_username(), expected=expected)
     except CurationError as error:
         messages.error(request, str(error))
-        return redirect(f"{reverse('bulk', args=[owner.pk])}?{urlencode({'topics': ','.join(map(str, topics))})}")
+        again = request.GET.urlencode() if is_all else urlencode({"topics": ",".join(map(str, topics))})
+        return redirect(f"{reverse('bulk', args=[owner.pk])}?{again}")
     return redirect("bulk_work", owner.pk, made.pk)
 
 

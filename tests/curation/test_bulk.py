@@ -209,3 +209,25 @@ def test_the_pages_forecast_begin_show_stop_and_undo(
     listed = get(as_curator, f"/memory/{anna.pk}/topics/?q=Talk&script=latin")
     assert f'href="{address}?q=Talk&amp;script=latin&amp;all=1"' in listed
     assert "1 topic is chosen" in get(as_curator, f"{address}?all=1&q=Talk+2")
+
+
+def test_all_that_match_are_worked_on_and_no_other_than_those_that_were_shown(
+    anna: ChatUser, as_curator: Client
+) -> None:
+    talk(anna, *((f"Talk {n}", ["Which cake keeps?"]) for n in range(520)), ("Knee", ["My knee hurts"]))
+    address = f"/memory/{anna.pk}/bulk/?all=1&q=Talk"
+    page = get(as_curator, address)
+    assert "520 topics are chosen" in page
+    assert 'name="seen" value="520"' in page
+    refused = as_curator.post(address, {"kind": Kind.EMBED, "seen": "519"}, follow=True)
+    assert "The list has changed meanwhile: it has 520 topics now." in refused.content.decode()
+    assert not as_curator.post(address, {"kind": Kind.EMBED}).url.endswith("/1/")
+    assert not BulkWork.objects.exists()
+    begun = as_curator.post(address, {"kind": Kind.EMBED, "seen": "520"})
+    work = BulkWork.objects.get()
+    assert work.rows.count() == 520
+    assert not work.rows.filter(topic__summary="Knee").exists()
+    waiting = get(as_curator, begun.url)
+    assert "Waiting for the worker" in waiting
+    bulk.carry_on(work, until=iter([False, True]).__next__)
+    assert "Waiting for the worker" not in get(as_curator, begun.url)

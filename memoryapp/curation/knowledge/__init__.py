@@ -18,6 +18,7 @@ from memoryapp.curation.knowledge.edits import (
     merge_people,
     merged,
     merges_into,
+    move_name,
     number_made,
     replace,
     supersede,
@@ -31,4 +32,14 @@ from memoryapp.curation.knowledge.undoing import (
     undo_between,
     undo_with_dependents,
 )
-from memoryapp.curation.knowledge.writing import EDITABLE, LISTS, MODELS, Row, check, cleaned, lock, recorded_fields
+from memoryapp.curation.knowledge.writing import (
+    EDITABLE,
+    LISTS,
+    MODELS,
+    Row,
+    check,
+    cleaned,
+    is_recordable,
+    lock,
+    recorded_fields,
+)

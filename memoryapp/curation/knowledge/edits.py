@@ -201,6 +201,33 @@ def edit(
 
 
 @transaction.atomic
+def move_name(
+    owner: ChatUser, name: str, source: Person, target: Person, *, actor: str, reason: str = ""
+) -> KnowledgeEdit:
+    """Another name or the username of ``source`` becomes that of ``target``; what is its first name stays and is a name
+    of both. Raises CurationError."""
+    lock(owner)
+    old, new = locked(owner, Noun.PERSON, [source.pk, target.pk])
+    moved: tuple[dict[str, Any], dict[str, Any]]
+    if name == old.username:
+        moved = ({"username": ""}, {"username": name})
+    else:
+        kept = [each for each in old.aliases if each != name]
+        moved = ({"aliases": kept}, cleaned(Noun.PERSON, {"aliases": [*new.aliases, name]}))
+    before: Rows = {}
+    after: Rows = {}
+    for row, values in zip((old, new), moved, strict=True):
+        if any(getattr(row, field) != value for field, value in values.items()):
+            before[str(row.pk)] = {field: getattr(row, field) for field in values}
+            after[str(row.pk)] = dict(values)
+    if not after:
+        raise CurationError(_("Nothing would change."))
+    change = KnowledgeEdit(owner=owner, kind=Kind.EDIT, noun=Noun.PERSON, actor=actor, reason=reason)
+    change.before, change.after = before, after
+    return make(change)
+
+
+@transaction.atomic
 def delete(owner: ChatUser, row: Row, *, actor: str, reason: str = "") -> KnowledgeEdit:
     """Deletes the row; the undo brings it back under its id. Raises CurationError when it does not exist any more."""
     lock(owner)

@@ -153,10 +153,11 @@ def whole(grant: Grant, number: int) -> dict[str, Any]:
 
 
 def _remedy(offer: remedies.Offer) -> dict[str, Any]:
-    told = {name: getattr(offer, name) for name in ("remedy", "does", "result", "text")}
+    told = {name: getattr(offer, name) for name in ("remedy", "does", "result")}
     effect = offer.effect
     return {
         **told,
+        "text": offer.text or "",
         "values": dict(offer.values),
         "better": effect.better if effect else None,
         "worse": effect.worse if effect else None,

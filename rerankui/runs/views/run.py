@@ -25,7 +25,7 @@ from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
-from memoryapp.engine.memory import document_id
+from memoryapp.engine.memory import document_id, parse_item_id
 from memoryapp.engine.outline import Outline
 from memoryapp.insight import capsules, delivery
 from memoryapp.insight.browsing.topics import topic_runs
@@ -35,7 +35,7 @@ from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opi
 from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
-from memoryapp.models import Message, PassageMessage, Role, Run, Topic
+from memoryapp.models import Message, PassageMessage, Person, Role, Run, Topic
 from memoryapp.runs import endings, followers, recall_document
 from memoryapp.runs.recall_document import EndedRun
 from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404, run_or_404, visible_owners
@@ -150,7 +150,8 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     if shown is None:
         raise Http404
     messages = Message.objects.of(run.owner_id).filter(topicmessage__topic=shown)
-    return _found_talk(request, run, f"Topic:{topic}", messages, seen_in=topic_runs(shown, former(shown)))
+    row = shown if shown.is_live else None
+    return _found_talk(request, run, f"Topic:{topic}", messages, row=row, seen_in=topic_runs(shown, former(shown)))
 
 
 @open_to(Role.VIEWER)
@@ -171,6 +172,7 @@ def _found_talk(
     talk: QuerySet[Message],
     *,
     archived_as: Sequence[int] = (),
+    row: Topic | None = None,
     seen_in: Any = None,
 ) -> HttpResponse:
     seen = _seen(request, found.pk)
@@ -183,7 +185,7 @@ def _found_talk(
     passage = PassageMessage.objects.filter(owner=found.owner_id, passage=candidate.passage_id)
     found_by = set(passage.values_list("message", flat=True))
     context = {
-        "run": found,
+        **_actions(request, found, row),
         "archived_as": archived_as,
         "candidate": candidate,
         "selected": selected,
@@ -197,6 +199,17 @@ def _found_talk(
         ],
     }
     return show(request, "pages/runs/run_piece.html", "partials/runs/run_topic.html", context)
+
+
+def _actions(request: HttpRequest, run: Run, row: Topic | Person | None) -> dict[str, Any]:
+    """What a candidate's buttons need: the row that can be changed, None where it is gone."""
+    by, is_own = operator_of(request), not run.is_foreign
+    return {
+        "run": run,
+        "row": row,
+        "may_curate": is_own and by.may(Role.CURATOR),
+        "may_fork": is_own and run.is_finished,
+    }
 
 
 @open_to(Role.VIEWER)
@@ -221,8 +234,11 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
         raise Http404
     kind, _colon, number = shown.id.lower().partition(":")
     names = {"person": "people", "artifact": "artifacts"}
+    parsed = parse_item_id(item)
+    is_person = parsed is not None and parsed[0] == "Person"
+    row = Person.objects.filter(owner=run.owner_id, pk=parsed[1]).first() if parsed and is_person else None
     context = {
-        "run": run,
+        **_actions(request, run, row),
         "item": shown,
         "selected": seen.until.selected(item),
         "state": seen.states.get(item, ""),

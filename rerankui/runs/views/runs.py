@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.engine.outline import Outline
@@ -26,8 +27,11 @@ from rerankui.frame.pages import show
 from rerankui.lists.facets import Facet
 from rerankui.lists.list_page import AskedList, ListPage
 from rerankui.runs.charts import GROUPS, cost_bars, river, spreads, stage_strips, states_of
+from rerankui.runs.page.answer_view import DOES
 from rerankui.runs.page.outcomes import CHOICES, NAMES
 
+# The strategies as they are chosen by people: the name, and what it does.
+_STRATEGIES = {name: format_lazy("{} — {}", name, DOES[name]) if name in DOES else name for name in STRATEGIES}
 # No program has this name: a blank at the beginning is cut off.
 _HERE = " "
 _COSTS = {"3": gettext_lazy("over $0.01"), "2": gettext_lazy("up to $0.01"), "1": pgettext_lazy("cost", "free")}
@@ -44,7 +48,7 @@ class RunFilter(OfOwnersFilter):
     }
     WORDS = ("query",)
     strategy = choice(
-        gettext_lazy("Strategy"), gettext_lazy("all strategies"), [(name, name) for name in STRATEGIES], by="strategy"
+        gettext_lazy("Strategy"), gettext_lazy("all strategies"), list(_STRATEGIES.items()), by="strategy"
     )
     outcome = choice(
         gettext_lazy("Outcome"), gettext_lazy("all outcomes"), [*CHOICES.items(), *NAMES.items()], by=is_shown_as
@@ -82,7 +86,7 @@ class RunList(ListPage[Run, RunFilter]):
     def facets(self, asked: AskedList[RunFilter]) -> tuple[Facet, ...]:
         return (
             Facet("origin", gettext_lazy("Origin"), _origin(), {_HERE: gettext_lazy("this memory")}),
-            Facet("how", gettext_lazy("Strategy"), "strategy"),
+            Facet("how", gettext_lazy("Strategy"), "strategy", _STRATEGIES),
             Facet("ended", gettext_lazy("Outcome"), _end(), {**NAMES, **CHOICES}),
             Facet("model", gettext_lazy("Model"), _of_start("model")),
             Facet("prompt", gettext_lazy("Prompt"), _of_start("prompt_version")),
