@@ -19,6 +19,7 @@ from typing import Any, Literal
 import httpx
 import numpy as np
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.chat.attempt import (
     NO_ANSWER,
@@ -56,28 +57,8 @@ _OF_ADDRESS = frozenset({403, 404})
 _TOO_LARGE = 413
 # A refusal; 200 is one with an error inside.
 _UNNAMED = frozenset({200, 400, 422})
-_NAMES_DIMENSIONS = re.compile(r"dimension|matryoshka", re.IGNORECASE)
-# A text is too long (Ollama, llama.cpp, OpenAI, vLLM, TEI, Cohere).
-_TOO_LONG = re.compile(
-    r"physical batch|context[_ ](?:length|window|size)|input (?:length|is too (?:long|large))|text is too long"
-    r"|(?:prompt|input|sequence) .{0,40}(?:too|exceed)|maximum .{0,20}tokens|less than \d+ tokens|token limit"
-    r"|exceed.{0,40}(?:tokens|length)|\btokens .{0,20}exceed|longer than .{0,20}maximum|too many input tokens"
-    r"|\btokens must be|max(?:imum)? length of each",
-    re.IGNORECASE,
-)
-# Servers that embed one text a request say so in the words of their parsers: pydantic, serde, Go.
-_WANTS_TEXT = re.compile(
-    r"\binput\b.{0,40}(?:must|should) be (?:a |an )?(?:valid )?str|expected a string|cannot unmarshal array"
-    r"|multiple inputs",
-    re.IGNORECASE,
-)
-# Too many texts, or too much in all of them together (DashScope, TEI, SiliconFlow, Mistral, Azure, Gemini, Cohere).
-_TOO_MANY = re.compile(
-    r"\bbatch|tokens per (?:request|batch)|too many (?:inputs|texts|items|requests in|tokens overall)"
-    r"|number of (?:inputs|texts|items)|array too long"
-    r"|at most \d+ (?:items?|inputs|texts|requests|elements)|max(?:imum)? .{0,20}(?:items|inputs|texts)",
-    re.IGNORECASE,
-)
+# What they say, each a list of phrases of which one is enough.
+_PHRASES = {name: re.compile("|".join(each), re.IGNORECASE) for name, each in table_beside(__file__).items()}
 _NAMED_LIMIT = re.compile(
     r"(?:larger than|less than|at most|no more than|up to|batch size|inputs is|maximum length|limit(?: is| of)?|<=?|>)"
     r"[ :=]{1,3}(\d{1,4})(?!\d| ?tok)",
@@ -136,15 +117,15 @@ def lesson(status: int, words: str, *, texts: int, dimensions: bool, lists: bool
     """What a refusal of that many ``texts`` teaches; None when nothing could be left out."""
     if status in _OF_ACCOUNT:
         return None
-    if dimensions and _NAMES_DIMENSIONS.search(words):
+    if dimensions and _PHRASES["names_dimensions"].search(words):
         return "no dimensions"
     if status in _OF_ADDRESS:
         return None
-    if texts > 1 and _TOO_MANY.search(words) and "physical batch" not in words:
+    if texts > 1 and _PHRASES["too_many"].search(words) and "physical batch" not in words:
         return "fewer"
-    if lists and _WANTS_TEXT.search(words):
+    if lists and _PHRASES["wants_text"].search(words):
         return "alone"
-    if _TOO_LONG.search(words) or (status == _TOO_LARGE and texts == 1):
+    if _PHRASES["too_long"].search(words) or (status == _TOO_LARGE and texts == 1):
         return "shorter"
     return "fewer" if status == _TOO_LARGE else None
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.chat.capabilities import Abilities, Lesson, forces, step_down
 from memoryapp.engine.chat.protocol import ChatRequest
 from memoryapp.engine.chat.sent_messages import BELONGING
@@ -26,86 +27,13 @@ _STREAM = ("with usage", "without usage", "off")
 
 # Words by which endpoints name what they refuse (OpenRouter, OpenAI, vLLM, llama.cpp, Gemini, Mistral, Groq).
 _NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|function calling config", re.IGNORECASE)
-# llama.cpp does not say which parameter it means; the tool choice is the one that may be a text or an object.
-_WANTS_TEXT = re.compile(r"type must be string, but is object", re.IGNORECASE)
-_LACKS_TOOLS = re.compile(
-    r"(?:not|n't|no|un)[ _-]?(?:support|enabl|allow|available|permit).{0,30}\b(?:tools?|function)\b"
-    r"|\b(?:tools?|function calling|tool use|tool calling)\b.{0,30}(?:not|n't|un)[ _-]?"
-    r"(?:support|enabl|allow|implement)"
-    r"|tools param requires|endpoints found that support tool",
-    re.IGNORECASE,
-)
-_NAMES_FORMAT = re.compile(
-    r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar|\bschema\b",
-    re.IGNORECASE,
-)
-# A template of the model cannot render the conversation (llama.cpp, LM Studio, SGLang).
-_NAMES_TEMPLATE = re.compile(
-    r"jinja\S{0,12} ?(?:exception|template)|raise_exception|chat template|unexpected message role", re.IGNORECASE
-)
-# Words of JSON Schema that Cohere and Google do not know in some places.
-_NAMES_SCHEMA_WORD = re.compile(r"\b(?:additional_?properties|strict)\b", re.IGNORECASE)
-# Details and content of the reasoning stand in messages; they are not a parameter of the request.
-_NAMES_EFFORT = re.compile(r"reasoning(?![ _](?:details|content))|thinking|\bthink\b", re.IGNORECASE)
-_NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
-# "Stream" also describes a broken connection; it names the ability only together with one of these words.
-_REFUSES = re.compile(
-    r"support|implement|permit|allow|recogni[sz]ed|unknown|unexpected|invalid|extra|argument|parameter|must be"
-    r"|disabled",
-    re.IGNORECASE,
-)
-_REFUSES_STREAMED = re.compile(
-    r"(?:with|in|when|and|support|for) (?:a )?stream|stream(?:ing|ed)?\b.{0,40}\b(?:tool|function|response_format)",
-    re.IGNORECASE,
-)
-# DashScope has models that only stream, and some proxies stream always.
-_DEMANDS_STREAM = re.compile(
-    r"only supports? stream|non-?stream(?:ing|ed)|stream.{0,20}must be (?:set to )?true"
-    r"|(?:enable|requires?) .{0,10}stream",
-    re.IGNORECASE,
-)
-# A message of the model that only calls tools has no content.
-_REFUSES_BLANK = re.compile(
-    r"content\b.{0,80}\b(?:null|none|empty|blank|required|missing|string|variant|type|length|at least)"
-    r"|(?:must not be|is|non-?) ?empty|messages?\[\d{1,3}\]: invalid type: null",
-    re.IGNORECASE,
-)
-_SAYS_EMPTY = re.compile(r"\b(?:non-?)?(?:empty|blank)\b|minimum length|at least (?:1|one)\b", re.IGNORECASE)
-_NAMES_A_MESSAGE = re.compile(r"\bmessages?[\[.' ]{1,3}\d", re.IGNORECASE)
-_DEMANDS = re.compile(r"missing|must be (?:passed|provided|included|sent|preserved)|preserved|required", re.IGNORECASE)
-_DEMANDS_REASONING = re.compile(
-    r"(?:reasoning[_ ](?:content|details)|thought_signature).{0,60}(?:missing|must|preserved|required)"
-    r"|missing .{0,20}(?:reasoning|thought_signature)",
-    re.IGNORECASE,
-)
-# Claude thinks only where its thoughts come back signed, which gateways between lose.
-_DEMANDS_THOUGHTS = re.compile(r"expected .?thinking\b|start with a thinking block", re.IGNORECASE)
-_NAMES_ORDER = re.compile(
-    r"(?:must|should) alternate|alternating|unexpected role|role.{0,20}(?:after|order)|after (?:a )?tool"
-    r"|message[_ ]order",
-    re.IGNORECASE,
-)
+# What they say, each a list of phrases of which one is enough.
+_PHRASES = {name: re.compile("|".join(each), re.IGNORECASE) for name, each in table_beside(__file__).items()}
 # Mistral, Anthropic and OpenAI refuse ids that other models make; Gemini refuses results without a name.
 _CALL_ID = r"(?:(?<![a-z])(?:call|use|calls(?:\.|\[)\d{1,3}\]?)[_ .]|tool(?:call|use))ids?\b"
 _NAMES_CALL_ID = re.compile(
     rf"{_CALL_ID}.{{0,120}}(?:must (?:be|match|satisfy)|should (?:be|match)|length|too long|pattern|format|constraint)"
     rf"|invalid\W{{1,3}}(?:\w{{1,20}} ){{0,2}}[\w.\[\]]{{0,40}}{_CALL_ID}",
-    re.IGNORECASE,
-)
-_WANTS_NAME = re.compile(
-    r"function_?response\.name|\btool\b.{0,30}(?:must|needs?|requires?|should) .{0,15}\bname\b"
-    r"|missing field .?name\b",
-    re.IGNORECASE,
-)
-_LACKS_SYSTEM = re.compile(
-    r"system (?:role|message|prompt|instruction)s?.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|enabl)"
-    r"|developer instruction is not|not support.{0,5}\bsystem\b"
-    r"|(?:invalid|unknown|unexpected|unsupported|unrecogni[sz]ed) (?:message )?role\W{0,3}system\b",
-    re.IGNORECASE,
-)
-_LACKS_TOOL_ROLE = re.compile(
-    r"(?:invalid|unknown|unexpected|unsupported|unrecogni[sz]ed) (?:message )?role\W{0,3}tool\b"
-    r"|(?:role\W{0,3}tool|\btool\W? (?:role|messages?))\b.{0,30}(?:not|n't|un)[ _-]?(?:support|allow|valid|enabl)",
     re.IGNORECASE,
 )
 # "Only user, system and assistant roles are supported", "Input should be 'user' or 'assistant'": the others are not.
@@ -115,52 +43,29 @@ _LISTS_ROLES = re.compile(
     re.IGNORECASE,
 )
 _ROLE = re.compile(r"[a-z]+")
-# What endpoints say when they do not say what is wrong; 参数 are the parameters.
-_NAMES_NOTHING = re.compile(
-    r"^\W*+(?:bad request|unprocessable (?:entity|content)|not implemented)?\W*+$|schema|requested parameters"
-    r"|invalid[_ ](?:argument|request|param|input)"
-    r"|(?:param(?:eter)?s?|request|input|body) (?:is|are) (?:not valid|invalid)"
-    r"|malformed|provider returned error\W*+$|something went wrong|unknown error|unexpected error"
-    r"|(?:not|unable to|failed to) (?:process|parse|understand|handle|validate) .{0,12}(?:request|input|body)"
-    r"|unknown (?:field|name|param)|not a valid field|unrecogni[sz]ed|extra inputs|validation|参数",
-    re.IGNORECASE,
-)
-_NAMES_FAILURE_ALONE = re.compile(
-    r"^\W*+(?:5\d\d\W++)?(?:an? )?(?:(?:internal|unexpected|unknown|inference|server) ?)*+(?:error|failure)?+"
-    r"(?: has)?(?: occurred)?\W*+(?:(?:please )?try again(?: later)?)?\W*+(?:nginx|openresty)?[\d./]*+\W*+$",
-    re.IGNORECASE,
-)
-# What no other request to the same address and model would change.
-_NAMES_MODEL = re.compile(
-    r"\bmodels?\b.{0,60}\b(?:not|exist|found|unknown|invalid)|invalid model|api[_ ]?key|credits?\b|\bbalance"
-    r"|\b(?:region|location|country|account|organi[sz]ation|project|deployment|permission|expired|unauthori[sz]ed)\b",
-    re.IGNORECASE,
-)
-# The conversation itself is refused, whatever else the words name.
-_NAMES_CONTENT = re.compile(
-    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many tokens"
-    r"|content (?:filter|policy|management)|moderation|quota|billing",
-    re.IGNORECASE,
-)
+
+
+def _says(why: str, what: str) -> bool:
+    return _PHRASES[what].search(why) is not None
 
 
 def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
     """The lesson of a refusal of a request's ``body``; None when ``why`` names nothing that could be left out."""
-    if _NAMES_CONTENT.search(why):
+    if _says(why, "names_content"):
         return None
-    if _sends_effort(body) and _DEMANDS_THOUGHTS.search(why):
+    if _sends_effort(body) and _says(why, "demands_thoughts"):
         return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
     about_messages = _about_messages(body, can, why)
-    demands_reasoning = _DEMANDS_REASONING.search(why)
+    demands_reasoning = _says(why, "demands_reasoning")
     if demands_reasoning and not about_messages and any(message.get("tool_calls") for message in body["messages"]):
         # A signature that never came cannot go back; in words, calls need none.
         return _described(why)
-    if about_messages or _NAMES_A_MESSAGE.search(why) or demands_reasoning:
+    if about_messages or _says(why, "names_a_message") or demands_reasoning:
         return about_messages
     about_parameters = _about_stream(body, can, why) or _about_tools(body, request, can, why)
     about_parameters = about_parameters or _about_parameters(body, can, why)
     # Where a refusal does not say what it refuses, something is given up, unless that would be no use.
-    says_nothing = _NAMES_NOTHING.search(why) and not _NAMES_MODEL.search(why)
+    says_nothing = _says(why, "names_nothing") and not _says(why, "names_model")
     return about_parameters or (_guess(body, request, can, why) if says_nothing else None)
 
 
@@ -168,21 +73,21 @@ def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson
     """The lesson of a complaint about the messages: a field, a missing content, the order of their roles, or a role
     that is unknown."""
     messages = body.get("messages", ())
-    if "reasoning_content" in why and _DEMANDS.search(why):
+    if "reasoning_content" in why and _says(why, "demands"):
         step = step_down("messages of the model", "with their reasoning", why)
         return None if can.owes_reasoning else Lesson("owes_reasoning", False, True, step)
     if any(message.get("role") == "tool" for message in messages) and (lesson := _about_results(can, why)):
         return lesson
     for name in sorted(_fields(messages), key=len, reverse=True):
-        if re.search(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", why, re.IGNORECASE) and not _DEMANDS.search(why):
+        if re.search(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", why, re.IGNORECASE) and not _says(why, "demands"):
             step = step_down("messages of the model", f"without {name}", why)
             return Lesson("left_out", can.left_out, can.left_out | {name}, step)
     roles = [message.get("role") for message in messages]
     is_blank = any(message.get("role") == "assistant" and not message.get("content") for message in messages)
-    if _REFUSES_BLANK.search(why) and can.blank != "in words" and is_blank:
-        lower = "in words" if can.blank == "empty" or _SAYS_EMPTY.search(why) else "empty"
+    if _says(why, "refuses_blank") and can.blank != "in words" and is_blank:
+        lower = "in words" if can.blank == "empty" or _says(why, "says_empty") else "empty"
         return Lesson("blank", can.blank, lower, step_down("calls without content", f"content {lower}", why))
-    if _NAMES_ORDER.search(why) and can.user_after_tool and ("tool", "user") in zip(roles, roles[1:], strict=False):
+    if _says(why, "names_order") and can.user_after_tool and ("tool", "user") in zip(roles, roles[1:], strict=False):
         step = step_down("a user's message after a tool's", "a message of the model between them", why)
         return Lesson("user_after_tool", True, False, step)
     return _about_roles(body, can, why, roles)
@@ -191,10 +96,10 @@ def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson
 def _about_roles(body: Mapping[str, Any], can: Abilities, why: str, roles: Collection[Any]) -> Lesson | None:
     """The lesson where a role is unknown, or where the model's template cannot render the messages."""
     known = {role for listed in _LISTS_ROLES.findall(why) for role in _ROLE.findall(listed.lower())}
-    is_template, lacks_tool = _NAMES_TEMPLATE.search(why), _LACKS_TOOL_ROLE.search(why) or _NAMES_ORDER.search(why)
+    is_template, lacks_tool = (_says(why, "names_template"), _says(why, "lacks_tool_role") or _says(why, "names_order"))
     if "tool" in roles and (lacks_tool or is_template or (known and "tool" not in known)):
         return _described(why)
-    if "system" in roles and (_LACKS_SYSTEM.search(why) or is_template or (known and "system" not in known)):
+    if "system" in roles and (_says(why, "lacks_system") or is_template or (known and "system" not in known)):
         return _without_system(why)
     return _described(why) if is_template and "tools" in body else None
 
@@ -204,7 +109,7 @@ def _about_results(can: Abilities, why: str) -> Lesson | None:
     names of results."""
     if _NAMES_CALL_ID.search(why) and not can.short_ids:
         return Lesson("short_ids", False, True, step_down("ids of calls", "short ids", why))
-    if _WANTS_NAME.search(why) and not can.named_results:
+    if _says(why, "wants_name") and not can.named_results:
         return Lesson("named_results", False, True, step_down("results of tools", "results with a name", why))
     return None
 
@@ -221,10 +126,10 @@ def _fields(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _about_stream(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
     """The lesson where only a stream is accepted, or none together with something else that was asked for."""
     if "stream" not in body:
-        demands = _DEMANDS_STREAM.search(why) and not can.must_stream
+        demands = _says(why, "demands_stream") and not can.must_stream
         return Lesson("must_stream", False, True, step_down("whole answers", "streaming", why)) if demands else None
-    names_both = _REFUSES_STREAMED.search(why) and (_NAMES_FORMAT.search(why) or "tool" in why or "function" in why)
-    if names_both and not _DEMANDS_STREAM.search(why) and not can.must_stream:
+    names_both = _says(why, "refuses_streamed") and (_says(why, "names_format") or "tool" in why or "function" in why)
+    if names_both and not _says(why, "demands_stream") and not can.must_stream:
         return Lesson("stream", can.stream, "off", step_down("streaming", "off", why))
     return None
 
@@ -235,16 +140,16 @@ def _about_tools(body: Mapping[str, Any], request: ChatRequest, can: Abilities, 
     if not request.tools and "tool" in why.lower():
         step = step_down("declaring unused tools", "no tools", why)
         return Lesson("declares_unused_tools", True, False, step)
-    if _NAMES_SCHEMA_WORD.search(why) and not _DEMANDS.search(why) and can.schemas == "strict":
+    if _says(why, "names_schema_word") and not _says(why, "demands") and can.schemas == "strict":
         return _with_plain_schemas(why)
-    lacks_tools = _LACKS_TOOLS.search(_NAMES_TOOL_CHOICE.sub("", why)) and not _NAMES_FORMAT.search(why)
-    if lacks_tools and not (_sends_effort(body) and _NAMES_EFFORT.search(why)):
+    lacks_tools = _says(_NAMES_TOOL_CHOICE.sub("", why), "lacks_tools") and not _says(why, "names_format")
+    if lacks_tools and not (_sends_effort(body) and _says(why, "names_effort")):
         return _described(why)
     is_object = forces(request, can) and can.forced_choice == "function"
-    if _NAMES_TOOL_CHOICE.search(why) or (is_object and _WANTS_TEXT.search(why)):
+    if _NAMES_TOOL_CHOICE.search(why) or (is_object and _says(why, "wants_text")):
         return _without_tool_choice(request, can, why)
     # vLLM and llama.cpp force a call by a grammar that they make of the tool.
-    if "response_format" not in body and forces(request, can) and _NAMES_FORMAT.search(why):
+    if "response_format" not in body and forces(request, can) and _says(why, "names_format"):
         return _without_tool_choice(request, can, why)
     return None
 
@@ -267,13 +172,13 @@ def _sends_effort(body: Mapping[str, Any]) -> bool:
 
 def _about_parameters(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
     if "response_format" in body:
-        if _NAMES_SCHEMA_WORD.search(why) and not _DEMANDS.search(why) and can.schemas == "strict":
+        if _says(why, "names_schema_word") and not _says(why, "demands") and can.schemas == "strict":
             return _with_plain_schemas(why)
-        if _NAMES_FORMAT.search(why):
+        if _says(why, "names_format"):
             return _without_format(body, can, why)
-    if _sends_effort(body) and _NAMES_EFFORT.search(why):
+    if _sends_effort(body) and _says(why, "names_effort"):
         return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
-    if "stream" in body and _NAMES_STREAM.search(why) and _REFUSES.search(why):
+    if "stream" in body and _says(why, "names_stream") and _says(why, "refuses"):
         return _down("stream", _STREAM, can.stream, "streaming", why)
     return None
 
@@ -281,7 +186,7 @@ def _about_parameters(body: Mapping[str, Any], can: Abilities, why: str) -> Less
 def silent_failure(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
     """What is given up next where a server fails again without a word about it. Servers that meet a parameter or a
     message that they cannot read often do so; but it may also be chance."""
-    guess = _guess(body, request, can, why) if _NAMES_FAILURE_ALONE.search(why) else None
+    guess = _guess(body, request, can, why) if _says(why, "names_failure_alone") else None
     return replace(guess, may_be_chance=True) if guess else None
 
 

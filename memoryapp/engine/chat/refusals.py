@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.json_values import positive, to_text
 
 _STATUS = re.compile("[45][0-9]{2}")
@@ -26,48 +27,12 @@ _MOST_PLAIN_CHARS = 300
 _TAGS = re.compile(r"<[^<>]*>")
 # A generation that failed is reported as a bad request by Groq, and as a failure of the server by llama.cpp.
 _FAILED_CODES = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
-_FAILED_GENERATION = re.compile(
-    r"failed_generation|failed to (?:call a function|generate (?:json|a? ?(?:valid )?(?:tool|function))"
-    r"|parse (?:tool|function|fc)\b)|(?:error|failed) (?:while )?parsing (?:tool|function)"
-    r"|output that could not be parsed"
-    r"|malformed[_ ]function[_ ]call|unexpected_tool_call|model did not call a tool|attempted to call tool"
-    r"|produced (?:an )?invalid (?:sequence|tool|function)"
-    # gpt-oss behind vLLM.
-    r"|unexpected tokens? (?:remaining in|\d{1,7} while expecting)|harmonyerror",
-    re.IGNORECASE,
-)
-# What an error is called where it has no status of HTTP. A limit of the account does not pass by waiting.
-_STATUS_NAMED = (
-    (
-        402,
-        re.compile(
-            r"insufficient[_ ](?:quota|balance|credit|funds)|exceeded your current quota|billing", re.IGNORECASE
-        ),
-    ),
-    (401, re.compile(r"authenticat|invalid[_ ]api[_ ]key|unauthorized", re.IGNORECASE)),
-    (403, re.compile(r"permission_?(?:denied|error)|forbidden", re.IGNORECASE)),
-    (
-        404,
-        re.compile(
-            r"unexpected endpoint|\b(?:model|route|path|endpoint)\b.{0,60}\b(?:not found|not exist)", re.IGNORECASE
-        ),
-    ),
-    (429, re.compile(r"rate[_ ]?limit|too[_ ]many[_ ]requests|resource[_ ]exhausted", re.IGNORECASE)),
-    (400, re.compile(r"invalid[_ ]?(?:request|argument|param)|bad[_ ]?request|unsupported_", re.IGNORECASE)),
-)
+# What they say, each a list of phrases of which one is enough.
+_PHRASES = {name: re.compile("|".join(each), re.IGNORECASE) for name, each in table_beside(__file__).items()}
+# By what an error is called where it has no status of HTTP.
+_STATUS_NAMED = [(int(name), words) for name, words in _PHRASES.items() if name.isdecimal()]
 _OF_ACCOUNT = frozenset({200, 429})
-# Gateways pass the trouble of others on as a bad request.
-_PASSES = re.compile(
-    r"upstream (?:connect|request timeout)|connection (?:reset|termination|refused|timeout)|overloaded"
-    r"|temporarily unavailable|(?:try|retry) again (?:later|in a)",
-    re.IGNORECASE,
-)
 _BAD_REQUEST, _UNAVAILABLE = 400, 503
-# The wait that words ask for: "try again in 7.66s", "retry in 1m2.5s", and Google's "retryDelay": "42s".
-_WAIT_NAMED = re.compile(
-    r"(?:retry|again) (?:in|after) (?:(?P<minutes>\d{1,3})m)?(?P<number>\d{1,6}(?:\.\d{1,9})?) ?(?P<unit>ms|s\b|sec)",
-    re.IGNORECASE,
-)
 _DELAY = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 # Statuses of a refused request. OpenRouter answers 404 when no provider accepts one of its parameters. llama.cpp and
 # gateways refuse with 5xx, Azure's catalogue with 424; the words of a server that fails describe the failure, so only
@@ -75,25 +40,6 @@ _DELAY = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 _REFUSALS = frozenset({400, 422, 501})
 _SAY_NOTHING_OF_THE_REQUEST = frozenset({401, 402, 403, 408, 429})
 _NO_PROVIDER = "no endpoints found that"
-_REFUSES_PLAINLY = re.compile(
-    r"cannot use .{1,60} with|(?:does|do|is|are) not support|not supported|unsupported|only supports?\b"
-    r"|incompatible with|(?:param(?:eter)?|choice) requires|must alternate|after role|role .{1,20} not"
-    r"|must be one of|type must be \w{1,20}, but is|unknown name|failed to (?:parse grammar|initialize samplers)"
-    r"|roles are supported|jinja\S{0,12} ?(?:exception|template)|raise_exception"
-    r"|(?:field|parameter|argument)s? (?:is|are) invalid"
-    r"|(?:invalid|unmapped) reasoning effort"
-    # What something of the request ought to be.
-    r"|(?:must|should) (?:not )?(?:be|have|match|satisfy|contain|start|follow|end)\b"
-    r"|(?:is|are) not (?:allowed|permitted)"
-    r"|not (?:allowed|permitted) (?:for|in|with)|string (?:too|does not match)|does not match (?:the )?pattern|too long"
-    r"|(?:maximum|minimum) length|invalid '\w"
-    r"|(?:invalid|unexpected|unknown|unsupported) (?:value|type|role|message role|param\w*|field)"
-    r"|(?:field|parameter|property|argument)s? (?:is |are )?(?:required|missing|not recogni[sz]ed)"
-    r"|missing (?:required |a )?(?:field|param\w*|property)|extra (?:inputs|fields)"
-    r"|unrecogni[sz]ed (?:request )?\w{1,12}"
-    r"|validation errors?\b|cannot be (?:null|none|empty|blank)|(?:can't|cannot|unable to) be used (?:with|together)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +105,21 @@ def teaches(status: int, why: str) -> bool:
     return (
         status >= 400
         and status not in _SAY_NOTHING_OF_THE_REQUEST
-        and _REFUSES_PLAINLY.search(why) is not None
-        and _PASSES.search(why) is None
+        and _PHRASES["refuses_plainly"].search(why) is not None
+        and _PHRASES["passes"].search(why) is None
     )
 
 
 def is_failed_generation(code: str, words: str) -> bool:
     """Whether the model wrote something that the endpoint could not read as a call or an answer, so that it may succeed
     the next time."""
-    return code in _FAILED_CODES or _FAILED_GENERATION.search(words) is not None
+    return code in _FAILED_CODES or _PHRASES["failed_generation"].search(words) is not None
 
 
 def status_by_words(status: int, code: str, words: str, wait: float | None = None) -> int:
     """``status``; 402 where the words of a busy endpoint say that the account is used up, and it does not say after how
     many seconds to ``wait`` more is free; 503 where a refusal speaks of what passes."""
-    if status == _BAD_REQUEST and _PASSES.search(words):
+    if status == _BAD_REQUEST and _PHRASES["passes"].search(words):
         return _UNAVAILABLE
     named = _status_named(code, words) if status in _OF_ACCOUNT and wait is None else status
     return named if named == _PAYMENT else status
@@ -219,7 +165,7 @@ def _wait(error: Mapping[str, Any], words: str) -> float | None:
         delay = _DELAY.fullmatch(str(detail.get("retryDelay"))[:20]) if isinstance(detail, dict) else None
         if delay:
             return float(delay[1])
-    found = _WAIT_NAMED.search(words)
+    found = _PHRASES["wait_named"].search(words)
     if not found:
         return None
     number = float(found["number"]) / (1000 if found["unit"].lower() == "ms" else 1)

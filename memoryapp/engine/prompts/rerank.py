@@ -10,22 +10,7 @@ from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.parameters import DEFAULTS, Limits
-from memoryapp.engine.prompts.prompt import (
-    BACKGROUND,
-    CURRENT_MESSAGES,
-    NONE,
-    QUERY,
-    UNEDITED,
-    BuiltInPrompt,
-    PromptBook,
-    PromptText,
-    PromptTrial,
-    PromptVariable,
-    background,
-    language_of,
-    listed,
-    texts_beside,
-)
+from memoryapp.engine.prompts import prompt
 from memoryapp.engine.prompts.prompt import gettext_noop as _
 from memoryapp.engine.text.answers import INTEGER, list_schema, object_schema
 from memoryapp.engine.text.lines import quoted
@@ -33,36 +18,36 @@ from memoryapp.engine.text.lines import quoted
 TOOL_NAME = "get_topics_content"
 
 
-_TOPIC_CANDIDATES = PromptVariable(
+_TOPIC_CANDIDATES = prompt.PromptVariable(
     "topic_candidates", _("a line for each topic that search found"), tag="topic_candidates"
 )
-_PEOPLE_CANDIDATES = PromptVariable(
+_PEOPLE_CANDIDATES = prompt.PromptVariable(
     "people_candidates", _("a line for each person that search found"), tag="people_candidates"
 )
-_ARTIFACT_CANDIDATES = PromptVariable(
+_ARTIFACT_CANDIDATES = prompt.PromptVariable(
     "artifact_candidates", _("a line for each file that search found"), tag="artifact_candidates"
 )
-INNER_CIRCLE = PromptVariable("inner_circle", _("the people closest to the user"), tag="inner_circle")
-RERANK = BuiltInPrompt(
+INNER_CIRCLE = prompt.PromptVariable("inner_circle", _("the people closest to the user"), tag="inner_circle")
+RERANK = prompt.BuiltInPrompt(
     "rerank",
     title=_("Rerank"),
     purpose=_("Chooses among the candidates that search found."),
-    texts=texts_beside(__file__, "rerank"),
+    texts=prompt.texts_beside(__file__, "rerank"),
     variables=(
-        *BACKGROUND,
-        PromptVariable("enriched", _("the query as search saw it"), tag="contextualized_query"),
+        *prompt.BACKGROUND,
+        prompt.PromptVariable("enriched", _("the query as search saw it"), tag="contextualized_query"),
         INNER_CIRCLE,
         _TOPIC_CANDIDATES,
         _PEOPLE_CANDIDATES,
         _ARTIFACT_CANDIDATES,
-        PromptVariable("max_topics", _("how many topics may be chosen")),
-        PromptVariable("max_people", _("how many people may be chosen")),
-        PromptVariable("max_artifacts", _("how many files may be chosen")),
-        PromptVariable("excerpt_over", _("the size in characters from which a topic needs an excerpt")),
-        PromptVariable("tool", _("the name of the tool that loads topics")),
+        prompt.PromptVariable("max_topics", _("how many topics may be chosen")),
+        prompt.PromptVariable("max_people", _("how many people may be chosen")),
+        prompt.PromptVariable("max_artifacts", _("how many files may be chosen")),
+        prompt.PromptVariable("excerpt_over", _("the size in characters from which a topic needs an excerpt")),
+        prompt.PromptVariable("tool", _("the name of the tool that loads topics")),
     ),
-    required=(QUERY, _TOPIC_CANDIDATES, _PEOPLE_CANDIDATES, _ARTIFACT_CANDIDATES),
-    trial=PromptTrial(
+    required=(prompt.QUERY, _TOPIC_CANDIDATES, _PEOPLE_CANDIDATES, _ARTIFACT_CANDIDATES),
+    trial=prompt.PromptTrial(
         _("A past run is repeated with another text and the same candidates."),
         _("The new run takes the same candidates, so any difference comes from the prompt."),
     ),
@@ -92,7 +77,7 @@ class RerankRequest:
     artifacts: tuple[ItemCandidate, ...] = ()
     media: tuple[MediaContent, ...] = ()
     inner_circle: tuple[str, ...] = ()
-    prompts: PromptBook = field(default_factory=lambda: UNEDITED)
+    prompts: prompt.PromptBook = field(default_factory=lambda: prompt.UNEDITED)
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -129,18 +114,18 @@ ANSWER_SCHEMA = object_schema(
 )
 
 
-def rerank_text(request: RerankRequest) -> PromptText:
+def rerank_text(request: RerankRequest) -> prompt.PromptText:
     """The prompt in force for a request, in its language."""
-    return RERANK.of(request.prompts, language_of(request.query, request.language))
+    return RERANK.of(request.prompts, prompt.language_of(request.query, request.language))
 
 
 def rerank_variables(request: RerankRequest, limits: Limits = DEFAULTS) -> dict[str, str]:
     """All variables of a rerank prompt; what people wrote is quoted."""
-    none = NONE[language_of(request.query, request.language)]
+    none = prompt.NONE[prompt.language_of(request.query, request.language)]
     return {
-        **background(
+        **prompt.background(
             request.query,
-            messages=request.messages[-CURRENT_MESSAGES:],
+            messages=request.messages[-prompt.CURRENT_MESSAGES :],
             profile=request.profile,
             recent_topics=request.recent_topics,
             media=request.media,
@@ -148,7 +133,7 @@ def rerank_variables(request: RerankRequest, limits: Limits = DEFAULTS) -> dict[
             none=none,
         ),
         "enriched": quoted(request.enriched.strip() or request.query.strip()),
-        "inner_circle": listed(request.inner_circle) or none,
+        "inner_circle": prompt.listed(request.inner_circle) or none,
         "topic_candidates": "\n".join(candidate.line for candidate in request.candidates) or none,
         "people_candidates": "\n".join(candidate.line for candidate in request.people) or none,
         "artifact_candidates": "\n".join(candidate.line for candidate in request.artifacts) or none,
