@@ -208,7 +208,7 @@ def move_name(
     of both. Raises CurationError."""
     lock(owner)
     old, new = locked(owner, Noun.PERSON, [source.pk, target.pk])
-    moved: tuple[dict[str, Any], dict[str, Any]]
+    moved: tuple[Values, Values]
     if name == old.username:
         moved = ({"username": ""}, {"username": name})
     else:

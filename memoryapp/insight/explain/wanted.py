@@ -78,7 +78,7 @@ def topics_near(owner_id: int, text: str, *, is_sure: bool = True) -> list[int] 
     row = profiles.serving()
     profile = profiles.profile_of(row)
     try:
-        vector = async_to_sync(_vector)(text, profile)
+        vector = async_to_sync(embedded)(profile.as_queries([text]), profile)[0]
     except (EmbeddingError, TimeoutError):
         return None
     stored = PassageVector.objects.filter(owner=owner_id, profile=row)
@@ -91,9 +91,10 @@ def topics_near(owner_id: int, text: str, *, is_sure: bool = True) -> list[int] 
     return list(dict.fromkeys(topic for topic, _cosine in spoken))[:_MOST] if rows else None
 
 
-async def _vector(text: str, profile: Profile) -> Any:
+async def embedded(texts: Sequence[str], profile: Profile) -> Any:
+    """A vector for each text. Raises EmbeddingError, and TimeoutError after four seconds."""
     async with asyncio.timeout(_SECONDS), clients.http_client() as http:
-        return (await clients.embedder_of(profile, http).embed(profile.as_queries([text])))[0]
+        return await clients.embedder_of(profile, http).embed(texts)
 
 
 def _summaries(owner_id: int, terms: Sequence[str], weights: Mapping[str, float]) -> defaultdict[int, float]:

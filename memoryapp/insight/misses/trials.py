@@ -3,7 +3,6 @@
 Who is tried on is the run of the miss, and past runs as far as the change concerns them. No chat model is asked.
 """
 
-import asyncio
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from django.db import connection, transaction
 from memoryapp.curation import Change, rescoring
 from memoryapp.curation.effect import Effect, effect_on, runs_that_saw
 from memoryapp.engine.context import SelectedTopics
-from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
+from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.events import Selected
 from memoryapp.engine.memory import MessageContent, TopicDraft, topic_id
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
@@ -23,15 +22,13 @@ from memoryapp.engine.text.lexical import stems
 from memoryapp.engine.text.lines import quoted
 from memoryapp.engine.text.passages import cut_passages
 from memoryapp.importers.record import MessageRecord
+from memoryapp.insight.explain.wanted import embedded
 from memoryapp.memory.content import HOW_MUCH, PROFILE, background, content, in_topics
 from memoryapp.models import ChatUser, Passage, PassageVector, Run, Topic
-from memoryapp.platform.llm import clients
 from memoryapp.runs.parameters import where_of
 from memoryapp.runs.recall_document import handed_over
 from memoryapp.search import items, profiles
 
-# For the vectors of a message that is tried; without them it is found by its words.
-_SECONDS = 4.0
 _QUESTIONS = 200
 # The people whose cards say words of the question, the rarest words first.
 PEOPLE_SAYING = """
@@ -59,14 +56,9 @@ def vectors_for(records: Sequence[MessageRecord]) -> Mapping[str, Sequence[float
     texts = [draft.text for draft in cut_passages(said)]
     profile = profiles.profile_of(profiles.serving())
     try:
-        return dict(zip(texts, async_to_sync(_embedded)(texts, profile), strict=True))
+        return dict(zip(texts, async_to_sync(embedded)(profile.as_passages(texts), profile), strict=True))
     except (EmbeddingError, TimeoutError):
         return {}
-
-
-async def _embedded(texts: Sequence[str], profile: Profile) -> Vectors:
-    async with asyncio.timeout(_SECONDS), clients.http_client() as http:
-        return await clients.embedder_of(profile, http).embed(profile.as_passages(texts))
 
 
 def of_messages(
