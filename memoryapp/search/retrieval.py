@@ -157,7 +157,7 @@ async def search(
         memory.cards,
         least,
         # A phrase is looked for in what was said; a card says what was made of it.
-        shown=(0, 0) if where.must else (sizes.people, sizes.artifacts),
+        shown=(0, 0) if where.must_phrases else (sizes.people, sizes.artifacts),
         most=sizes.ranked,
         but=where.never_people,
     )
