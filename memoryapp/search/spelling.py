@@ -1,9 +1,10 @@
 """Typos of one letter, and capitals: a query is read as it would be written with care.
 
-Only where no chat model reads the query. A long word that nobody wrote is read as the word of the memory one edit away
-or, if there is none, as a much likelier one of the embedded encoder's vocabulary. What is compared are the word's own
-spellings with one letter more, less, another or swapped, a thousand at most, so it takes one statement for all words,
-however large the memory. In a query without small letters, or without capitals, names get theirs back.
+Only where no chat model reads the query. A long word that nobody wrote, and that the embedded encoder does not know, is
+read as the word of the memory one edit away or, if there is none, as a much likelier one of the encoder's vocabulary.
+What is compared are the word's own spellings with one letter more, less, another or swapped, a thousand at most, so it
+takes one statement for all words, however large the memory. In a query without small letters, or without capitals,
+names get theirs back.
 """
 
 import re
@@ -51,11 +52,11 @@ UNION ALL
  WHERE owner_id = %(owner)s AND memoryapp_card.terms @@ sought.terms LIMIT %(most)s)
 """
 
-# Of the spellings of a word the one that is much likelier; empty where none is.
-Likelier = Callable[[str, Sequence[str]], Awaitable[str]]
+# Of a word, its spelling in the memory or an empty text, and other spellings: which is likelier; empty where none is.
+Likelier = Callable[[str, str, Sequence[str]], Awaitable[str]]
 
 
-async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str, likelier: Likelier | None) -> str:
+async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str, likelier: Likelier) -> str:
     """The query with typos put right and names written large; the query itself if nothing is to be changed."""
     text = query.lower() if query.isupper() and " " in query.strip() else query
     places = _words(text) if len(text) <= _LONGEST else []
@@ -69,17 +70,13 @@ async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str,
     sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
     rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
     known = _Known([found for (found,) in rows])
-    written = {word: known.best(listed) or await _read(likelier, word, listed) for word, listed in meant.items()}
+    written = {word: await likelier(word, known.best(listed), listed) for word, listed in meant.items()}
 
     def careful(word: re.Match[str]) -> str:
         best = written.get(normal(word[0])) or word[0]
         return best.capitalize() if word[0][:1].isupper() or (names and known.is_name(best)) else best
 
     return WORD.sub(careful, text)
-
-
-async def _read(likelier: Likelier | None, word: str, meant: Sequence[str]) -> str:
-    return await likelier(word, meant) if likelier else ""
 
 
 def _words(text: str) -> list[re.Match[str]]:

@@ -76,12 +76,13 @@ class OfflineEmbedder:
         self._thread.submit(self._serve)
         return await asyncio.wrap_future(asked.all)
 
-    async def likelier(self, word: str, spellings: Sequence[str]) -> str:
-        """The one of the ``spellings`` that is one piece of the model's vocabulary and far likelier than the word;
-        empty if there is none. Raises EmbeddingError."""
-        return await asyncio.wrap_future(self._thread.submit(self._likelier, word, spellings))
+    async def likelier(self, word: str, known: str, spellings: Sequence[str]) -> str:
+        """The ``known`` spelling of a word if it is likelier, or the one of the ``spellings`` that is one piece of the
+        model's vocabulary and far likelier; empty if there is none, or the word is such a piece itself. Raises
+        EmbeddingError."""
+        return await asyncio.wrap_future(self._thread.submit(self._likelier, word, known, spellings))
 
-    def _likelier(self, word: str, spellings: Sequence[str]) -> str:
+    def _likelier(self, word: str, known: str, spellings: Sequence[str]) -> str:
         self._model = self._model or self._load()
         pieces = self._model._sp
 
@@ -91,6 +92,8 @@ class OfflineEmbedder:
             return sum(pieces._scores[piece] for piece in found), len(found)
 
         score, n = likelihood(word)
+        if n == 1 or (known and likelihood(known)[0] > score):
+            return known if n > 1 else ""
         least = score + _FAR_LIKELIER[n > _FEW_PIECES]
         whole = ((likelihood(each), each) for each in spellings)
         return max(((score, each) for (score, n), each in whole if n == 1 and score >= least), default=(0, ""))[1]
