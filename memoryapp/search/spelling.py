@@ -74,7 +74,8 @@ async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str,
 
     def careful(word: re.Match[str]) -> str:
         best = written.get(normal(word[0])) or word[0]
-        return best.capitalize() if word[0][:1].isupper() or (names and known.is_name(best)) else best
+        is_large = word[0][:1].isupper() if best != word[0] else names and known.is_name(best)
+        return best.capitalize() if is_large else best
 
     return WORD.sub(careful, text)
 
@@ -90,7 +91,7 @@ def _is_long(word: str) -> bool:
 
 
 class _Known:
-    """The words of some texts, and how often each is written there, also by stem."""
+    """The words of some texts, and how often each is written there."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         # The first word of a sentence is written large anyway.
@@ -108,26 +109,22 @@ class _Known:
         return counts
 
     @cached_property
-    def _stems(self) -> Mapping[str, tuple[int, int, int]]:
-        """Of each stem how often it is written, how often inside of a sentence, and how often with a capital there."""
-        counts: dict[str, tuple[int, int, int]] = {}
+    def _stems(self) -> Mapping[str, tuple[int, int]]:
+        """Of each stem how often it is written inside of a sentence, and how often with a capital there."""
+        counts: dict[str, tuple[int, int]] = {}
         for (word, inside), count in self._written.items():
-            for stem in stems(word):
-                every, within, large = counts.get(stem, (0, 0, 0))
-                is_large = inside and word[0].isupper()
-                counts[stem] = (every + count, within + count * inside, large + count * is_large)
+            for stem in stems(word) if inside else ():
+                every, large = counts.get(stem, (0, 0))
+                counts[stem] = (every + count, large + count * word[0].isupper())
         return counts
 
     def best(self, meant: Sequence[str]) -> str:
-        """The one of these words that is written most often, in this form or, if none is, in another; or empty."""
-        if found := max((word for word in meant if word in self._words), key=lambda w: self._words[w], default=""):
-            return found
-        by_stem = {word: self._stems[stem][0] for word in meant for stem in stems(word) if stem in self._stems}
-        return max(by_stem, key=lambda word: by_stem[word], default="")
+        """The one of these words that is written most often; empty if none is."""
+        return max((word for word in meant if word in self._words), key=lambda word: self._words[word], default="")
 
     def is_name(self, word: str) -> bool:
-        counts = (self._stems.get(stem, (0, 0, 0)) for stem in stems(word))
-        return any(large > _MOSTLY * within for _every, within, large in counts)
+        counts = (self._stems.get(stem, (0, 0)) for stem in stems(word))
+        return any(large > _MOSTLY * every for every, large in counts)
 
 
 def variants(word: str) -> Iterator[str]:
