@@ -11,9 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import is_question_word, normal, stems
@@ -56,7 +55,7 @@ UNION ALL
 Likelier = Callable[[str, str, Sequence[str]], Awaitable[str]]
 
 
-async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str, likelier: Likelier) -> str:
+async def respelled(pool: AsyncConnectionPool, owner_id: int, query: str, likelier: Likelier) -> str:
     """The query with typos put right and names written large; the query itself if nothing is to be changed."""
     text = query.lower() if query.isupper() and " " in query.strip() else query
     places = _words(text) if len(text) <= _LONGEST else []
@@ -65,11 +64,12 @@ async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str,
     names = {normal(each[0]) for each in places if len(each[0]) > 1} if text == text.lower() else set()
     asked = {"owner": owner_id, "query": query.strip(), "most": _MOST_TEXTS}
     long = list(dict.fromkeys(normal(each[0]) for each in places if _is_long(each[0])))[:_MOST_WORDS]
-    unknown = await (await connection.execute(_UNKNOWN, {**asked, "words": long})).fetchall() if long else []
-    meant = {word: [each for each in dict.fromkeys(variants(word)) if len(each) >= LONG] for (word,) in unknown}
-    sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
-    rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
-    known = _Known([found for (found,) in rows])
+    async with pool.connection() as connection:
+        unknown = await (await connection.execute(_UNKNOWN, {**asked, "words": long})).fetchall() if long else []
+        meant = {word: [each for each in dict.fromkeys(variants(word)) if len(each) >= LONG] for (word,) in unknown}
+        sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
+        rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
+    known = _WrittenWords([found for (found,) in rows])
     written = {word: await likelier(word, known.best(listed), listed) for word, listed in meant.items()}
 
     def careful(word: re.Match[str]) -> str:
@@ -90,7 +90,7 @@ def _is_long(word: str) -> bool:
     return len(word) >= LONG - 1 and word.isalpha() and not has_own_terms(word)
 
 
-class _Known:
+class _WrittenWords:
     """The words of some texts, and how often each is written there."""
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -25,8 +25,8 @@ def owner(anna: ChatUser) -> ChatUser:
 
 def read(owner: ChatUser, query: str) -> str:
     async def asked() -> str:
-        async with open_clients() as clients, clients.pool.connection() as connection:
-            return await respelled(connection, owner.pk, query, clients.embedder.likelier)  # type: ignore[attr-defined]
+        async with open_clients() as clients:
+            return await respelled(clients.pool, owner.pk, query, clients.embedder.likelier)  # type: ignore[attr-defined]
 
     return async_to_sync(asked)()
 

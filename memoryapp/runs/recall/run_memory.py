@@ -121,8 +121,8 @@ class RunMemory:
         if self.clients.enricher or line.enriched != line.query or not isinstance(embedder, OfflineEmbedder):
             return line
         try:
-            async with self.deadline.timeout(), self.clients.pool.connection() as connection:
-                written = await respelled(connection, self.request.owner_id, line.query, embedder.likelier)
+            async with self.deadline.timeout():
+                written = await respelled(self.clients.pool, self.request.owner_id, line.query, embedder.likelier)
         except TimeoutError:
             raise SearchTimeout from None
         return line if written == line.query else replace(line, enriched=written, note=RESPELLED)
