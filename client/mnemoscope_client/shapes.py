@@ -119,7 +119,7 @@ class Recalled(Shape):
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
     ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
-    ``cut``: the model's answer ran into its limit of tokens.
+    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens.
     """
 
     run: UUID
@@ -131,6 +131,7 @@ class Recalled(Shape):
     handed_over: str
     fallback: str | None
     unsure: bool
+    note: str
     cut: bool
     usage: Spent
 
@@ -245,6 +246,7 @@ class StoredRun(Shape):
     handed_over: str | None = None
     fallback: str | None = None
     unsure: bool | None = None
+    note: str | None = None
     cut: bool | None = None
     usage: Spent | None = None
 

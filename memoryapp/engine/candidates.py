@@ -54,7 +54,7 @@ class UnderstoodQuery:
     def says_anything(self) -> bool:
         """Whether a reader is told anything of this."""
         of_words = (self.names, self.dates, self.one_term, self.instructions, self.common)
-        phrases = self.where.must or self.where.should
+        phrases = self.where.must_phrases or self.where.should_phrases
         return any(of_words) or self.where.has_filters or bool(self.where.as_of or phrases)
 
 

@@ -32,8 +32,8 @@ class Where:
     ``since`` and ``until`` are days such as ``2023-05-01`` in UTC, both included; empty is no bound. ``channels`` are
     names or numbers of chats, ``authors`` names of people: a message must match one of each, whatever the case.
     ``never_topics`` and ``never_people`` are the numbers of those that somebody decided never to recall. ``as_of`` is a
-    moment (ISO 8601): the topics are those that were live then. A topic must contain each of the phrases ``must``; what
-    contains one of ``should`` ranks higher. Words of a phrase may have other endings.
+    moment (ISO 8601): the topics are those that were live then. A topic must contain each of the ``must_phrases``; what
+    contains one of the ``should_phrases`` ranks higher. Words of a phrase may have other endings.
     """
 
     since: Code = ""
@@ -43,12 +43,12 @@ class Where:
     never_topics: tuple[int, ...] = ()
     never_people: tuple[int, ...] = ()
     as_of: Code = ""
-    must: tuple[str, ...] = ()
-    should: tuple[str, ...] = ()
+    must_phrases: tuple[str, ...] = ()
+    should_phrases: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is restricted at all."""
-        return self.has_filters or bool(self.never_topics or self.must)
+        return self.has_filters or bool(self.never_topics or self.must_phrases)
 
     @property
     def has_filters(self) -> bool:
@@ -57,13 +57,13 @@ class Where:
 
     def parts(self) -> int:
         """How many of the restrictions are set."""
-        return sum(map(bool, (self.since, self.until, self.channels, self.authors, self.must)))
+        return sum(map(bool, (self.since, self.until, self.channels, self.authors, self.must_phrases)))
 
     def words(self) -> str:
         """The restrictions as they may be typed: ``since:2023-05-01 author:"Anna Petrova"``."""
         days = [("since", self.since), ("until", self.until)]
         names = [("channel", each) for each in self.channels] + [("author", each) for each in self.authors]
-        names += [("must", each) for each in self.must]
+        names += [("must", each) for each in self.must_phrases]
         written = (f'"{value}"' if " " in value else value for _name, value in (*days, *names))
         return " ".join(f"{name}:{value}" for (name, _), value in zip((*days, *names), written, strict=True) if value)
 
@@ -77,8 +77,8 @@ class Where:
             tuple(dict.fromkeys((*self.never_topics, *other.never_topics))),
             tuple(dict.fromkeys((*self.never_people, *other.never_people))),
             self.as_of or other.as_of,
-            tuple(dict.fromkeys((*self.must, *other.must))),
-            tuple(dict.fromkeys((*self.should, *other.should))),
+            tuple(dict.fromkeys((*self.must_phrases, *other.must_phrases))),
+            tuple(dict.fromkeys((*self.should_phrases, *other.should_phrases))),
         )
 
 

@@ -159,8 +159,8 @@ class Parameters:
             self.until,
             (self.channel,) if self.channel else (),
             (self.author,) if self.author else (),
-            must=phrases_in(self.must_phrases),
-            should=phrases_in(self.should_phrases),
+            must_phrases=phrases_in(self.must_phrases),
+            should_phrases=phrases_in(self.should_phrases),
         )
 
     def as_dict(self) -> dict[str, Any]:

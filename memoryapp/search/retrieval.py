@@ -153,14 +153,9 @@ async def search(
     texts, index, within = memory.passages, memory.index, memory.within
     least = memory.threshold if threshold is None else threshold
     ranked = RankedTopics.of(memory, least, sizes.ranked)
-    found = items.find_items(
-        memory.cards,
-        least,
-        # A phrase is looked for in what was said; a card says what was made of it.
-        shown=(0, 0) if where.must else (sizes.people, sizes.artifacts),
-        most=sizes.ranked,
-        but=where.never_people,
-    )
+    # A phrase is looked for in what was said; a card says what was made of it.
+    cards = (0, 0) if where.must_phrases else (sizes.people, sizes.artifacts)
+    found = items.find_items(memory.cards, least, shown=cards, most=sizes.ranked, but=where.never_people)
     best = passages.best(texts, sizes.passages, within)
     # What a filter hides of a topic is not shown, so its facts are those of this search alone.
     narrowed = where.has_filters

@@ -271,7 +271,9 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
     phrases = trip.ask(phrases_read(owner, asked.where))
     await trip.make(connection)
     index = await as_of(connection, owner, state.value, index, cache)
-    must, should = ([phrases.value[each] for each in wanted] for wanted in (asked.where.must, asked.where.should))
+    must, should = (
+        [phrases.value[each] for each in wanted] for wanted in (asked.where.must_phrases, asked.where.should_phrases)
+    )
     compared = _ComparedQuery(index, near.value, words.value, common, instructions.value, fusion, should)
     passages, cards = zip(*(compared.scores(place, text) for place, text in enumerate(texts)), strict=True)
     topics = topics_to_search(index, permitted.value, at_hand.value, fresh=asked.fresh)
@@ -290,7 +292,7 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
             common.terms,
             instructed=bool(len(instructions.value)),
             where=asked.where,
-            absent=[each for each in asked.where.must if not len(phrases.value[each])],
+            absent=[each for each in asked.where.must_phrases if not len(phrases.value[each])],
         ),
     )
 

@@ -1,18 +1,18 @@
 """Typos of one letter, and capitals: a query is read as it would be written with care.
 
-Only where no chat model reads the query. A long word that nobody wrote is read as the word of the memory one edit away
-or, if there is none, as a much likelier one of the embedded encoder's vocabulary. What is compared are the word's own
-spellings with one letter more, less, another or swapped, a thousand at most, so it takes one statement for all words,
-however large the memory. In a query without small letters, or without capitals, names get theirs back.
+Only where no chat model reads the query. A long word that nobody wrote, and that the embedded encoder does not know, is
+read as the word of the memory one edit away or, if there is none, as a much likelier one of the encoder's vocabulary.
+What is compared are the word's own spellings with one letter more, less, another or swapped, a thousand at most, so it
+takes one statement for all words, however large the memory. In a query without small letters, or without capitals,
+names get theirs back.
 """
 
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import is_question_word, normal, stems
@@ -51,11 +51,11 @@ UNION ALL
  WHERE owner_id = %(owner)s AND memoryapp_card.terms @@ sought.terms LIMIT %(most)s)
 """
 
-# Of the spellings of a word the one that is much likelier; empty where none is.
-Likelier = Callable[[str, Sequence[str]], Awaitable[str]]
+# Of a word, its spelling in the memory or an empty text, and other spellings: which is likelier; empty where none is.
+Likelier = Callable[[str, str, Sequence[str]], Awaitable[str]]
 
 
-async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str, likelier: Likelier | None) -> str:
+async def respelled(pool: AsyncConnectionPool, owner_id: int, query: str, likelier: Likelier) -> str:
     """The query with typos put right and names written large; the query itself if nothing is to be changed."""
     text = query.lower() if query.isupper() and " " in query.strip() else query
     places = _words(text) if len(text) <= _LONGEST else []
@@ -64,22 +64,20 @@ async def respelled(connection: AsyncConnection[Any], owner_id: int, query: str,
     names = {normal(each[0]) for each in places if len(each[0]) > 1} if text == text.lower() else set()
     asked = {"owner": owner_id, "query": query.strip(), "most": _MOST_TEXTS}
     long = list(dict.fromkeys(normal(each[0]) for each in places if _is_long(each[0])))[:_MOST_WORDS]
-    unknown = await (await connection.execute(_UNKNOWN, {**asked, "words": long})).fetchall() if long else []
-    meant = {word: [each for each in dict.fromkeys(variants(word)) if len(each) >= LONG] for (word,) in unknown}
-    sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
-    rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
-    known = _Known([found for (found,) in rows])
-    written = {word: known.best(listed) or await _read(likelier, word, listed) for word, listed in meant.items()}
+    async with pool.connection() as connection:
+        unknown = await (await connection.execute(_UNKNOWN, {**asked, "words": long})).fetchall() if long else []
+        meant = {word: [each for each in dict.fromkeys(variants(word)) if len(each) >= LONG] for (word,) in unknown}
+        sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
+        rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
+    known = _WrittenWords([found for (found,) in rows])
+    written = {word: await likelier(word, known.best(listed), listed) for word, listed in meant.items()}
 
     def careful(word: re.Match[str]) -> str:
         best = written.get(normal(word[0])) or word[0]
-        return best.capitalize() if word[0][:1].isupper() or (names and known.is_name(best)) else best
+        is_large = word[0][:1].isupper() if best != word[0] else names and known.is_name(best)
+        return best.capitalize() if is_large else best
 
     return WORD.sub(careful, text)
-
-
-async def _read(likelier: Likelier | None, word: str, meant: Sequence[str]) -> str:
-    return await likelier(word, meant) if likelier else ""
 
 
 def _words(text: str) -> list[re.Match[str]]:
@@ -92,8 +90,8 @@ def _is_long(word: str) -> bool:
     return len(word) >= LONG - 1 and word.isalpha() and not has_own_terms(word)
 
 
-class _Known:
-    """The words of some texts, and how often each is written there, also by stem."""
+class _WrittenWords:
+    """The words of some texts, and how often each is written there."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         # The first word of a sentence is written large anyway.
@@ -111,26 +109,22 @@ class _Known:
         return counts
 
     @cached_property
-    def _stems(self) -> Mapping[str, tuple[int, int, int]]:
-        """Of each stem how often it is written, how often inside of a sentence, and how often with a capital there."""
-        counts: dict[str, tuple[int, int, int]] = {}
+    def _stems(self) -> Mapping[str, tuple[int, int]]:
+        """Of each stem how often it is written inside of a sentence, and how often with a capital there."""
+        counts: dict[str, tuple[int, int]] = {}
         for (word, inside), count in self._written.items():
-            for stem in stems(word):
-                every, within, large = counts.get(stem, (0, 0, 0))
-                is_large = inside and word[0].isupper()
-                counts[stem] = (every + count, within + count * inside, large + count * is_large)
+            for stem in stems(word) if inside else ():
+                every, large = counts.get(stem, (0, 0))
+                counts[stem] = (every + count, large + count * word[0].isupper())
         return counts
 
     def best(self, meant: Sequence[str]) -> str:
-        """The one of these words that is written most often, in this form or, if none is, in another; or empty."""
-        if found := max((word for word in meant if word in self._words), key=lambda w: self._words[w], default=""):
-            return found
-        by_stem = {word: self._stems[stem][0] for word in meant for stem in stems(word) if stem in self._stems}
-        return max(by_stem, key=lambda word: by_stem[word], default="")
+        """The one of these words that is written most often; empty if none is."""
+        return max((word for word in meant if word in self._words), key=lambda word: self._words[word], default="")
 
     def is_name(self, word: str) -> bool:
-        counts = (self._stems.get(stem, (0, 0, 0)) for stem in stems(word))
-        return any(large > _MOSTLY * within for _every, within, large in counts)
+        counts = (self._stems.get(stem, (0, 0)) for stem in stems(word))
+        return any(large > _MOSTLY * every for every, large in counts)
 
 
 def variants(word: str) -> Iterator[str]:

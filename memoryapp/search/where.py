@@ -78,7 +78,7 @@ def permitted_read(owner_id: int, where: Where) -> SqlRead[Permitted]:
 
 def phrases_read(owner_id: int, where: Where) -> SqlRead[Mapping[str, Ids]]:
     """Reads the passages that contain each phrase of ``where``, if there are any."""
-    phrases = list(dict.fromkeys((*where.must, *where.should)))
+    phrases = list(dict.fromkeys((*where.must_phrases, *where.should_phrases)))
     values = {"owner": owner_id, "phrases": [fold_phrase(each) for each in phrases]}
     return SqlRead(
         (PHRASES, values) if phrases else None,

@@ -30,7 +30,7 @@ from tests.support.executing import events_of
 SETS = Path(__file__).parents[1] / "fixtures" / "refusals"
 KINDS = ("answerable", "other person", "other thing", "never said")
 # Of each set the least shares that are refused, and named as said by the other; at most these of the answerable.
-FLOORS = {"people_en": (0.0, 0.0, 1.0), "people_ru": (0.0, 0.0, 1.0), "assistant_en": (0.0, 0.0, 1.0)}
+FLOORS = {"people_en": (0.80, 0.88, 0.05), "people_ru": (0.80, 0.94, 0.05), "assistant_en": (0.28, 0.0, 0.05)}
 
 
 @dataclass(frozen=True)

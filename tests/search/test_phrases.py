@@ -136,10 +136,13 @@ def test_a_plan_takes_only_phrases_that_stand_in_the_question() -> None:
         "k_per_query": "many",
     }
     where = proposed(json.loads(json.dumps(plan)), "Who baked the honey cake for the fair?").where
-    assert where == Where(must=("Honey cakes",), should=("fair",))
+    assert where == Where(must_phrases=("Honey cakes",), should_phrases=("fair",))
     assert proposed(plan).where == Where()
 
 
 def test_phrases_may_be_typed() -> None:
     read = typed('at the fair must:"honey cake" лучше:«с орехами» must:the')
-    assert (read.text, read.where) == ("at the fair", Where(must=("honey cake",), should=("с орехами",)))
+    assert (read.text, read.where) == (
+        "at the fair",
+        Where(must_phrases=("honey cake",), should_phrases=("с орехами",)),
+    )

@@ -26,9 +26,11 @@ MOST_CHARS = 2_000
 _BATCH = 16
 # The model also makes a vector of an empty text, but that is near to every short text.
 _BLANK = "-"
-# By how much the logarithm of a word's likelihood must rise, of one that is made of few pieces and of another: of 294
-# long words of English questions one is then read as another, and 167 are found again with a letter wrong.
-_FAR_LIKELIER, _FEW_PIECES = (10.0, 4.0), 2
+# A word of more pieces than two, with fewer letters than these in each, looks mistyped: of 472 long words of Russian
+# questions every fifth does, and four of five with a letter wrong. The vocabulary has most English words, so one that
+# it lacks may be mistyped anyway; then the logarithm of the likelihood must rise by so much more where the memory has
+# no such word: of 294 long words of English questions one is read as another, and 167 are found with a letter wrong.
+_FEW_PIECES, _FEW_LETTERS, _FAR_LIKELIER, _ABOUT = 2, 3, (10.0, 4.0), 4.0
 
 
 @dataclass(slots=True)
@@ -76,12 +78,12 @@ class OfflineEmbedder:
         self._thread.submit(self._serve)
         return await asyncio.wrap_future(asked.all)
 
-    async def likelier(self, word: str, spellings: Sequence[str]) -> str:
-        """The one of the ``spellings`` that is one piece of the model's vocabulary and far likelier than the word;
-        empty if there is none. Raises EmbeddingError."""
-        return await asyncio.wrap_future(self._thread.submit(self._likelier, word, spellings))
+    async def likelier(self, word: str, known: str, spellings: Sequence[str]) -> str:
+        """The ``known`` spelling of a word that seems mistyped, or that of the ``spellings`` that is one piece of the
+        model's vocabulary and far likelier; empty if there is none. Raises EmbeddingError."""
+        return await asyncio.wrap_future(self._thread.submit(self._likelier, word, known, spellings))
 
-    def _likelier(self, word: str, spellings: Sequence[str]) -> str:
+    def _likelier(self, word: str, known: str, spellings: Sequence[str]) -> str:
         self._model = self._model or self._load()
         pieces = self._model._sp
 
@@ -91,7 +93,12 @@ class OfflineEmbedder:
             return sum(pieces._scores[piece] for piece in found), len(found)
 
         score, n = likelihood(word)
-        least = score + _FAR_LIKELIER[n > _FEW_PIECES]
+        looks_mistyped = n > _FEW_PIECES and len(word) < _FEW_LETTERS * n
+        if n == 1 or not (looks_mistyped or word.isascii()):
+            return ""
+        if known and likelihood(known)[0] > score - _ABOUT:
+            return known
+        least = score + _FAR_LIKELIER[looks_mistyped]
         whole = ((likelihood(each), each) for each in spellings)
         return max(((score, each) for (score, n), each in whole if n == 1 and score >= least), default=(0, ""))[1]
 

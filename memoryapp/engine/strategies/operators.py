@@ -18,8 +18,8 @@ _WORDS: Mapping[str, str] = {
     "until": "until before до",
     "channels": "channel chat канал чат",
     "authors": "author from автор от",
-    "must": "must должно",
-    "should": "should лучше",
+    "must_phrases": "must должно",
+    "should_phrases": "should лучше",
 }
 _FIELD = {word: field for field, line in _WORDS.items() for word in line.split()}
 _OPERATOR = re.compile(
@@ -57,8 +57,8 @@ def typed(query: str) -> TypedQuery:
         until=min(found["until"], default=""),
         channels=_names(found["channels"]),
         authors=_names(found["authors"]),
-        must=_phrases(found["must"]),
-        should=_phrases(found["should"]),
+        must_phrases=_phrases(found["must_phrases"]),
+        should_phrases=_phrases(found["should_phrases"]),
     )
     return (
         TypedQuery(text or query, where, tuple(unread))

@@ -157,8 +157,8 @@ def matter_of(question: str, authors: Collection[str]) -> QueryMatter:
     # A question typed in haste, in small letters and without its mark, has the same vector.
     matter = matter.strip()
     large = matter[:1].upper() + matter[1:] if matter.split(" ")[0].islower() else matter
-    marked = large.rstrip("?!.… ")
-    parts = (large if large.endswith(("？", "؟")) else f"{marked}?", " ".join(telling))
+    is_marked = large.endswith(("?", "？", "؟")) and large[-2:-1] not in ("?", "!")
+    parts = (large if is_marked else f"{large.rstrip('?.!… ')}?", " ".join(telling))
     texts = [" ".join(part.split()) for part in parts if _WRITTEN.search(part)]
     return QueryMatter(tuple(texts or [question]), tuple(dict.fromkeys(names)))
 

@@ -176,7 +176,7 @@ def _unranked(story: Story, wanted: Wanted, threshold: float) -> tuple[Fate, Res
         return Fate("filtered", refused, "never", {}, story.seq(DecisionsApplied)), None
     if found is None or kind_of(id) != "Topic":
         return Fate("beyond_candidates", id, "", {"rank": 0, "shown": len(story.shown(id))}, seq), None
-    if (where := found.understood.where) and not _has_permitted(story.run.owner_id, id, where):
+    if (where := found.understood.where) and (where.must_phrases or not _has_permitted(story.run.owner_id, id, where)):
         return Fate("filtered", id, "", {"filters": where.words()}, seq), None
     if not PassageMessage.objects.filter(owner=story.run.owner_id, message__topicmessage__topic=_number(id)).exists():
         return Fate("no_vector", id, "no_passage", {}, seq), None

@@ -117,13 +117,12 @@ class RunMemory:
 
     async def _respelled(self, line: QueryEnriched) -> QueryEnriched:
         """The line with typos of one letter put right, where no chat model reads it. Raises SearchTimeout."""
-        if self.clients.enricher is not None or line.enriched != line.query:
-            return line
         embedder = self.clients.embedder
-        likelier = embedder.likelier if isinstance(embedder, OfflineEmbedder) else None
+        if self.clients.enricher or line.enriched != line.query or not isinstance(embedder, OfflineEmbedder):
+            return line
         try:
-            async with self.deadline.timeout(), self.clients.pool.connection() as connection:
-                written = await respelled(connection, self.request.owner_id, line.query, likelier)
+            async with self.deadline.timeout():
+                written = await respelled(self.clients.pool, self.request.owner_id, line.query, embedder.likelier)
         except TimeoutError:
             raise SearchTimeout from None
         return line if written == line.query else replace(line, enriched=written, note=RESPELLED)

@@ -71,6 +71,9 @@ def sentence_of(note: Note) -> str:
     return sentence(note, gettext if own is None else lambda _english: str(own))
 
 
+# What nothing was found for, because of the filters of the run.
+NOTHING_WITHIN = frozenset({"phrase_absent", "nothing_within"})
+
 # In a list, where there is room for two words.
 NAMES: dict[str, Promise] = {
     "all_hallucinated": pgettext_lazy("outcome", "only unknown ids"),
@@ -196,6 +199,8 @@ def outcome(events: Sequence[Event]) -> Outcome | None:
     finished = events[-1] if events else None
     if not isinstance(finished, RunFinished):
         return None
+    if outside := next((note for note in finished.notes if note.code in NOTHING_WITHIN), None):
+        return Outcome("empty", "empty", sentence_of(outside), "", "")
     if finished.fallback:
         sentence = str(SENTENCES.get(finished.fallback, finished.note or finished.fallback))
         if finished.stopped_by:

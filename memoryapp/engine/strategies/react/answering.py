@@ -219,9 +219,9 @@ def _telling(document: Document, wanted: QuestionTerms) -> Place:
 
 def nothing_within(where: Where, absent: Sequence[str]) -> Notes:
     """Why nothing was found: the phrases of ``where`` that are ``absent`` from the memory, or all its filters."""
-    if missing := [f"“{phrase}”" for phrase in where.must if phrase in absent]:
+    if missing := [f"“{phrase}”" for phrase in where.must_phrases if phrase in absent]:
         return (Note("phrase_absent", {"phrases": missing}),)
-    return (Note("nothing_within", {"filters": where.words()}),) if where.has_filters or where.must else ()
+    return (Note("nothing_within", {"filters": where.words()}),) if where.has_filters or where.must_phrases else ()
 
 
 def filter_notes(where: Where, unread: Sequence[str], widened: Where, narrowed: Where, why: Notes) -> Notes:

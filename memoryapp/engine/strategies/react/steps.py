@@ -176,7 +176,7 @@ class _Agent:
 
     async def _look(self, queries: tuple[str, ...], hits: int) -> None:
         """Searches, orders, reads and puts the sources together."""
-        filters = toolbox.Filters.guessed(self._guess)
+        filters = {name: getattr(self._guess, name) for name in toolbox.Filters.model_fields}
         if self._parameters.date_filter == "off":
             filters |= {"since": "", "until": ""}
         await self._use(self._search, queries=queries, k=hits, route=self._route.route, **filters)

@@ -46,8 +46,7 @@ def _real(day: str) -> str:
 Day = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\d)?$"), AfterValidator(_real)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], Field(max_length=10)]
-Phrase = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PHRASE)]
-Phrases = Annotated[tuple[Phrase, ...], Field(max_length=MOST_PHRASES)]
+Phrases = Annotated[tuple[Annotated[str, Field(max_length=LONGEST_PHRASE)], ...], Field(max_length=MOST_PHRASES)]
 PassageIds = Annotated[tuple[int, ...], Field(max_length=1_000)]
 Hits = Annotated[int, Field(ge=1, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -88,14 +87,7 @@ class Filters(Shape):
 
     @property
     def where(self) -> Where:
-        names = self.channels, self.authors
-        return Where(self.since, self.until, *names, must=self.must_phrases, should=self.should_phrases)
-
-    @staticmethod
-    def guessed(where: Where) -> dict[str, Any]:
-        """The filters of a guess, by name."""
-        names = {name: getattr(where, name) for name in ("since", "until", "channels", "authors")}
-        return {**names, "must_phrases": where.must[:MOST_PHRASES], "should_phrases": where.should[:MOST_PHRASES]}
+        return Where(**{name: getattr(self, name) for name in Filters.model_fields})
 
 
 class RouterInput(Shape):
