@@ -54,9 +54,7 @@ def account(request: HttpRequest) -> HttpResponse:
         return _end_sessions(request, user, request.POST.get("end", ""))
     rows = signing_in.of_user(user)[:MOST_SESSIONS]
     # The digest is shown in place of the key.
-    listed = [
-        {"session": row, "name": signing_in.digest_of(row), "is_this_one": _is_this_one(request, row)} for row in rows
-    ]
+    listed = [{"session": s, "name": signing_in.digest_of(s), "is_this_one": _is_this_one(request, s)} for s in rows]
     return render(request, "pages/account/account.html", {"sessions": listed, "everywhere": EVERYWHERE})
 
 

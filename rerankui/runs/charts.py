@@ -383,9 +383,7 @@ def _strip(stage: str, times: Sequence[tuple[Run, float]], axis: _Axis) -> Stage
     cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 99
     edge = _edge(cuts[24], cuts[49], cuts[74]) if len(seconds) >= _ENOUGH else float("inf")
     # Each run has its own height, so that equal times do not hide each other.
-    places = [
-        StagePoint(run, taken, axis.x(taken), 8 + crc32(run.pk.bytes) % (STRIP_HEIGHT - 16)) for run, taken in times
-    ]
+    places = [StagePoint(run, took, axis.x(took), 8 + crc32(run.pk.bytes) % (STRIP_HEIGHT - 16)) for run, took in times]
     far = sorted((point for point in places if point.seconds > edge), key=lambda point: -point.seconds)
     outliers = far[:MOST_OUTLIERS]
     named = {point.run.pk for point in outliers}

@@ -101,9 +101,7 @@ def is_outdated(topic: Topic, lineage: Lineage) -> bool:
     last = maker(lineage)
     if last is None or last.kind == TopicEdit.Kind.UNDO or not topic.summary:
         return False
-    return any(
-        parent.summary == topic.summary and parent.message_count != topic.message_count for parent in lineage.parents
-    )
+    return any(old.summary == topic.summary and old.message_count != topic.message_count for old in lineage.parents)
 
 
 # One topic as it was at a moment: its messages never change, and what stands beside them is that of the moment.
@@ -299,9 +297,7 @@ def topic_blame(request: HttpRequest, pk: int) -> HttpResponse:
     found = curation.blame(shown)
     put_in = found.put_in([message.pk for message in page])
     groups = groupby((message for message in page if message.pk in put_in), key=lambda each: put_in[each.pk])
-    versions = [
-        ShownVersion(each, difference(each.before, each.summary) if each.before else None) for each in found.versions
-    ]
+    versions = [ShownVersion(v, difference(v.before, v.summary) if v.before else None) for v in found.versions]
     context = {
         "owner": shown.owner,
         "topic": shown,

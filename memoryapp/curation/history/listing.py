@@ -413,7 +413,7 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
     """Reads only. Raises CurationError when there is nothing to withdraw."""
     rows = sum(map(len, knowledge.brought(owner, batch).values()))
     change = curation.plan_withdraw(owner, batch, has_rows=bool(rows))
-    counted = imports([batch])[0]
+    counts = imports([batch])[0]
     left = dict(
         Message.objects.of(owner)
         .filter(topic__in=change.out)
@@ -423,9 +423,7 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
         .annotate(n=Count("pk"))
     )
     vanishing = [number for number in change.out if number not in left]
-    return Withdrawal(
-        counted.archived + counted.active, counted.active, _first(list(left)), _first(vanishing), left, rows
-    )
+    return Withdrawal(counts.archived + counts.active, counts.active, _first(list(left)), _first(vanishing), left, rows)
 
 
 @transaction.atomic

@@ -277,9 +277,7 @@ def merges_into(person: Person) -> list[PeopleMerge]:
     merges = KnowledgeEdit.objects.filter(owner=person.owner_id, noun=Noun.PERSON, kind=Kind.MERGE)
     found = list(merges.filter(after__has_key=str(person.pk)).order_by("-pk")[:MOST_MERGES])
     stands = in_effect(KnowledgeEdit, person.owner_id, [change.pk for change in found]) if found else {}
-    return [
-        PeopleMerge(change, _gone(change)) for change in found if stands[change.pk] and change.after[str(person.pk)]
-    ]
+    return [PeopleMerge(each, _gone(each)) for each in found if stands[each.pk] and each.after[str(person.pk)]]
 
 
 def _gone(merge: KnowledgeEdit) -> tuple[str, ...]:

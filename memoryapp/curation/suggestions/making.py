@@ -417,13 +417,11 @@ def _messages_of(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterat
         [(ids, at, *numbers)] = fetched(MESSAGES, {"owner": owner_id, "topics": [topic.pk for topic in group]})
         sizes, passages, topic_ids = map(int64s, numbers)
         times = np.frombuffer(at or b"", ">f8").astype(np.float64)
-        group_messages = _TopicMessages(
-            int64s(ids), times, sizes, passages, _passage_vectors(owner_id, profile, passages)
-        )
+        joined = _TopicMessages(int64s(ids), times, sizes, passages, _passage_vectors(owner_id, profile, passages))
         starts = np.searchsorted(topic_ids, [topic.pk for topic in group])
         ends = np.searchsorted(topic_ids, [topic.pk for topic in group], side="right")
         for topic, start, end in zip(group, starts.tolist(), ends.tolist(), strict=True):
-            yield topic, group_messages.part(start, end)
+            yield topic, joined.part(start, end)
 
 
 def _may_be_cut(topic: Topic) -> bool:

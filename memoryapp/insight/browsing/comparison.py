@@ -190,10 +190,8 @@ def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
         common = dict(zip(elements or (), shares or (), strict=False))
         cursor.execute(TERM_COUNTS, {"owner": owner.pk, "terms": [term for term in wanted if term not in common]})
         holding = dict(cursor.fetchall())
-    passage_counts = {
-        term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted
-    }
-    return {term: idf(passages, min(max(count, 1), passages)) for term, count in passage_counts.items()}
+    in_passages = {term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted}
+    return {term: idf(passages, min(max(count, 1), passages)) for term, count in in_passages.items()}
 
 
 def _shared_first(terms: Sequence[Term]) -> tuple[Term, ...]:

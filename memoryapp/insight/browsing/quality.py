@@ -285,14 +285,10 @@ def holdings(owners: Iterable[ChatUser], *, by_month: bool = False) -> dict[int,
     ids = [owner.pk for owner in owners]
     messages = Message.objects.filter(owner__in=ids)
     # Counted separately from waiting messages: each count then uses an index, and the texts are not read.
-    counts = {
-        row["owner"]: row for row in messages.present().values("owner").annotate(n=Count("id"), last=Max("sent_at"))
-    }
+    counts = {r["owner"]: r for r in messages.present().values("owner").annotate(n=Count("id"), last=Max("sent_at"))}
     waiting = _count_by_owner(messages.active())
     topics = _count_by_owner(Topic.objects.live().filter(owner__in=ids))
-    people, artifacts, facts = (
-        _count_by_owner(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact)
-    )
+    people, files, facts = (_count_by_owner(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
     runs = _count_by_owner(Run.objects.by_hand().filter(owner__in=ids))
     months = last_year(ids) if by_month else {}
     return {
@@ -301,7 +297,7 @@ def holdings(owners: Iterable[ChatUser], *, by_month: bool = False) -> dict[int,
             waiting=waiting[pk],
             topics=topics[pk],
             people=people[pk],
-            artifacts=artifacts[pk],
+            artifacts=files[pk],
             facts=facts[pk],
             runs=runs[pk],
             last_message_at=counts[pk]["last"] if pk in counts else None,

@@ -108,9 +108,7 @@ class TopicMap:
 def topic_map(owner: ChatUser) -> TopicMap:
     """The live topics by their vectors in the profile that serves, else the newest that has any; five queries."""
     topics, ids, placed, shown = _placed(owner)
-    where = {
-        number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
-    }
+    where = {pk: (x, y, region) for pk, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)}
     points = tuple(MapPoint(topic, *where[topic.pk]) for topic in topics if topic.pk in where)
     live = Topic.objects.of(owner).live()
     with_vector = live.filter(Exists(TopicVector.objects.filter(topic=OuterRef("pk")))).count()
@@ -175,9 +173,7 @@ def last_run(owner: ChatUser) -> LastRun | None:
     chosen = {number for item in end.get("selected", ()) if (number := parse_topic_id(item["id"]))}
     read = {number for name in end.get("requested", ()) if (number := parse_topic_id(name))}
     now = curation.successors(owner.pk, chosen | read)
-    return LastRun(
-        run, *(frozenset(live for old in numbers for live in now.get(old, ())) for numbers in (read, chosen))
-    )
+    return LastRun(run, *(frozenset(live for old in ids for live in now.get(old, ())) for ids in (read, chosen)))
 
 
 def _vectors(owner: ChatUser, profile: int | None, topics: Sequence[MapTopic]) -> tuple[list[int], NDArray[np.float32]]:

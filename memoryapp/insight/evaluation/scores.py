@@ -228,10 +228,8 @@ def cited(run: Run, outline: Outline) -> Citations:
     answer = rows.values_list("payload", flat=True).first()
     if answer is not None:
         is_passages = answer["outcome"] == "passages"
-        places = tuple(
-            frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"]
-        )
-        return Citations(places, refused=answer["outcome"] == "refused", passages=is_passages)
+        cited = tuple(frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"])
+        return Citations(cited, refused=answer["outcome"] == "refused", passages=is_passages)
     if outline.finished is None:
         return Citations((), refused=False)
     return _of_choice(run, outline.finished)

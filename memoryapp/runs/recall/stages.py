@@ -215,24 +215,22 @@ async def _with_pinned(finished: RunFinished, memory: RunMemory) -> RunFinished:
     return replace(finished, selected=tuple(selected))
 
 
-async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory, began: float) -> RunFinished:
+async def _completed(ended: RunFinished, seen: list[Event], memory: RunMemory, began: float) -> RunFinished:
     """The last event with what is pinned, the context of the selection and the cost of the run."""
     outline = Outline.of(seen)
     found = outline.found
-    is_scored = outline.started is not None and outline.started.model == EMBEDDED_MODEL and not finished.fallback
-    is_empty = not (finished.selected or finished.people or finished.artifacts)
+    is_scored = outline.started is not None and outline.started.model == EMBEDDED_MODEL and not ended.fallback
+    is_empty = not (ended.selected or ended.people or ended.artifacts)
     verdict = verdict_in(outline.replies[-1].text) if is_scored and is_empty and outline.replies else None
     if verdict and verdict.said_by:
         note = Note("said_by_others", {"named": verdict.named, "who": verdict.said_by})
-        finished = replace(finished, notes=(*finished.notes, note))
+        ended = replace(ended, notes=(*ended.notes, note))
     if found and is_scored and is_empty and memory.request.parameters.when_unsure == "passages":
-        finished = replace(finished, unsure=nearest(found, newest_first=wants_present(memory.request.typed.text)))
-    finished = await _with_pinned(finished, memory)
-    if found or finished.selected:
+        ended = replace(ended, unsure=nearest(found, newest_first=wants_present(memory.request.typed.text)))
+    ended = await _with_pinned(ended, memory)
+    if found or ended.selected:
         context = await context_of(
-            finished, found, memory.request, read_topics=memory.read_topics, pool=memory.clients.pool
+            ended, found, memory.request, read_topics=memory.read_topics, pool=memory.clients.pool
         )
-        finished = replace(finished, context=context)
-    return replace(
-        finished, totals=replace(summarise(seen), seconds=round(asyncio.get_running_loop().time() - began, 6))
-    )
+        ended = replace(ended, context=context)
+    return replace(ended, totals=replace(summarise(seen), seconds=round(asyncio.get_running_loop().time() - began, 6)))

@@ -157,9 +157,7 @@ def _common(finding: Finding) -> Q | None:
         return Q(relation=relation, superseded_at__isnull=True) if relation else None
     names = (finding.values.get("display_name") or "", *finding.values.get("aliases", ()))
     words = [word for name in names for word in name.split() if len(word) >= _LEAST_NAME]
-    return (
-        reduce(or_, (Q(display_name__icontains=word) | Q(aliases__icontains=word) for word in words)) if words else None
-    )
+    return reduce(or_, (Q(display_name__icontains=w) | Q(aliases__icontains=w) for w in words)) if words else None
 
 
 @open_to(Role.VIEWER)
