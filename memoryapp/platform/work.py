@@ -392,8 +392,10 @@ def counted(shown: WorkProgress) -> str:
     return str(form % {"n": done, "done": f"{done:,}", "percent": shown.percent})
 
 
-def duration(left: float) -> str:
+def duration(seconds: float) -> str:
     """Returns a rough duration: in seconds up to two minutes, then minutes, then hours."""
-    if left < 120:
-        return _("%(n)s s") % {"n": round(left)}
-    return _("%(n)s min") % {"n": round(left / 60)} if left < 7200 else _("%(n)s h") % {"n": round(left / 3600)}
+    if seconds < 120:
+        return _("%(n)s s") % {"n": round(seconds)}
+    return (
+        _("%(n)s min") % {"n": round(seconds / 60)} if seconds < 7200 else _("%(n)s h") % {"n": round(seconds / 3600)}
+    )
