@@ -70,7 +70,10 @@ def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
     if run is None:
         return
     rows = list(run.events.order_by("seq"))
-    redaction = _with_sessions(redaction, rows)
+    # The active sessions in which the run found erased messages are redacted too.
+    listed = [row.payload.get("sessions") or {} for row in rows if row.kind == "candidates_found"]
+    of_erased = {id for each in listed for id, numbers in each.items() if not redaction.messages.isdisjoint(numbers)}
+    redaction = replace(redaction, ids=redaction.ids | of_erased)
     deep = redaction.quotes_beside_names(run.messages) or any(_saw(row.kind, row.payload, redaction) for row in rows)
     if deep or any(redaction.text(query) != query for query in _queries(run, rows)):
         redaction = replace(redaction, hides_terms=True)
@@ -88,13 +91,6 @@ def _queries(run: Run, rows: Iterable[RunEvent]) -> Iterator[str]:
     yield run.query
     yield str(run.changes.get("query") or "")
     yield from (str(row.payload.get("enriched") or "") for row in rows if row.kind == "query_enriched")
-
-
-def _with_sessions(redaction: Redaction, rows: Iterable[RunEvent]) -> Redaction:
-    """The redaction, also of the active sessions in which the run found erased messages."""
-    listed = [row.payload.get("sessions") or {} for row in rows if row.kind == "candidates_found"]
-    of_erased = {id for each in listed for id, numbers in each.items() if not redaction.messages.isdisjoint(numbers)}
-    return replace(redaction, ids=redaction.ids | of_erased)
 
 
 def _events(rows: Iterable[RunEvent], redaction: Redaction, deep: bool) -> int:

@@ -28,7 +28,7 @@ from memoryapp.curation.extraction.people import KnownPeople
 from memoryapp.curation.extraction.statements import Meanings, folded
 from memoryapp.curation.knowledge import MODELS
 from memoryapp.engine.agents import archivist
-from memoryapp.engine.agents.archivist import Extract, FoundPerson
+from memoryapp.engine.agents.archivist import Extract
 from memoryapp.engine.agents.ask import CutAnswer, UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
@@ -282,15 +282,11 @@ class _Archivist:
             for fact in answered.answer.facts:
                 known_facts.place(reading, fact)
             for person in answered.answer.people:
-                if not _names(person) & selves:
+                if not (frozenset(map(folded, (person.name, person.username))) - {""}) & selves:
                     known_people.place(reading, person)
         still.update(facts_extracted=True)
         UnreadTopic.objects.filter(topic=topic).delete()
         return True
-
-
-def _names(person: FoundPerson) -> frozenset[str]:
-    return frozenset(map(folded, (person.name, person.username))) - {""}
 
 
 # The source messages of facts and people, for their pages.

@@ -253,7 +253,15 @@ def neighbour_at(owner: ChatUser, narrowing: Narrowing, cursor: Cursor) -> datet
 def conditions(owner: ChatUser, by: Narrowing) -> Q:
     """What both tables are asked for alike."""
     wanted = Q(owner=owner)
-    for name, value in _shared_conditions(by):
+    # The conditions that both tables understand.
+    for name, value in [
+        ("kind", by.kind),
+        ("actor", by.actor),
+        ("at__gte", by.since),
+        ("at__lt", by.until),
+        ("reason__icontains", by.words),
+        ("call", by.call),
+    ]:
         if value:
             wanted &= Q(**{name: value})
     return wanted
@@ -270,18 +278,6 @@ def _narrowed(owner: ChatUser, by: Narrowing) -> dict[Source, QuerySet[Record]]:
     changes = changes.filter(noun=by.noun) if by.noun else changes
     found["change"] = changes if by.number is None else changes.filter(after__has_key=str(by.number))
     return found
-
-
-def _shared_conditions(by: Narrowing) -> list[tuple[str, object]]:
-    """The conditions that both tables understand."""
-    return [
-        ("kind", by.kind),
-        ("actor", by.actor),
-        ("at__gte", by.since),
-        ("at__lt", by.until),
-        ("reason__icontains", by.words),
-        ("call", by.call),
-    ]
 
 
 def _beyond(rows: QuerySet[Record], source: Source, cursor: Cursor | None, *, newer: bool) -> QuerySet[Record]:

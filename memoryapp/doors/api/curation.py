@@ -235,7 +235,10 @@ async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> EditsAnswer:
     """List the edits by people, programs and archiving, earliest first, starting after the edit ``after``."""
-    return await access.answered(EditsAnswer, page_of_edits, access.grant_of(request), user, _after(after), limit)
+    number = _number(after) if after else 0
+    if number is None:
+        raise RequestRefused(400, "after must be the id of an edit, such as 17.")
+    return await access.answered(EditsAnswer, page_of_edits, access.grant_of(request), user, number, limit)
 
 
 @edits_router.post("/edits/{id}/undo", operation_id="undoEdit", response=CHANGED)
@@ -262,13 +265,6 @@ def _number(written: str) -> int | None:
     match = _ID.fullmatch(written)
     number = int(match[1]) if match else None
     return number if number is not None and number <= LARGEST_ID else None
-
-
-def _after(after: str) -> int:
-    number = _number(after) if after else 0
-    if number is None:
-        raise RequestRefused(400, "after must be the id of an edit, such as 17.")
-    return number
 
 
 def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> dict[str, Any]:

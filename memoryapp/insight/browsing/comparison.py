@@ -116,7 +116,10 @@ class _Words:
 
 def compare(owner: ChatUser, topics: Sequence[Topic]) -> TopicComparison:
     """Between one and ``MOST_TOPICS`` live topics of the owner, in their order; six queries for any number."""
-    texts = _words_by_topic(owner, topics)
+    texts = {topic.pk: _Words() for topic in topics}
+    most = max(_LEAST_READ, _MESSAGES_READ // len(topics))
+    for topic, text in fetched(TEXTS, {"owner": owner.pk, "topics": list(texts), "chars": _CHARS_READ, "most": most}):
+        texts[topic].add(text)
     people, terms = _people(owner, texts), _terms(owner, texts)
     first, last = min(topic.started_at for topic in topics), max(topic.ended_at for topic in topics)
     slices, openings = _slices(owner, topics, first, last), _openings(owner, topics)
@@ -127,14 +130,6 @@ def compare(owner: ChatUser, topics: Sequence[Topic]) -> TopicComparison:
         person.word for terms_of_people in people.values() for person in terms_of_people if person.is_shared
     )
     return TopicComparison(columns, tuple(common), first, last)
-
-
-def _words_by_topic(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Words]:
-    texts = {topic.pk: _Words() for topic in topics}
-    most = max(_LEAST_READ, _MESSAGES_READ // len(topics))
-    for topic, text in fetched(TEXTS, {"owner": owner.pk, "topics": list(texts), "chars": _CHARS_READ, "most": most}):
-        texts[topic].add(text)
-    return texts
 
 
 def _people(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:

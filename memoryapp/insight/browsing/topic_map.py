@@ -125,14 +125,10 @@ def _placed(owner: ChatUser) -> tuple[list[MapTopic], list[int], NDArray[np.floa
     """The topics, latest first; the numbers of those with a place and the places, shape (n, 2); the share shown."""
     served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
     profile = served.values_list("profile", flat=True).first()
-    topics = _latest(owner, profile)
+    # The latest live topics that have a vector in the profile of this number, the latest first.
+    topics = [MapTopic(*row) for row in fetched(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})]
     ids, vectors = _vectors(owner, profile, topics)
     return topics, ids, *project(vectors)
-
-
-def _latest(owner: ChatUser, profile: int | None) -> list[MapTopic]:
-    """The latest live topics that have a vector in the profile of this number, the latest first."""
-    return [MapTopic(*row) for row in fetched(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})]
 
 
 def _regions(points: Sequence[MapPoint]) -> tuple[MapRegion, ...]:

@@ -84,7 +84,11 @@ def _of_batch(runs: Sequence[Run], profile: str) -> Iterable[_Case]:
     rows = RunEvent.objects.filter(run__in=runs, kind__in=_KINDS)
     for run_id, kind, payload in rows.values_list("run_id", "kind", "payload"):
         events[run_id][kind] = from_payload(kind, payload)
-    holders = _holders(runs)
+    # Every topic that ever contained an evidence message, by the message's number.
+    evidence = {number for run in runs for number in run.evidence}
+    holders: dict[int, set[str]] = defaultdict(set)
+    for message, topic in TopicMessage.objects.filter(message__in=evidence).values_list("message", "topic"):
+        holders[message].add(topic_id(topic))
     for run in runs:
         stored = events[run.pk]
         started, found = stored.get(RunStarted.kind), stored.get(CandidatesFound.kind)
@@ -95,15 +99,6 @@ def _of_batch(runs: Sequence[Run], profile: str) -> Iterable[_Case]:
         relevant = {holder for number in run.evidence for holder in holders.get(number, ())} or chosen
         if relevant:
             yield _Case(similarities(found), frozenset(relevant))
-
-
-def _holders(runs: Sequence[Run]) -> Mapping[int, set[str]]:
-    """Every topic that ever contained an evidence message, by the message's number."""
-    evidence = {number for run in runs for number in run.evidence}
-    holders: dict[int, set[str]] = defaultdict(set)
-    for message, topic in TopicMessage.objects.filter(message__in=evidence).values_list("message", "topic"):
-        holders[message].add(topic_id(topic))
-    return holders
 
 
 def _compared(cases: Sequence[_Case], before: Cuts, after: Cuts) -> CutComparison | None:

@@ -18,7 +18,6 @@ from django.db.models import Count, Max, QuerySet
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.json_values import storable
-from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, GoldenQuestion, Grade, Judgement, Message, PassageMessage, Run, TopicMessage
@@ -247,15 +246,11 @@ def _expected(run: Run) -> dict[str, Any]:
         return {}
     if answered.outcome == "refused":
         return {"unanswerable": True}
-    evidence = _cited(run, answered)
-    return {"evidence": evidence} if evidence else {}
-
-
-def _cited(run: Run, answered: Answered) -> list[str]:
-    """Returns the ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
+    # As they were sent, in the order of the citations.
     numbers = [citation.message for citation in answered.citations]
     messages = Message.objects.of(run.owner_id).in_bulk(numbers)
-    return [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]
+    evidence = [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]
+    return {"evidence": evidence} if evidence else {}
 
 
 # Golden questions in named sets, made from grades or by hand.

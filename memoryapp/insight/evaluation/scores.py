@@ -127,13 +127,19 @@ def report(scores: Sequence[QuestionScore], *, strategy: str, cuts: Sequence[int
     compare two reports.
     """
     categories = sorted({score.category for score in scores if score.category})
+    times = sorted(score.seconds * 1000 for score in scores)
     return {
         "n": len(scores),
         "unanswerable": sum(not score.is_answerable for score in scores),
         "strategy": strategy,
         **_figures(scores, cuts),
         "failed": sum(score.failed for score in scores),
-        "latency_ms": _latency(scores),
+        "latency_ms": {
+            "avg": round(statistics.fmean(times), 1),
+            "p50": round(_quantile(times, 0.5), 1),
+            "p95": round(_quantile(times, 0.95), 1),
+            "most": round(times[-1], 1),
+        },
         "by_category": {
             name: {"n": len(group), **_figures(group, cuts)}
             for name in categories
@@ -175,16 +181,6 @@ def mean(values: Iterable[float]) -> float | None:
     """Rounded to four digits; None of no values."""
     numbers = list(values)
     return round(statistics.fmean(numbers), 4) if numbers else None
-
-
-def _latency(scores: Sequence[QuestionScore]) -> dict[str, float]:
-    times = sorted(score.seconds * 1000 for score in scores)
-    return {
-        "avg": round(statistics.fmean(times), 1),
-        "p50": round(_quantile(times, 0.5), 1),
-        "p95": round(_quantile(times, 0.95), 1),
-        "most": round(times[-1], 1),
-    }
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -382,7 +382,8 @@ def _other_cuts(asked: LostItem) -> Iterator[Counterfactual]:
             yield Counterfactual(words, result, 1, {"parameters": changed})
             return
         cuts = _repaired(cuts, item.fate, item.rank, item.similarity, filtering.drop)
-        if not _allowed(asked.story, cuts):
+        declared = declarations(strategy_named(asked.story.run.strategy).parameters)
+        if not all(declared[name].allows(value) for name, value in asdict(cuts).items()):
             return
 
 
@@ -397,11 +398,6 @@ def _repaired(cuts: Cuts, fate: CutFate, rank: int, similarity: float, drop: tup
     if fate == "after_gap" and drop:
         return replace(cuts, score_gap=math.ceil(round(drop[0] - drop[1], DIGITS) * 100) / 100)
     return replace(cuts, final_top_k=rank)
-
-
-def _allowed(story: Story, cuts: Cuts) -> bool:
-    declared = declarations(strategy_named(story.run.strategy).parameters)
-    return all(declared[name].allows(value) for name, value in asdict(cuts).items())
 
 
 def _more_nearest(asked: LostItem) -> Iterator[Counterfactual]:

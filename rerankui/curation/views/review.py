@@ -244,18 +244,15 @@ def _page(
         "backlog": extraction.backlog(owner),
     }
     if current is not None:
-        context |= _current(owner, current, filters, form) | {"answer": answer}
+        view = review_of(owner, current)
+        context |= {
+            "current": view,
+            "around": around(owner, current, filters.wanted),
+            "form": form or FORMS[view.finding.noun](initial={**view.values, "seen": view.values}),
+            "of_answer": extraction.waiting_of_answer(current).count(),
+            "answer": answer,
+        }
     return show(request, "pages/review.html", "partials/review/review.html", context, status=status)
-
-
-def _current(owner: ChatUser, current: Finding, filters: ReviewFilter, form: RowForm | None) -> dict[str, Any]:
-    view = review_of(owner, current)
-    return {
-        "current": view,
-        "around": around(owner, current, filters.wanted),
-        "form": form or FORMS[view.finding.noun](initial={**view.values, "seen": view.values}),
-        "of_answer": extraction.waiting_of_answer(current).count(),
-    }
 
 
 def _query(request: HttpRequest) -> str:
