@@ -367,9 +367,7 @@ class _TrialMemory:
     def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, rescoring.Rank], dict[int, rescoring.Rank]]:
         """The ranked topics today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
-        today, then = (
-            query.ranked(assignment, threshold=threshold, shown=run.shown) for assignment in (self.today, self.then)
-        )
+        today, then = (query.ranked(each, threshold=threshold, shown=run.shown) for each in (self.today, self.then))
         return today, then
 
     def chooses(self, choices: TwoChoices, evidence: Collection[int]) -> tuple[bool, bool]:

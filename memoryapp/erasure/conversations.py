@@ -20,7 +20,7 @@ from django.db import models, transaction
 from memoryapp.engine.memory import topic_id
 from memoryapp.erasure.chat_user import by_table, deleted
 from memoryapp.erasure.cutting import delete_artifact, delete_changes, make_anew, name_erasure
-from memoryapp.erasure.redaction import ERASED, Redaction
+from memoryapp.erasure.marks import ERASED, Redaction
 from memoryapp.models import (
     AgentCall,
     Artifact,

@@ -1,6 +1,6 @@
 """Messages moved to another topic or to a new one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from django.utils.translation import gettext as _
@@ -59,14 +59,10 @@ def _sources(owner: ChatUser, ids: set[int]) -> list[int]:
 def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     summary = request.summaries[-1] if request.summaries and request.to is None else ""
     change = plan_move(request.owner, request.messages, request.to, summary, summarise=summarise)
-    return _worded(change, request.summaries)
-
-
-def _worded(change: Change, summaries: Sequence[str]) -> Change:
-    """With the summaries that somebody wrote who saw all resulting topics; an empty one leaves what is there."""
-    if len(summaries) != len(change.put):
+    # With the summaries that somebody wrote who saw all resulting topics; an empty one leaves what is there.
+    if len(request.summaries) != len(change.put):
         return change
-    pairs = zip(change.put, summaries, strict=True)
+    pairs = zip(change.put, request.summaries, strict=True)
     worded = [replace(draft, summary=given.strip() or draft.summary) for draft, given in pairs]
     for draft in worded:
         if draft.summary:

@@ -123,12 +123,8 @@ def compare(owner: ChatUser, topics: Sequence[Topic]) -> TopicComparison:
     people, terms = _people(owner, texts), _terms(owner, texts)
     first, last = min(topic.started_at for topic in topics), max(topic.ended_at for topic in topics)
     slices, openings = _slices(owner, topics, first, last), _openings(owner, topics)
-    columns = tuple(
-        TopicColumn(topic, people[topic.pk], terms[topic.pk], openings[topic.pk], slices[topic.pk]) for topic in topics
-    )
-    common = dict.fromkeys(
-        person.word for terms_of_people in people.values() for person in terms_of_people if person.is_shared
-    )
+    columns = tuple(TopicColumn(t, people[t.pk], terms[t.pk], openings[t.pk], slices[t.pk]) for t in topics)
+    common = dict.fromkeys(person.word for each in people.values() for person in each if person.is_shared)
     return TopicComparison(columns, tuple(common), first, last)
 
 

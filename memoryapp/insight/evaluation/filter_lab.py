@@ -163,9 +163,7 @@ def bounds() -> Mapping[str, Declaration]:
 
 def cuts_in(given: Mapping[str, Any], default: Cuts) -> Cuts:
     """Returns the cuts in ``given``, each limited to its bounds; ``default`` for a cut that is missing or no number."""
-    return Cuts(
-        **{name: _number(declared, given.get(name, ""), getattr(default, name)) for name, declared in bounds().items()}
-    )
+    return Cuts(**{name: _number(each, given.get(name, ""), getattr(default, name)) for name, each in bounds().items()})
 
 
 def _number(declared: Declaration, given: Any, default: Any) -> Any:
@@ -190,7 +188,12 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
     name = " ".join(name.split())
     if not name or len(name) > LONGEST_NAME:
         raise PresetError(_("Give the preset a name of at most %(n)s characters.") % {"n": LONGEST_NAME})
-    if name.casefold() in _built_in_names():
+    # Also those of the built-in presets, in every language.
+    found = set(PRESETS)
+    for language, _name in settings.LANGUAGES:
+        with override(language):
+            found |= {str(name).casefold() for name in NAMES.values()}
+    if name.casefold() in found:
         raise PresetError(_("“%(name)s” is a preset that every model has. Choose another name.") % {"name": name})
     is_new = not FilterPreset.objects.filter(profile=profile, name=name).exists()
     if is_new and FilterPreset.objects.filter(profile=profile).count() >= MOST_PRESETS:
@@ -203,15 +206,6 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
 def profile_named(name: str) -> EmbeddingProfile | None:
     """The row of the embedding profile of that name."""
     return next((row for row in EmbeddingProfile.objects.all() if str(row) == name), None)
-
-
-def _built_in_names() -> set[str]:
-    """The names of the built-in presets, in every language, in lower case."""
-    found = set(PRESETS)
-    for language, _name in settings.LANGUAGES:
-        with override(language):
-            found |= {str(name).casefold() for name in NAMES.values()}
-    return found
 
 
 def _cuts(row: FilterPreset) -> Cuts:
