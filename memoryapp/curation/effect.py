@@ -15,7 +15,6 @@ from uuid import UUID
 
 import numpy as np
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connection
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import rescoring
@@ -35,6 +34,7 @@ from memoryapp.engine.text.lines import candidate_line
 from memoryapp.memory import content as reading
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Topic, TopicMessage
 from memoryapp.models.run import CANDIDATE_FIELD
+from memoryapp.platform.statements import fetched
 from memoryapp.runs.parameters import of_run
 from memoryapp.search.columns import Ids
 from memoryapp.search.scores import ScoredTexts
@@ -117,11 +117,8 @@ def runs_that_saw(owner_id: int, topics: Sequence[int]) -> list[PastRun]:
     """
     values: dict[str, Any] = {"owner": owner_id, "topics": list(topics), "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
     values["scorer"] = EMBEDDED_MODEL
-    with connection.cursor() as cursor:
-        cursor.execute(FORMER, values)
-        names = [topic_id(number) for (number,) in cursor.fetchall()]
-        cursor.execute(RUNS, {**values, "names": names})
-        return [_run(*row) for row in cursor.fetchall()]
+    names = [topic_id(number) for (number,) in fetched(FORMER, values)]
+    return [_run(*row) for row in fetched(RUNS, {**values, "names": names})]
 
 
 def _run(

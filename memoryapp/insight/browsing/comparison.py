@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from math import log1p
 
-from django.db import connection
 from django.db.models import Window
 from django.db.models.functions import RowNumber
 
@@ -175,12 +174,10 @@ def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
     """
     wanted = list(terms)
     passages = Passage.objects.filter(owner=owner).count()
-    with connection.cursor() as cursor:
-        cursor.execute(COMMON_TERMS)
-        elements, shares = cursor.fetchone() or ((), ())
-        common = dict(zip(elements or (), shares or (), strict=False))
-        cursor.execute(TERM_COUNTS, {"owner": owner.pk, "terms": [term for term in wanted if term not in common]})
-        holding = dict(cursor.fetchall())
+    elements, shares = next(iter(fetched(COMMON_TERMS)), ((), ()))
+    common = dict(zip(elements or (), shares or (), strict=False))
+    rare = [term for term in wanted if term not in common]
+    holding = dict(fetched(TERM_COUNTS, {"owner": owner.pk, "terms": rare}))
     in_passages = {term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted}
     return {term: idf(passages, min(max(count, 1), passages)) for term, count in in_passages.items()}
 

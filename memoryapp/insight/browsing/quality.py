@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, Max, Model, Q, QuerySet
 from django.utils import timezone
 
@@ -65,18 +64,15 @@ def foreign_summaries(owners: Sequence[int]) -> dict[int, list[int]]:
     """
     found: dict[int, list[int]] = {owner: [] for owner in owners}
     latin: dict[int, tuple[int, str]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(SUMMARIES, [list(owners)])
-        for owner, topic, summary, is_foreign, is_latin in cursor.fetchall():
-            if is_foreign:
-                found[owner].append(topic)
-            elif is_latin and (language := latin_language(summary)):
-                latin[topic] = (owner, language)
-        cursor.execute(BEGINNINGS, [list(latin)])
-        for topic, talk in cursor.fetchall():
-            owner, language = latin[topic]
-            if latin_language(talk) not in ("", language):
-                found[owner].append(topic)
+    for owner, topic, summary, is_foreign, is_latin in fetched(SUMMARIES, [list(owners)]):
+        if is_foreign:
+            found[owner].append(topic)
+        elif is_latin and (language := latin_language(summary)):
+            latin[topic] = (owner, language)
+    for topic, talk in fetched(BEGINNINGS, [list(latin)]):
+        owner, language = latin[topic]
+        if latin_language(talk) not in ("", language):
+            found[owner].append(topic)
     return found
 
 
