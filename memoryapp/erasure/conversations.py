@@ -203,7 +203,19 @@ def _table(
         if _quoted(row, names, words):
             with transaction.atomic():
                 name_erasure(erasure)
-                _mended(model, row, names, words, changes)
+                if model in (Fact, StoredItem, Card):
+                    changes.gone += deleted(model._base_manager.filter(pk=row.pk))
+                elif model is KnowledgeEdit:
+                    changes.gone += delete_changes([row.pk])
+                elif isinstance(row, Artifact) and words.text(row.text) != row.text:
+                    changes.gone += delete_artifact(row)
+                elif isinstance(row, Topic):
+                    changes.gone += make_anew(row)
+                    changes.changed[model._meta.db_table] += 1
+                else:
+                    new = {name: _fitting(model, name, row, words) for name in names}
+                    model._base_manager.filter(pk=row.pk).update(**new)
+                    changes.changed[model._meta.db_table] += 1
 
 
 def texts_of(model: type[models.Model]) -> Iterator[str]:
@@ -219,22 +231,6 @@ def _quoted(row: models.Model, names: Any, words: Redaction) -> bool:
 
 def _redacted(value: Any, words: Redaction) -> Any:
     return words.text(value) if isinstance(value, str) else words.json(value)
-
-
-def _mended(model: type[models.Model], row: models.Model, names: list[str], words: Redaction, changes: Changes) -> None:
-    if model in (Fact, StoredItem, Card):
-        changes.gone += deleted(model._base_manager.filter(pk=row.pk))
-    elif model is KnowledgeEdit:
-        changes.gone += delete_changes([row.pk])
-    elif isinstance(row, Artifact) and words.text(row.text) != row.text:
-        changes.gone += delete_artifact(row)
-    elif isinstance(row, Topic):
-        changes.gone += make_anew(row)
-        changes.changed[model._meta.db_table] += 1
-    else:
-        new = {name: _fitting(model, name, row, words) for name in names}
-        model._base_manager.filter(pk=row.pk).update(**new)
-        changes.changed[model._meta.db_table] += 1
 
 
 def _fitting(model: type[models.Model], name: str, row: models.Model, words: Redaction) -> Any:

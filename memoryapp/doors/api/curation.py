@@ -94,7 +94,16 @@ def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: Base
         if summary:
             raise RequestRefused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
     seen = [topic.pk] if topic else listed
-    at = _beginnings(owner, seen, asked.get("at", []))
+    # A retired topic still lists its messages; the plan refuses it.
+    names = asked.get("at", [])
+    rows = TopicMessage.objects.filter(owner=owner, topic__in=seen, message__external_id__in=names)
+    numbers = dict(rows.values_list("message__external_id", "message"))
+    where = ", ".join(map(topic_id, seen))
+    at = [_named("at", place, name, numbers.get(name), where) for place, name in enumerate(names)]
+    # One for each part.
+    sent = asked.get("summaries", [])
+    if sent and len(sent) != len(set(at)) + 1:
+        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(sent)}.")
     return ChangeRequest(
         operation,
         owner,
@@ -102,7 +111,7 @@ def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: Base
         messages=tuple(_movable(owner, asked.get("messages", []))),
         to=to,
         at=tuple(at),
-        summaries=tuple(_summaries(asked.get("summaries", []), at) or [summary]),
+        summaries=tuple(sent or [summary]),
     )
 
 
@@ -182,21 +191,6 @@ def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
     unknown = next((number for number in ids if number not in known), None)
     if unknown is not None:
         raise RequestRefused(404, f"There is no {topic_id(unknown)} in this memory.")
-
-
-def _beginnings(owner: ChatUser, seen: Sequence[int], names: Sequence[str]) -> list[int]:
-    """Returns the numbers of these messages. A retired topic still lists its messages; the plan refuses it."""
-    rows = TopicMessage.objects.filter(owner=owner, topic__in=seen, message__external_id__in=names)
-    numbers = dict(rows.values_list("message__external_id", "message"))
-    where = ", ".join(map(topic_id, seen))
-    return [_named("at", place, name, numbers.get(name), where) for place, name in enumerate(names)]
-
-
-def _summaries(sent: Sequence[str], at: Sequence[int]) -> Sequence[str]:
-    """One for each part. Raises RequestRefused for another number of them."""
-    if sent and len(sent) != len(set(at)) + 1:
-        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(sent)}.")
-    return sent
 
 
 def _movable(owner: ChatUser, names: Sequence[str]) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.events import Selected
 from memoryapp.engine.memory import MessageContent, parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.text.excerpts import best_exchanges
@@ -228,21 +228,17 @@ def cited(run: Run, outline: Outline) -> Citations:
         return Citations(cited, refused=answer["outcome"] == "refused", passages=is_passages)
     if outline.finished is None:
         return Citations((), refused=False)
-    return _of_choice(run, outline.finished)
-
-
-def _of_choice(run: Run, finished: RunFinished) -> Citations:
     messages: dict[int, list[MessageContent]] = defaultdict(list)
-    numbers = [number for topic in finished.selected if (number := parse_topic_id(topic.id)) is not None]
+    numbers = [number for topic in outline.finished.selected if (number := parse_topic_id(topic.id)) is not None]
     for row in Message.objects.of(run.owner).filter(topic__in=numbers).in_order():
         messages[row.topic_id or 0].append(content(row))
     places = [
         place
-        for topic in finished.selected
+        for topic in outline.finished.selected
         for place in _excerpted(run.query, topic, messages.get(parse_topic_id(topic.id) or 0, ()))
     ]
-    chosen = finished.selected or finished.people or finished.artifacts
-    return Citations(tuple(places), refused=not chosen and not finished.fallback)
+    chosen = outline.finished.selected or outline.finished.people or outline.finished.artifacts
+    return Citations(tuple(places), refused=not chosen and not outline.finished.fallback)
 
 
 def _excerpted(query: str, topic: Selected, messages: Sequence[MessageContent]) -> list[frozenset[int]]:

@@ -194,14 +194,10 @@ class Allowances:
             if left is None or left.start != start:
                 left = self._of[token] = _Left(start, 0)
             if not left.count and not left.is_spent:
-                left.count = _taken(token, start, most)
+                # The next part of the limit; how many requests of it are within the limit.
+                part = max(1, most // PARTS)
+                rows = fetched(TAKE, {"token": token, "start": start, "part": part})
+                left.count = max(0, min(part, most - (rows[0][0] - part))) if rows else 0
                 left.is_spent = not left.count
             left.count -= not left.is_spent
             return not left.is_spent
-
-
-def _taken(token: int, start: int, most: int) -> int:
-    """Takes the next part of the limit; returns how many requests of it are within the limit."""
-    part = max(1, most // PARTS)
-    rows = fetched(TAKE, {"token": token, "start": start, "part": part})
-    return max(0, min(part, most - (rows[0][0] - part))) if rows else 0
