@@ -39,9 +39,7 @@ class Rows:
         fields = {field.name: field for field in model._meta.fields}
         columns = self.columns.split()
         vectors = [name for name, field in fields.items() if isinstance(field, HalfVectorField | SearchVectorField)]
-        filters = [
-            (name[:-1], admin.EmptyFieldListFilter) if name[-1] == "?" else name for name in self.filters.split()
-        ]
+        filters = [(key[:-1], admin.EmptyFieldListFilter) if key[-1] == "?" else key for key in self.filters.split()]
         options = {
             "list_display": columns,
             "list_filter": [*filters, *([OF_OWNER] if "owner" in fields else [])],

@@ -135,11 +135,9 @@ def stop(work: BulkWork) -> bool:
 
 def progress(work: BulkWork) -> BulkProgress:
     counts = Counter(dict(work.rows.order_by().values_list("state").annotate(n=Count("pk"))))
-    states = BulkTopic.State
+    state = BulkTopic.State
     edits = work.rows.filter(edit__isnull=False).count()
-    return BulkProgress(
-        counts[states.WAITING], counts[states.DONE], counts[states.UNCHANGED], counts[states.FAILED], edits
-    )
+    return BulkProgress(counts[state.WAITING], counts[state.DONE], counts[state.UNCHANGED], counts[state.FAILED], edits)
 
 
 def undo(work: BulkWork, *, actor: str) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from uuid import UUID
 
 import numpy as np
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connection
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import rescoring
@@ -35,6 +34,7 @@ from memoryapp.engine.text.lines import candidate_line
 from memoryapp.memory import content as reading
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Topic, TopicMessage
 from memoryapp.models.run import CANDIDATE_FIELD
+from memoryapp.platform.statements import fetched
 from memoryapp.runs.parameters import of_run
 from memoryapp.search.columns import Ids
 from memoryapp.search.scores import ScoredTexts
@@ -124,11 +124,8 @@ def runs_that_saw(owner_id: int, topics: Sequence[int] | None, also: UUID | None
     numbers = None if topics is None else list(topics)
     values: dict[str, Any] = {"owner": owner_id, "topics": numbers, "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
     values |= {"scorer": EMBEDDED_MODEL, "also": also}
-    with connection.cursor() as cursor:
-        cursor.execute(FORMER, values)
-        names = [topic_id(number) for (number,) in cursor.fetchall()]
-        cursor.execute(RUNS, {**values, "names": names})
-        return [_run(*row) for row in cursor.fetchall()]
+    names = [topic_id(number) for (number,) in fetched(FORMER, values)]
+    return [_run(*row) for row in fetched(RUNS, {**values, "names": names})]
 
 
 def _run(
@@ -380,9 +377,7 @@ class _TrialMemory:
     def ranks(self, run: PastRun, query: _RescoredRun) -> tuple[dict[int, rescoring.Rank], dict[int, rescoring.Rank]]:
         """The ranked topics today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
-        today, then = (
-            query.ranked(assignment, threshold=threshold, shown=run.shown) for assignment in (self.today, self.then)
-        )
+        today, then = (query.ranked(each, threshold=threshold, shown=run.shown) for each in (self.today, self.then))
         return today, then
 
     def chooses(self, choices: TwoChoices, evidence: Collection[int]) -> tuple[bool, bool]:

@@ -10,13 +10,13 @@ decided about are not touched.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from memoryapp.curation.change import Change
 from memoryapp.curation.topic_writer import lock_owner, settled_by_hand, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
-from memoryapp.platform.statements import fetched
+from memoryapp.platform.statements import execute, fetched
 
 REPLACES = "replaces"
 
@@ -110,13 +110,11 @@ def hand_over(pairs: Iterable[tuple[int, int]]) -> None:
     """In each pair, the neighbours of the first message leave its passages and join those of the second, if
     it has any."""
     listed = list(pairs)
-    with connection.cursor() as cursor:
-        cursor.execute(WITH_PASSAGES, [[come for _gone, come in listed]])
-        found = {number for (number,) in cursor.fetchall()}
-        kept = [(gone, come) for gone, come in listed if come in found]
-        values = {"gone": [gone for gone, _come in kept], "come": [come for _gone, come in kept]}
-        cursor.execute(HAND_OVER, values)
-        cursor.execute(LEAVE, values)
+    found = {number for (number,) in fetched(WITH_PASSAGES, [[come for _gone, come in listed]])}
+    kept = [(gone, come) for gone, come in listed if come in found]
+    values = {"gone": [gone for gone, _come in kept], "come": [come for _gone, come in kept]}
+    execute(HAND_OVER, values)
+    execute(LEAVE, values)
 
 
 def wordings(owner: int, messages: Iterable[int]) -> list[int]:

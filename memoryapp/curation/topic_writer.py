@@ -165,15 +165,12 @@ def check_live(owner: ChatUser, ids: Collection[int], found: Mapping[int, bool])
         raise CurationError(_("There is no topic %(topics)s in this memory.") % {"topics": named(unknown)})
     retired = [number for number in ids if not found[number]]
     if retired:
-        raise _stale(retired, successors(owner.pk, retired))
-
-
-def _stale(retired: Sequence[int], now: Mapping[int, tuple[int, ...]]) -> Stale:
-    sentence = _("Somebody changed this meanwhile: %(topics)s is retired.") % {"topics": named(retired)}
-    holders = list(dict.fromkeys(live for number in retired for live in now.get(number, ())))
-    if holders:
-        sentence += " " + _("Its messages are in %(topics)s now.") % {"topics": named(holders)}
-    return Stale(sentence, now)
+        now = successors(owner.pk, retired)
+        sentence = _("Somebody changed this meanwhile: %(topics)s is retired.") % {"topics": named(retired)}
+        holders = list(dict.fromkeys(live for number in retired for live in now.get(number, ())))
+        if holders:
+            sentence += " " + _("Its messages are in %(topics)s now.") % {"topics": named(holders)}
+        raise Stale(sentence, now)
 
 
 def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEdit:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import change
@@ -20,7 +20,7 @@ from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
-from memoryapp.platform.statements import fetched
+from memoryapp.platform.statements import execute, fetched
 
 # Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
 #
@@ -207,25 +207,20 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
     if last.batch and _withdraws(chain):
         _check_nothing_archived_since(owner, last.batch, put)
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic():
             exchange(made, put, out)
             if last.batch:
-                _turn_active(owner, last.batch, chain)
+                # Messages that no topic holds: of an import that was withdrawn, or whose wordings were taken over.
+                if chain[0].kind == TopicEdit.Kind.REWORD:
+                    turn(owner, last.batch, is_taken=_does_again(chain))
+                else:
+                    (withdraw_active if _does_again(chain) else give_back_active)(owner, last.batch)
             # What the database would refuse at the end of the transaction, it refuses now.
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+            execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
     except IntegrityError as error:
         # Only a change that a restored file claims can be so.
         raise CurationError(_("This change cannot be undone: a message would be in no topic, or in two.")) from error
     return made
-
-
-def _turn_active(owner: ChatUser, batch: ImportBatch, chain: Sequence[TopicEdit]) -> None:
-    """Applies the undo to messages that no topic holds: those of an import that was withdrawn, or whose wordings were
-    taken over."""
-    if chain[0].kind == TopicEdit.Kind.REWORD:
-        turn(owner, batch, is_taken=_does_again(chain))
-    else:
-        (withdraw_active if _does_again(chain) else give_back_active)(owner, batch)
 
 
 def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:

@@ -1,10 +1,9 @@
 """Erasure of messages, a person or a whole chat user everywhere, with a receipt, and the scanner that checks it.
 
 In: the numbers of what is to be erased, or a chat user. Out: an ``Erasure``, which the worker carries to its end
-whatever happens, and the places in which the ``scanner`` still finds erased words. ``course`` orders the steps:
-``reach`` finds what is concerned, ``marks`` makes the words recognisable without storing them, ``cutting`` or
-``chat_user`` deletes rows (by ``deleting``), and ``conversations``, ``leftovers`` and ``files`` redact what quotes them
-(by ``redaction``).
+whatever happens, and the places in which the ``scanner`` still finds erased words. ``lifecycle`` orders the steps:
+``cutting`` finds what is concerned and deletes it, ``chat_user`` a whole memory; ``marks`` makes the words recognisable
+without storing them and redacts by them, ``conversations`` redacts what quotes them.
 
 The room may import curation, ingestion, knowledge and import_files, whose locks it takes and whose rows it restores to
 a valid state. The scanner imports nothing of this room: it must find what a mistake here leaves behind. Rooms that add

@@ -27,8 +27,7 @@ from django.db.models import Count, Model, QuerySet
 from django.utils import timezone
 
 from memoryapp import models
-from memoryapp.erasure.marks import Marks
-from memoryapp.erasure.redaction import ERASED
+from memoryapp.erasure.marks import ERASED, Marks
 from memoryapp.intake.transfer import files
 from memoryapp.memory.content import erased
 from memoryapp.models.user import Owned

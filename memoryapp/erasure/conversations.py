@@ -20,7 +20,7 @@ from django.db import models, transaction
 from memoryapp.engine.memory import topic_id
 from memoryapp.erasure.chat_user import by_table, deleted
 from memoryapp.erasure.cutting import delete_artifact, delete_changes, make_anew, name_erasure
-from memoryapp.erasure.redaction import ERASED, Redaction
+from memoryapp.erasure.marks import ERASED, Redaction
 from memoryapp.models import (
     AgentCall,
     Artifact,
@@ -70,7 +70,10 @@ def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
     if run is None:
         return
     rows = list(run.events.order_by("seq"))
-    redaction = _with_sessions(redaction, rows)
+    # The active sessions in which the run found erased messages are redacted too.
+    listed = [row.payload.get("sessions") or {} for row in rows if row.kind == "candidates_found"]
+    of_erased = {id for each in listed for id, numbers in each.items() if not redaction.messages.isdisjoint(numbers)}
+    redaction = replace(redaction, ids=redaction.ids | of_erased)
     deep = redaction.quotes_beside_names(run.messages) or any(_saw(row.kind, row.payload, redaction) for row in rows)
     if deep or any(redaction.text(query) != query for query in _queries(run, rows)):
         redaction = replace(redaction, hides_terms=True)
@@ -88,13 +91,6 @@ def _queries(run: Run, rows: Iterable[RunEvent]) -> Iterator[str]:
     yield run.query
     yield str(run.changes.get("query") or "")
     yield from (str(row.payload.get("enriched") or "") for row in rows if row.kind == "query_enriched")
-
-
-def _with_sessions(redaction: Redaction, rows: Iterable[RunEvent]) -> Redaction:
-    """The redaction, also of the active sessions in which the run found erased messages."""
-    listed = [row.payload.get("sessions") or {} for row in rows if row.kind == "candidates_found"]
-    of_erased = {id for each in listed for id, numbers in each.items() if not redaction.messages.isdisjoint(numbers)}
-    return replace(redaction, ids=redaction.ids | of_erased)
 
 
 def _events(rows: Iterable[RunEvent], redaction: Redaction, deep: bool) -> int:
@@ -207,7 +203,19 @@ def _table(
         if _quoted(row, names, words):
             with transaction.atomic():
                 name_erasure(erasure)
-                _mended(model, row, names, words, changes)
+                if model in (Fact, StoredItem, Card):
+                    changes.gone += deleted(model._base_manager.filter(pk=row.pk))
+                elif model is KnowledgeEdit:
+                    changes.gone += delete_changes([row.pk])
+                elif isinstance(row, Artifact) and words.text(row.text) != row.text:
+                    changes.gone += delete_artifact(row)
+                elif isinstance(row, Topic):
+                    changes.gone += make_anew(row)
+                    changes.changed[model._meta.db_table] += 1
+                else:
+                    new = {name: _fitting(model, name, row, words) for name in names}
+                    model._base_manager.filter(pk=row.pk).update(**new)
+                    changes.changed[model._meta.db_table] += 1
 
 
 def texts_of(model: type[models.Model]) -> Iterator[str]:
@@ -223,22 +231,6 @@ def _quoted(row: models.Model, names: Any, words: Redaction) -> bool:
 
 def _redacted(value: Any, words: Redaction) -> Any:
     return words.text(value) if isinstance(value, str) else words.json(value)
-
-
-def _mended(model: type[models.Model], row: models.Model, names: list[str], words: Redaction, changes: Changes) -> None:
-    if model in (Fact, StoredItem, Card):
-        changes.gone += deleted(model._base_manager.filter(pk=row.pk))
-    elif model is KnowledgeEdit:
-        changes.gone += delete_changes([row.pk])
-    elif isinstance(row, Artifact) and words.text(row.text) != row.text:
-        changes.gone += delete_artifact(row)
-    elif isinstance(row, Topic):
-        changes.gone += make_anew(row)
-        changes.changed[model._meta.db_table] += 1
-    else:
-        new = {name: _fitting(model, name, row, words) for name in names}
-        model._base_manager.filter(pk=row.pk).update(**new)
-        changes.changed[model._meta.db_table] += 1
 
 
 def _fitting(model: type[models.Model], name: str, row: models.Model, words: Redaction) -> Any:

@@ -23,8 +23,7 @@ from memoryapp.erasure import chat_user, marks, texts
 from memoryapp.erasure.chat_user import FILES, deleted
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_leftovers, redact_runs, texts_of
 from memoryapp.erasure.cutting import Moved, Reach, Target, cut, reach_of
-from memoryapp.erasure.marks import Collected, Marks
-from memoryapp.erasure.redaction import Redaction
+from memoryapp.erasure.marks import Collected, Marks, Redaction
 from memoryapp.erasure.texts import strings
 from memoryapp.memory.content import erased
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector

@@ -285,11 +285,9 @@ def _in_json(value: Any) -> Iterator[str]:
 def _in_session(text: str) -> Iterator[str]:
     """Yields what Django compressed and signed: a dot, base64, then a time and a signature after colons."""
     if text.startswith("."):
-        packed = text[1:].partition(":")[0]
+        coded = text[1:].partition(":")[0]
         try:
-            yield zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))).decode(
-                "utf-8", "replace"
-            )
+            yield zlib.decompress(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4))).decode("utf-8", "replace")
         except (ValueError, zlib.error):
             return
 

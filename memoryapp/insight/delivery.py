@@ -88,21 +88,17 @@ def deliver(run: Run, text: str) -> Delivered:
         raise DeliveryError(_("This run has not ended; send what the assistant said when it has."))
     if not answer:
         raise DeliveryError(_("The answer is empty."))
-    found = _compared(run, outline.finished, outline.found, answer)
+    written = sentences(answer)[:MOST_SENTENCES]
+    topics = _texts_of(run, outline.finished, outline.found)
+    uses = {use.id: use for use in (*_reworded(written, topics, run.query), *_quoted(written, topics))}
+    items = (*outline.found.people, *outline.found.artifacts) if outline.found else ()
+    chosen_items = {each.id for each in (*outline.finished.people, *outline.finished.artifacts)}
+    uses |= {use.id: use for use in _named(written, [item for item in items if item.id in chosen_items])}
+    chosen = [each.id for each in (*outline.finished.selected, *outline.finished.people, *outline.finished.artifacts)]
+    found = Delivered(tuple(uses[id] for id in chosen if id in uses), tuple(id for id in chosen if id not in uses))
     run.delivered = {"text": answer, "at": timezone.now().isoformat(), **asdict(found)}
     run.save(update_fields=["delivered"])
     return found
-
-
-def _compared(run: Run, finished: RunFinished, found: CandidatesFound | None, answer: str) -> Delivered:
-    written = sentences(answer)[:MOST_SENTENCES]
-    topics = _texts_of(run, finished, found)
-    uses = {use.id: use for use in (*_reworded(written, topics, run.query), *_quoted(written, topics))}
-    items = (*found.people, *found.artifacts) if found else ()
-    chosen_items = {each.id for each in (*finished.people, *finished.artifacts)}
-    uses |= {use.id: use for use in _named(written, [item for item in items if item.id in chosen_items])}
-    chosen = [each.id for each in (*finished.selected, *finished.people, *finished.artifacts)]
-    return Delivered(tuple(uses[id] for id in chosen if id in uses), tuple(id for id in chosen if id not in uses))
 
 
 def _texts_of(run: Run, finished: RunFinished, found: CandidatesFound | None) -> Mapping[str, list[str]]:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import EmbeddingProfile
+from memoryapp.platform.statements import fetched
 
 MOST = 10_000
 
@@ -120,11 +121,9 @@ def ages() -> dict[str, float]:
     pause = max(settings.CHUNK_INTERVAL, settings.CHUNK_INTERVAL_PEOPLE)
     values = {"looked_at": LOOKED_AT, "profile": _serving(), "pause": pause}
     found = {}
-    with connection.cursor() as cursor:
-        for name, statement in AGES.items():
-            cursor.execute(statement, values)
-            row = cursor.fetchone()
-            found[name] = row[0] if row else 0.0
+    for name, statement in AGES.items():
+        rows = fetched(statement, values)
+        found[name] = rows[0][0] if rows else 0.0
     return found
 
 

@@ -105,9 +105,7 @@ def _route(request: Any) -> str:
     match = request.resolver_match
     if match is None:
         return "an address that is none"
-    values = {
-        name: f"<{name}>" if isinstance(value, str) else str(value) for name, value in match.captured_kwargs.items()
-    }
+    values = {name: f"<{name}>" if isinstance(v, str) else str(v) for name, v in match.captured_kwargs.items()}
     return "/" + _PARAMETER.sub(lambda found: values.get(found[1], found[0]), match.route)
 
 

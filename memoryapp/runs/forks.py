@@ -114,9 +114,7 @@ def _check_turns(run: Run, events: Sequence[Event], at: int, named: Mapping[str,
             turns,
         )
         raise ForkError(sentence % {**named, "turns": turns})
-    used = [
-        event for event in events if isinstance(event, _USED) or (isinstance(event, ModelReplied) and event.turn < at)
-    ]
+    used = [each for each in events if isinstance(each, _USED) or (isinstance(each, ModelReplied) and each.turn < at)]
     if _ERASED in run.query or any(_ERASED in to_json(event) for event in used):
         raise ForkError(_("Words of run %(run)s have been erased since, so it cannot be replayed. Ask again.") % named)
     shown = outline.found.shown if outline.found and at > 1 else ()

@@ -155,9 +155,7 @@ class EndedRun:
         by_messages = {id: part for id, part in self._rows.items() if part and (is_session(id) or is_filtered)}
         numbers = [] if is_filtered else _numbers(self.finished)
         rows = Topic.objects.filter(owner_id=self.run.owner_id, pk__in=numbers)
-        heads = {
-            topic_id(row.pk): TopicHead(row.summary, row.started_at, row.ended_at, row.message_count) for row in rows
-        }
+        heads = {topic_id(t.pk): TopicHead(t.summary, t.started_at, t.ended_at, t.message_count) for t in rows}
         documents = {id: TopicHead(each.summary) for id, each in named.items() if parse_document_id(id)}
         return heads | documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
 
@@ -247,9 +245,7 @@ class EndedRun:
         numbers = {number for each in cited for number in (each.message, *each.passage)}
         rows = Message.objects.of(self.run.owner_id).in_bulk(numbers)
         return [
-            CitedMessage(
-                each, rows[each.message], [rows[number].external_id for number in each.passage if number in rows]
-            )
+            CitedMessage(each, rows[each.message], [rows[n].external_id for n in each.passage if n in rows])
             for each in cited
             if each.message in rows
         ]

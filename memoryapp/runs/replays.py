@@ -288,22 +288,18 @@ def replay(events: Sequence[Event], turn: int, changes: Mapping[str, Any] | None
     outline = Outline.of(events)
     replayed = _before_the_line(outline) if turn == 0 else _before_the_turn(events, outline, turn)
     if any(CHANGES[name].rewords for name in changes):
-        replayed = _reworded(replayed, drops_query="query" in changes)
+        dropped = {"query"} if ("query" in changes) else set()
+        kept = {name: value for name, value in replayed.rerank_variables.items() if name in _OF_WHO_ASKS}
+        replayed = replace(
+            replayed,
+            enrich_variables={n: v for n, v in replayed.enrich_variables.items() if n not in dropped},
+            rerank_variables={n: v for n, v in kept.items() if n not in dropped},
+        )
     changed_prompt = str(changes.get("prompt", "")).rpartition("-")[0]
     replayed = replace(replayed, replies=_replies(events, turn, changed_prompt))
     for name, value in changes.items():
         replayed = CHANGES[name].apply(replayed, value)
     return replayed
-
-
-def _reworded(replayed: Replayed, *, drops_query: bool) -> Replayed:
-    dropped = {"query"} if drops_query else set()
-    kept = {name: value for name, value in replayed.rerank_variables.items() if name in _OF_WHO_ASKS}
-    return replace(
-        replayed,
-        enrich_variables={n: v for n, v in replayed.enrich_variables.items() if n not in dropped},
-        rerank_variables={n: v for n, v in kept.items() if n not in dropped},
-    )
 
 
 def _before_the_line(outline: Outline) -> Replayed:

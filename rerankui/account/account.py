@@ -51,25 +51,20 @@ def account(request: HttpRequest) -> HttpResponse:
     signing_in.note(request)
     user = cast(User, request.user)
     if request.method == "POST":
-        return _end_sessions(request, user, request.POST.get("end", ""))
+        named = request.POST.get("end", "")
+        sessions = signing_in.of_user(user)
+        chosen = [row for row in sessions if named in (EVERYWHERE, signing_in.digest_of(row))]
+        ends_this_one = any(_is_this_one(request, row) for row in chosen)
+        LoginSession.objects.filter(user=user, pk__in=[row.pk for row in chosen]).delete()
+        if ends_this_one:
+            logout(request)
+            return redirect("login")
+        messages.success(request, _("Signed out there.") if chosen else _("That session had ended already."))
+        return redirect("account")
     rows = signing_in.of_user(user)[:MOST_SESSIONS]
     # The digest is shown in place of the key.
-    listed = [
-        {"session": row, "name": signing_in.digest_of(row), "is_this_one": _is_this_one(request, row)} for row in rows
-    ]
+    listed = [{"session": s, "name": signing_in.digest_of(s), "is_this_one": _is_this_one(request, s)} for s in rows]
     return render(request, "pages/account/account.html", {"sessions": listed, "everywhere": EVERYWHERE})
-
-
-def _end_sessions(request: HttpRequest, user: User, named: str) -> HttpResponse:
-    sessions = signing_in.of_user(user)
-    chosen = [row for row in sessions if named in (EVERYWHERE, signing_in.digest_of(row))]
-    ends_this_one = any(_is_this_one(request, row) for row in chosen)
-    LoginSession.objects.filter(user=user, pk__in=[row.pk for row in chosen]).delete()
-    if ends_this_one:
-        logout(request)
-        return redirect("login")
-    messages.success(request, _("Signed out there.") if chosen else _("That session had ended already."))
-    return redirect("account")
 
 
 def _is_this_one(request: HttpRequest, row: LoginSession) -> bool:

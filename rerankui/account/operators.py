@@ -149,11 +149,9 @@ def operator(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _changed(request: HttpRequest, row: Operator, form: OperatorForm) -> bool:
-    sent: dict[str, Any] = form.cleaned_data
+    new: dict[str, Any] = form.cleaned_data
     try:
-        accounts.change(
-            row, role=Role(sent["role"]), owners=sent["owners"], is_active=sent["is_active"], by=_by(request)
-        )
+        accounts.change(row, role=Role(new["role"]), owners=new["owners"], is_active=new["is_active"], by=_by(request))
     except accounts.OperatorRefused as error:
         form.add_error(None, str(error))
         return False

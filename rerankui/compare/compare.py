@@ -24,7 +24,7 @@ from memoryapp.engine.prompts.rerank import RERANK
 from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.engine.strategies.react.answering import ANSWER
 from memoryapp.insight.compare import stability
-from memoryapp.insight.compare.comparison import MOST_RUNS, CompareError, RunComparison, compare, meanwhile
+from memoryapp.insight.compare.comparison import MOST_RUNS, CompareError, compare, meanwhile
 from memoryapp.insight.compare.stability import MOST_WAYS, AskedModel, Cause, Causes, start_many
 from memoryapp.models import ChatUser, Prompt, Role, Run
 from memoryapp.runs import forks
@@ -57,22 +57,18 @@ def compared(request: HttpRequest) -> HttpResponse:
         context["is_one_query"] = len({run.query for run in runs}) == 1
         context |= {"sorts": SORTS, "legend": [(name, STATE_WORDS[name]) for name in LEGEND]}
     else:
-        context |= _pair_context(comparison)
+        a, b = comparison.runs
+        context |= {
+            "pair": pair_of(comparison),
+            "divergence": comparison.divergence,
+            "meanwhile": None if a.is_foreign and b.is_foreign else meanwhile(a, b),
+            "left_out": comparison.left_out,
+        }
     return _shown(request, context)
 
 
 def _shown(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
     return show(request, "pages/compare/compare.html", "partials/compare/compare.html", context, status=status)
-
-
-def _pair_context(comparison: RunComparison) -> dict[str, Any]:
-    a, b = comparison.runs
-    return {
-        "pair": pair_of(comparison),
-        "divergence": comparison.divergence,
-        "meanwhile": None if a.is_foreign and b.is_foreign else meanwhile(a, b),
-        "left_out": comparison.left_out,
-    }
 
 
 def _runs(request: HttpRequest) -> list[Run]:
@@ -339,21 +335,18 @@ def run_causes(request: HttpRequest, pk: UUID) -> HttpResponse:
             for fork in stability.begin_causes(run, events, operator.user, again="again" in request.POST):
                 runner.launch(fork.pk)
             return redirect("run_causes", pk=run.pk)
-        context |= _causes_shown(stability.causes(run, events), events)
+        found = stability.causes(run, events)
+        cells = {(cell.memory, cell.model): cell for cell in found.cells}
+        context |= {
+            "found": found,
+            "sentence": sentence_of(found),
+            "models": [(when, found.models[when], model_words(found.models[when])) for when in ("then", "now")],
+            "rows": [(memory, [cells[memory, model] for model in ("then", "now")]) for memory in ("then", "now")],
+            "faults": list(dict.fromkeys(model.fault for model in found.models.values() if model.fault)),
+            "cost": stability.forecast(found, events) if found.missing else None,
+            "count": len(stability.distinct(found)),
+        }
     except (CompareError, ForkError) as refused:
         context["error"] = str(refused)
     page = "partials/compare/causes.html" if is_partial(request) else "pages/compare/causes.html"
     return render(request, page, context, status=422 if "error" in context and request.method == "POST" else 200)
-
-
-def _causes_shown(found: stability.Causes, events: Any) -> dict[str, Any]:
-    cells = {(cell.memory, cell.model): cell for cell in found.cells}
-    return {
-        "found": found,
-        "sentence": sentence_of(found),
-        "models": [(when, found.models[when], model_words(found.models[when])) for when in ("then", "now")],
-        "rows": [(memory, [cells[memory, model] for model in ("then", "now")]) for memory in ("then", "now")],
-        "faults": list(dict.fromkeys(model.fault for model in found.models.values() if model.fault)),
-        "cost": stability.forecast(found, events) if found.missing else None,
-        "count": len(stability.distinct(found)),
-    }

@@ -132,23 +132,19 @@ class Pair:
 def pair_of(comparison: RunComparison) -> Pair:
     runs = comparison.runs[:2]
     lists = [_list(comparison.topics, run.pk) for run in runs]
+    now = timezone.now()
+    axes = [axis(comparison.stored[run.pk], now) for run in comparison.runs[:2]]
+    whole = max(each.whole for each in axes)
     return Pair(
-        sides=_sides(comparison),
+        sides=[
+            ComparedRun(letter, run, _outline(comparison, run), each.bars, whole)
+            for letter, run, each in zip(LETTERS, comparison.runs[:2], axes, strict=True)
+        ],
         lists=lists,
         lines=list(_lines(*lists)),
         rows=[_numbers(topic, [run.pk for run in runs]) for topic in comparison.topics],
         contrasts=list(_contrasts(comparison)),
     )
-
-
-def _sides(comparison: RunComparison) -> list[ComparedRun]:
-    now = timezone.now()
-    axes = [axis(comparison.stored[run.pk], now) for run in comparison.runs[:2]]
-    whole = max(each.whole for each in axes)
-    return [
-        ComparedRun(letter, run, _outline(comparison, run), each.bars, whole)
-        for letter, run, each in zip(LETTERS, comparison.runs[:2], axes, strict=True)
-    ]
 
 
 def _outline(comparison: RunComparison, run: Run) -> Outline:

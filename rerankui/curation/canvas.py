@@ -301,13 +301,11 @@ def _message_rows(owner: ChatUser, topics: Sequence[int]) -> dict[int, _MessageR
     return {row[0]: _MessageRow(*row) for row in columns}
 
 
-def _side(
-    summary: str, rows: Iterable[_MessageRow], number: int | None = None, *, is_by_hand: bool = False
-) -> TopicSide:
+def _side(summary: str, rows: Iterable[_MessageRow], pk: int | None = None, *, is_by_hand: bool = False) -> TopicSide:
     ordered = sorted(rows, key=lambda row: (row.sent_at, row.id))
     people = Counter(row.author for row in ordered if row.author and row.role != "assistant")
     return TopicSide(
-        number=number,
+        number=pk,
         summary=summary,
         started_at=ordered[0].sent_at,
         ended_at=ordered[-1].sent_at,

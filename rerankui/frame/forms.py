@@ -159,10 +159,8 @@ class PromptForm(forms.Form):
 
     def text(self, name: str, language: str) -> PromptText:
         """What was sent, as the engine takes it; its version is the one it was made from."""
-        sent = self.cleaned_data
-        return replace(
-            built_in()[name, language], version=sent.get("base") or 0, system=sent["system"], user=sent["user"]
-        )
+        new = self.cleaned_data
+        return replace(built_in()[name, language], version=new.get("base") or 0, system=new["system"], user=new["user"])
 
 
 class TokenForm(forms.Form):

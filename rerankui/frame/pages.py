@@ -140,11 +140,9 @@ def _read(model: type[Model], by: _Ordering, cursor: str) -> tuple[Any, Any] | N
 
 def show(request: HttpRequest, page: str, fragment: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     """One address, two answers: the whole page, or its list when htmx asks for a part of it."""
-    answer = render(
-        request, fragment if is_partial(request) else page, {"fragment": fragment, **context}, status=status
-    )
-    patch_vary_headers(answer, ["HX-Request"])
-    return answer
+    shown = render(request, fragment if is_partial(request) else page, {"fragment": fragment, **context}, status=status)
+    patch_vary_headers(shown, ["HX-Request"])
+    return shown
 
 
 def is_partial(request: HttpRequest) -> bool:

@@ -102,7 +102,16 @@ def form_value(noun: str, name: str, value: Any) -> str:
 def _rewordings(entry: HistoryEntry) -> Iterator[Rewording]:
     record = entry.record
     if isinstance(record, KnowledgeEdit):
-        yield from _of_values(record, entry.names)
+        # One after another, those of a merge under the names of its people.
+        for number in record.after:
+            before, after = record.before[number], record.after[number]
+            is_one = len(record.after) == 1
+            if before is None or after is None:
+                whole = tuple(_values(record.noun, before or after or {}))
+                yield Rewording("" if is_one else entry.names[number], None, whole)
+                continue
+            for found in field_rewordings(record.noun, before, after):
+                yield found if is_one else Rewording(f"{entry.names[number]}: {found.label}", found.difference)
     elif record.kind == Kind.MERGE and entry.put.count == 1:
         yield from _of_sources(entry)
     elif entry.out.count and entry.put.count:
@@ -121,19 +130,6 @@ def _of_sources(entry: HistoryEntry) -> Iterator[Rewording]:
 
 def _kept_words(source: Topic) -> str:
     return _("%(topic)s: its summary stays") % {"topic": topic_id(source.pk)}
-
-
-def _of_values(change: KnowledgeEdit, names: Mapping[str, str]) -> Iterator[Rewording]:
-    """One after another, those of a merge under the names of its people."""
-    for number in change.after:
-        before, after = change.before[number], change.after[number]
-        is_one = len(change.after) == 1
-        if before is None or after is None:
-            whole = tuple(_values(change.noun, before or after or {}))
-            yield Rewording("" if is_one else names[number], None, whole)
-            continue
-        for found in field_rewordings(change.noun, before, after):
-            yield found if is_one else Rewording(f"{names[number]}: {found.label}", found.difference)
 
 
 def _values(noun: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -264,9 +264,7 @@ def _topics_made(row: ImportFile) -> dict[str, Any]:
 
 def _account(findings: dict[str, Any]) -> dict[str, int]:
     """What becomes of everything in the file; what another program made of the messages is counted with them."""
-    brings, before, left_out = (
-        sum(findings.get(name, {}).values()) for name in ("brings", "brought_before", "left_out")
-    )
+    brings, before, left_out = (sum(findings.get(key, {}).values()) for key in ("brings", "brought_before", "left_out"))
     account = {
         "new": findings.get("added", 0) + brings,
         "known": findings.get("skipped", 0) + before,

@@ -79,9 +79,7 @@ PEOPLE = PeopleList()
 def people_merge(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """``people`` are the numbers of those chosen, ``survivor`` the one who keeps name and number."""
     asked = request.POST if request.method == "POST" else request.GET
-    ids = [int(number) for number in asked.getlist("people") if number.isdecimal() and len(number) < 19][
-        : MOST_MERGED + 1
-    ]
+    ids = [int(n) for n in asked.getlist("people") if n.isdecimal() and len(n) < 19][: MOST_MERGED + 1]
     people = list(Person.objects.filter(owner=owner, pk__in=ids).order_by("-mention_count", "pk"))
     survivor = _survivor(people, asked.get("survivor", ""))
     sentence = ""

@@ -82,9 +82,7 @@ def edit(request: HttpRequest, owner: ChatUser, noun: str, **number: int) -> Htt
     return redirect(page_address(noun, owner.pk, row.pk))
 
 
-def _overtaken(
-    request: HttpRequest, owner: ChatUser, noun: str, row: Row, form: RowForm, sentence: str
-) -> HttpResponse:
+def _overtaken(request: HttpRequest, owner: ChatUser, noun: str, row: Row, form: RowForm, said: str) -> HttpResponse:
     """Somebody saved first: their change is shown beside what was typed, which is kept and can still be saved."""
     row.refresh_from_db()
     current = values_of(noun, row)
@@ -97,7 +95,7 @@ def _overtaken(
         "theirs": field_rewordings(noun, form.cleaned_data["seen"] or {}, current),
         "mine": field_rewordings(noun, current, mine),
     }
-    return _form_page(request, owner, noun, again, row=row, sentence=sentence, status=409, **context)
+    return _form_page(request, owner, noun, again, row=row, sentence=said, status=409, **context)
 
 
 def _as_sent(form: RowForm, values: dict[str, Any]) -> dict[str, Any]:

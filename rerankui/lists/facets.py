@@ -95,9 +95,7 @@ def counted(
 
     With an order as ``latest``, only the first ``MOST_COUNTED`` of the rows are counted.
     """
-    found = (
-        _counted(request, _among(narrowed(rows, facets, request.GET, facet.name), latest), facet) for facet in facets
-    )
+    found = (_counted(request, _among(narrowed(rows, facets, request.GET, each.name), latest), each) for each in facets)
     return [facet for facet in found if len(facet.values) > 1 or any(value.is_chosen for value in facet.values)]
 
 

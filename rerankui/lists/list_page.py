@@ -192,9 +192,7 @@ class ListPage(Generic[Row, FilterT]):
 
     def file(self, asked: AskedList[FilterT], found: Any) -> HttpResponse:
         """The rows found, in their order, as the file that the address asks for."""
-        columns = {
-            title: field for title, field in self.columns.items() if not (asked.moment and title in self.today_only)
-        }
+        columns = {key: field for key, field in self.columns.items() if not (asked.moment and key in self.today_only)}
         if isinstance(found, list):
             rows = in_order(found, asked.filters.order)
             values: Any = ([getattr(row, field) for field in columns.values()] for row in rows)

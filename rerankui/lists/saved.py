@@ -138,20 +138,16 @@ def saved_view(request: HttpRequest, owner: ChatUser, savedview: int) -> HttpRes
     """Renames or deletes it when posted; opened, it leads to its list."""
     view = get_object_or_404(offered(operator_of(request)), owner=owner, pk=savedview)
     if request.method == "POST" and may_change(operator_of(request), view):
-        return _changed(request, view)
+        if "delete" in request.POST:
+            address, name = address_of(view), view.name
+            view.delete()
+            messages.success(request, _("The view “%(name)s” is deleted; the list stays as it is.") % {"name": name})
+            return redirect(address)
+        try:
+            rename(view, request.POST.get("name", ""), is_shared="shared" in request.POST)
+        except UnsavableView as error:
+            messages.error(request, str(error))
+        return redirect(address_of(view))
     if request.method == "POST":
         messages.error(request, _("This view is somebody else’s."))
-    return redirect(address_of(view))
-
-
-def _changed(request: HttpRequest, view: SavedView) -> HttpResponse:
-    if "delete" in request.POST:
-        address, name = address_of(view), view.name
-        view.delete()
-        messages.success(request, _("The view “%(name)s” is deleted; the list stays as it is.") % {"name": name})
-        return redirect(address)
-    try:
-        rename(view, request.POST.get("name", ""), is_shared="shared" in request.POST)
-    except UnsavableView as error:
-        messages.error(request, str(error))
     return redirect(address_of(view))

@@ -108,9 +108,7 @@ FEW = 6
 
 def memory_then(owner: ChatUser, moment: datetime) -> dict[str, Any]:
     """What the page of a memory shows; a fixed number of queries."""
-    people, facts, artifacts = (
-        past.rows_at(owner.pk, noun, moment) for noun in (Noun.PERSON, Noun.FACT, Noun.ARTIFACT)
-    )
+    people, facts, files = (past.rows_at(owner.pk, noun, moment) for noun in (Noun.PERSON, Noun.FACT, Noun.ARTIFACT))
     current = {number: row for number, row in facts.items() if not row.get("superseded_at")}
     topics = past.topics_at(moment).filter(owner=owner)
     messages = past.messages_at(owner.pk, moment)
@@ -120,7 +118,7 @@ def memory_then(owner: ChatUser, moment: datetime) -> dict[str, Any]:
         waiting=past.in_no_topic_at(owner.pk, moment).count(),
         topics=topics.count(),
         people=len(people),
-        artifacts=len(artifacts),
+        artifacts=len(files),
         facts=len(facts),
         runs=runs.count(),
         last_message_at=messages.aggregate(last=Max("sent_at"))["last"],
@@ -130,7 +128,7 @@ def memory_then(owner: ChatUser, moment: datetime) -> dict[str, Any]:
         "topics": topics.order_by("-ended_at", "-id")[:RECENT],
         "runs": runs.with_answers().select_related("owner", "operator").order_by("-created_at", "-id")[:FEW],
         "people": _first(owner, Noun.PERSON, people, "mention_count"),
-        "artifacts": _first(owner, Noun.ARTIFACT, artifacts, "created_at"),
+        "artifacts": _first(owner, Noun.ARTIFACT, files, "created_at"),
         "facts": _first(owner, Noun.FACT, current, "importance"),
         "is_past": True,
     }

@@ -246,22 +246,18 @@ def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[Scor
     for name, (words, score_of) in _MEASURES.items():
         scores = {topic.id: score_of(topic) for topic in ranked if score_of(topic) == score_of(topic)}
         if len(set(scores.values())) > 1:
-            found.append(_spread(name, words, scores, groups))
+            low, high = min(scores.values()), max(scores.values())
+            counted = {group: [0] * _BINS for group in GROUPS}
+            for id, score in scores.items():
+                counted[groups[id]][min(int((score - low) / (high - low) * _BINS), _BINS - 1)] += 1
+            most = max(map(sum, zip(*counted.values(), strict=True)))
+            bars = [bar for place in range(_BINS) for bar in _bars(place, counted, most, low, high)]
+            found.append(ScoreSpread(name, words, low, high, bars, _groups(scores, groups)))
     return found
 
 
 def _group(topic: Candidate, states: Mapping[str, str]) -> str:
     return _GROUP_OF.get(states.get(topic.id, ""), "shown" if topic.shown else "below")
-
-
-def _spread(name: str, words: str | Promise, scores: Mapping[str, float], groups: Mapping[str, str]) -> ScoreSpread:
-    low, high = min(scores.values()), max(scores.values())
-    counted = {group: [0] * _BINS for group in GROUPS}
-    for id, score in scores.items():
-        counted[groups[id]][min(int((score - low) / (high - low) * _BINS), _BINS - 1)] += 1
-    most = max(map(sum, zip(*counted.values(), strict=True)))
-    bars = [bar for place in range(_BINS) for bar in _bars(place, counted, most, low, high)]
-    return ScoreSpread(name, words, low, high, bars, _groups(scores, groups))
 
 
 def _bars(place: int, counted: Mapping[str, Sequence[int]], most: int, low: float, high: float) -> list[ScoreBar]:
@@ -383,9 +379,7 @@ def _strip(stage: str, times: Sequence[tuple[Run, float]], axis: _Axis) -> Stage
     cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 99
     edge = _edge(cuts[24], cuts[49], cuts[74]) if len(seconds) >= _ENOUGH else float("inf")
     # Each run has its own height, so that equal times do not hide each other.
-    places = [
-        StagePoint(run, taken, axis.x(taken), 8 + crc32(run.pk.bytes) % (STRIP_HEIGHT - 16)) for run, taken in times
-    ]
+    places = [StagePoint(run, took, axis.x(took), 8 + crc32(run.pk.bytes) % (STRIP_HEIGHT - 16)) for run, took in times]
     far = sorted((point for point in places if point.seconds > edge), key=lambda point: -point.seconds)
     outliers = far[:MOST_OUTLIERS]
     named = {point.run.pk for point in outliers}

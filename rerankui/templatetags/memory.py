@@ -119,9 +119,7 @@ def months_chart(months: Sequence[tuple[date, int]], owner_id: int) -> SafeStrin
     A young memory's bars are as narrow as those of a year, with its months named together at their left end.
     """
     most = max(count for _month, count in months)
-    bars = format_html_join(
-        "", _MONTH, (_month_bar(place, *month, most, owner_id) for place, month in enumerate(months))
-    )
+    bars = format_html_join("", _MONTH, (_month_bar(at, *month, most, owner_id) for at, month in enumerate(months)))
     ends = list(dict.fromkeys(date_format(months[place][0], pgettext("axis", "F Y")) for place in (0, -1)))
     named = ends if len(months) >= _MONTHS_ACROSS else [" – ".join(ends)]
     return format_html(
@@ -430,9 +428,7 @@ def _reversed(id: str, of_topic: str, of_session: str, *before: UUID) -> str:
 def similarities_chart(found: Distribution, in_force: float) -> SafeString:
     """A column for each part of the scale of cosines, with lines at the threshold in force and the proposed one."""
     most = max((column.share for column in found.columns), default=0) or 1
-    bars = format_html_join(
-        "", _COLUMN, (_column_bar(place, column, most) for place, column in enumerate(found.columns))
-    )
+    bars = format_html_join("", _COLUMN, (_column_bar(at, column, most) for at, column in enumerate(found.columns)))
     lines = [("force", in_force), *([("proposed", found.proposed)] if found.proposed is not None else [])]
     marks = format_html_join("", _MARK, ((kind, _at(value), _at(value)) for kind, value in lines))
     return format_html(

@@ -160,21 +160,17 @@ class Mark:
 
 def marks(topic: Topic, shown: Sequence[Message]) -> list[Mark]:
     """A bar for each message, or in a long topic for the longest of a few that follow each other; one query."""
-    rows = _message_rows(topic)
+    messages = Message.objects.of(topic.owner_id).filter(topicmessage__topic=topic).in_order()
+    columns = messages.values_list("pk", "sent_at", "role", "author", Length("text"), Left("text", 2 * OPENING_CHARS))
+    rows = [_MarkedMessage(*row) for row in columns]
+    step = -(-len(rows) // MOST_MARKS) or 1
+    rows = [max(rows[start : start + step], key=lambda row: row.size) for start in range(0, len(rows), step)]
     if len(rows) < 2:
         return []
     places = axis([row.sent_at for row in rows]).places
     longest = max(row.size for row in rows) or 1
     here = {message.pk for message in shown}
     return [_mark(row, place, longest, row.id in here) for row, place in zip(rows, places, strict=True)]
-
-
-def _message_rows(topic: Topic) -> list[_MarkedMessage]:
-    messages = Message.objects.of(topic.owner_id).filter(topicmessage__topic=topic).in_order()
-    columns = messages.values_list("pk", "sent_at", "role", "author", Length("text"), Left("text", 2 * OPENING_CHARS))
-    rows = [_MarkedMessage(*row) for row in columns]
-    step = -(-len(rows) // MOST_MARKS) or 1
-    return [max(rows[start : start + step], key=lambda row: row.size) for start in range(0, len(rows), step)]
 
 
 def _mark(row: _MarkedMessage, place: Place, longest: int, is_here: bool) -> Mark:

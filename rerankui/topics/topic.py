@@ -101,9 +101,7 @@ def is_outdated(topic: Topic, lineage: Lineage) -> bool:
     last = maker(lineage)
     if last is None or last.kind == TopicEdit.Kind.UNDO or not topic.summary:
         return False
-    return any(
-        parent.summary == topic.summary and parent.message_count != topic.message_count for parent in lineage.parents
-    )
+    return any(old.summary == topic.summary and old.message_count != topic.message_count for old in lineage.parents)
 
 
 # One topic as it was at a moment: its messages never change, and what stands beside them is that of the moment.
@@ -156,7 +154,16 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     """One topic; for curators a workbench, on which its messages are cut and chosen."""
     shown = topic_or_404(request, pk)
     if cast(Request, request).htmx.target == "vector-state":
-        return _vector_state(request, shown)
+        is_comparable = has_vector(shown, serving_profile())
+        context = {
+            "owner": shown.owner,
+            "topic": shown,
+            "may_curate": _may_curate(request, shown),
+            "has_vector": is_comparable,
+            "has_come": is_comparable,
+            "neighbours": neighbours(shown) if is_comparable else [],
+        }
+        return render(request, "partials/topics/vector_state.html", context)
     if moment := moment_of(request):
         return topic_then(request, shown, moment, _talk(request, shown))
     return render(request, "pages/topics/topic.html", _topic_page(request, shown).names())
@@ -165,9 +172,12 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
 def _topic_page(request: HttpRequest, topic: Topic) -> TopicPage:
     former, lineage = curation.former(topic), curation.lineage(topic)
     made_by = maker(lineage)
+    # The topic's last changes, each with its way back, as beside a person or a fact.
+    found = history.page(topic.owner, Narrowing(noun="topic", number=topic.pk), EDITS_SHOWN)
+    may_change = operator_of(request).may(Role.CURATOR)
     return TopicPage(
         said=_talk(request, topic),
-        history=_changes(request, topic),
+        history=RowChanges(entry_views(found.entries), found.has_after, topic_id(topic.pk), may_change),
         lineage=lineage,
         seen=topic_runs(topic, former),
         facts=Fact.objects.current()
@@ -211,27 +221,6 @@ def _page(request: HttpRequest, topic: Topic, here: int | None) -> Page[Message]
     if at is None or "after" in request.GET or "before" in request.GET:
         return page_of(request, messages, order, MESSAGES_SHOWN)
     return page_around(messages, order, at, MESSAGES_SHOWN)
-
-
-def _changes(request: HttpRequest, topic: Topic) -> RowChanges:
-    """The topic's last changes, each with its way back, as beside a person or a fact."""
-    found = history.page(topic.owner, Narrowing(noun="topic", number=topic.pk), EDITS_SHOWN)
-    may_change = operator_of(request).may(Role.CURATOR)
-    return RowChanges(entry_views(found.entries), found.has_after, topic_id(topic.pk), may_change)
-
-
-def _vector_state(request: HttpRequest, topic: Topic) -> HttpResponse:
-    """Whether its vector is there by now, and then its neighbours."""
-    is_comparable = has_vector(topic, serving_profile())
-    context = {
-        "owner": topic.owner,
-        "topic": topic,
-        "may_curate": _may_curate(request, topic),
-        "has_vector": is_comparable,
-        "has_come": is_comparable,
-        "neighbours": neighbours(topic) if is_comparable else [],
-    }
-    return render(request, "partials/topics/vector_state.html", context)
 
 
 def _place(topic: Topic, rows: Sequence[Message]) -> int:
@@ -299,9 +288,7 @@ def topic_blame(request: HttpRequest, pk: int) -> HttpResponse:
     found = curation.blame(shown)
     put_in = found.put_in([message.pk for message in page])
     groups = groupby((message for message in page if message.pk in put_in), key=lambda each: put_in[each.pk])
-    versions = [
-        ShownVersion(each, difference(each.before, each.summary) if each.before else None) for each in found.versions
-    ]
+    versions = [ShownVersion(v, difference(v.before, v.summary) if v.before else None) for v in found.versions]
     context = {
         "owner": shown.owner,
         "topic": shown,

@@ -19,7 +19,7 @@ from memoryapp.curation.suggestions import proposals
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.insight.browsing.comparison import MOST_TOPICS
 from memoryapp.insight.browsing.quality import topics_with_foreign_summary
-from memoryapp.insight.browsing.topic_map import MapPoint, MapRegion, TopicMap, last_run, topic_map, topics_within
+from memoryapp.insight.browsing.topic_map import MapPoint, MapRegion, last_run, topic_map, topics_within
 from memoryapp.insight.browsing.topic_map import topic_map as placed
 from memoryapp.insight.browsing.topics import recalled_topics, topic_counts, topics_by_words
 from memoryapp.memory import past
@@ -258,6 +258,9 @@ SUMMARY_CHARS, MANY, SHORT_CHARS = 140, 1_500, 60
 def drawn_topic_map(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     found, last = placed(owner), last_run(owner)
     chars = SUMMARY_CHARS if len(found.points) <= MANY else SHORT_CHARS
+    # What was asked for, or the first choice.
+    asked = request.GET.get("colour", "")
+    known = ("region", "time", "size") if found.regions else ("time", "size")
     context: dict[str, Any] = {
         "owner": owner,
         "map": found,
@@ -268,16 +271,10 @@ def drawn_topic_map(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "regions": [_region(region) for region in found.regions],
         "last": last,
         "lit": dict.fromkeys(last.read, "read") | dict.fromkeys(last.chosen, "chosen") if last else {},
-        "colour": _colour(request.GET.get("colour", ""), found),
+        "colour": asked if asked in known else known[0],
         "may_change": operator_of(request).may(Role.CURATOR),
     }
     return render(request, "pages/topics/topic_map.html", context)
-
-
-def _colour(asked: str, found: TopicMap) -> str:
-    """Returns what the colour of the dots means: what was asked for, or the first choice."""
-    known = ("region", "time", "size") if found.regions else ("time", "size")
-    return asked if asked in known else known[0]
 
 
 def _region(region: MapRegion) -> dict[str, Any]:

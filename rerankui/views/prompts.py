@@ -139,8 +139,12 @@ def prompt(request: HttpRequest, name: str, language: str) -> HttpResponse:
         answer = kept or _checked(form, key, base)
     else:
         base, answer = text_or_404(key, version_in(request.GET.get("from", ""), serving.version)), PromptReply()
-        form = PromptForm(initial=_initial(base, rows))
+        seen = rows[0].version if rows else 0
+        form = PromptForm(initial={"system": base.system, "user": base.user, "base": base.version, "seen": seen})
     shown = form.text(*key) if form.is_bound and form.is_valid() else base
+    # Newest first, each with its number of recent runs; None is the built-in text.
+    used = prompt_versions.used_lately(visible_owners(request))
+    saved: list[tuple[Prompt | None, int]] = [(row, used.get(str(row), 0)) for row in rows[:SHOWN_VERSIONS]]
     context = {
         **_page(request, key, serving),
         "base": base,
@@ -149,7 +153,7 @@ def prompt(request: HttpRequest, name: str, language: str) -> HttpResponse:
         "answer": answer,
         "variables": variables_of(shown),
         "triable": _triable(request, key),
-        "versions": _versions(request, key, rows),
+        "versions": [*saved, (None, used.get(built_in()[key].label, 0))],
         "has_older": len(rows) > SHOWN_VERSIONS,
         "looked_at": prompt_versions.LOOKED_AT,
     }
@@ -165,18 +169,6 @@ def _page(request: HttpRequest, key: Key, serving: PromptText) -> dict[str, Any]
         "may_draft": operator.may(Role.DEBUGGER),
         "may_force": operator.may(Role.ADMIN),
     }
-
-
-def _versions(request: HttpRequest, key: Key, rows: list[Prompt]) -> list[tuple[Prompt | None, int]]:
-    """Returns the versions, newest first, each with its number of recent runs; None is the built-in text."""
-    used = prompt_versions.used_lately(visible_owners(request))
-    saved: list[tuple[Prompt | None, int]] = [(row, used.get(str(row), 0)) for row in rows[:SHOWN_VERSIONS]]
-    return [*saved, (None, used.get(built_in()[key].label, 0))]
-
-
-def _initial(base: PromptText, rows: list[Prompt]) -> dict[str, Any]:
-    seen = rows[0].version if rows else 0
-    return {"system": base.system, "user": base.user, "base": base.version, "seen": seen}
 
 
 def sent_form(request: HttpRequest, key: Key) -> tuple[PromptText, PromptForm]:

@@ -26,7 +26,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.rerank import TOOL_NAME
-from memoryapp.erasure.redaction import ERASED
+from memoryapp.erasure.marks import ERASED
 from memoryapp.models import ChatUser, Fact, Prompt, RawReply, Run, RunEvent
 from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs import endings, forks, lifecycle, replays

@@ -18,7 +18,7 @@ from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs import runner as readiness
 from memoryapp.runs.clients import Clients, open_clients
-from memoryapp.runs.recall.run_memory import RunMemory
+from memoryapp.runs.recall.stages import RunMemory
 from memoryapp.runs.runner import Runner
 from tests.support.answers import document_of
 from tests.support.clock import PATIENCE

@@ -28,7 +28,7 @@ from memoryapp.curation.extraction.people import KnownPeople
 from memoryapp.curation.extraction.statements import Meanings, folded
 from memoryapp.curation.knowledge import MODELS
 from memoryapp.engine.agents import archivist
-from memoryapp.engine.agents.archivist import Extract, FoundPerson
+from memoryapp.engine.agents.archivist import Extract
 from memoryapp.engine.agents.ask import CutAnswer, UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
@@ -184,19 +184,16 @@ def extract(
         if not topics:
             return Extracted()
         with work.tracked(owner, EXTRACT, worker) as steps:
-            return _read_each(_Archivist(owner, model, embedder), topics, until, steps)
-
-
-def _read_each(reader: _Archivist, topics: Sequence[Topic], until: Callable[[], bool], steps: work.Steps) -> Extracted:
-    read = failed = in_a_row = 0
-    for place, topic in enumerate(topics, start=1):
-        if until():
-            break
-        is_read = reader.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
-        in_a_row = 0 if is_read else in_a_row + 1
-        read, failed = read + is_read, failed + (not is_read)
-        steps.reached(place, place / len(topics))
-    return Extracted(read, failed)
+            reader = _Archivist(owner, model, embedder)
+            read = failed = in_a_row = 0
+            for place, topic in enumerate(topics, start=1):
+                if until():
+                    break
+                is_read = reader.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
+                in_a_row = 0 if is_read else in_a_row + 1
+                read, failed = read + is_read, failed + (not is_read)
+                steps.reached(place, place / len(topics))
+            return Extracted(read, failed)
 
 
 class _Archivist:
@@ -282,15 +279,11 @@ class _Archivist:
             for fact in answered.answer.facts:
                 known_facts.place(reading, fact)
             for person in answered.answer.people:
-                if not _names(person) & selves:
+                if not (frozenset(map(folded, (person.name, person.username))) - {""}) & selves:
                     known_people.place(reading, person)
         still.update(facts_extracted=True)
         UnreadTopic.objects.filter(topic=topic).delete()
         return True
-
-
-def _names(person: FoundPerson) -> frozenset[str]:
-    return frozenset(map(folded, (person.name, person.username))) - {""}
 
 
 # The source messages of facts and people, for their pages.
@@ -300,7 +293,11 @@ MOST = 50
 
 def sources(owner: ChatUser, noun: str, number: int, most: int = MOST) -> list[Message]:
     """Returns the messages of this fact or person, latest first, including those of people merged into it."""
-    rows = [number, *_merged_into(owner, noun, number)]
+    # Also the numbers of the rows that were merged into this one and no longer exist.
+    merges = KnowledgeEdit.objects.filter(owner=owner, noun=noun, kind="merge", after__has_key=str(number))
+    others = {int(other) for after in merges.values_list("after", flat=True) for other in after} - {number}
+    there = MODELS[noun]._default_manager.filter(owner=owner, pk__in=others).values_list("pk", flat=True)
+    rows = [number, *sorted(others - set(there))]
     listed = FindingMessage.objects.filter(
         owner=owner, finding__noun=noun, finding__row__in=rows, finding__state=Finding.State.CONFIRMED
     )
@@ -316,14 +313,6 @@ def succession(fact: Fact) -> dict[str, Any]:
     later = [other for other in found if other.pk > fact.pk]
     replaces = [other for other in found if other.pk < fact.pk and other.superseded_at is not None]
     return {"replaced_by": later[-1] if later and fact.superseded_at else None, "replaces": replaces}
-
-
-def _merged_into(owner: ChatUser, noun: str, number: int) -> list[int]:
-    """Returns the numbers of the rows that were merged into this one and no longer exist."""
-    merges = KnowledgeEdit.objects.filter(owner=owner, noun=noun, kind="merge", after__has_key=str(number))
-    others = {int(other) for after in merges.values_list("after", flat=True) for other in after} - {number}
-    there = MODELS[noun]._default_manager.filter(owner=owner, pk__in=others).values_list("pk", flat=True)
-    return sorted(others - set(there))
 
 
 def messages_of(findings: Sequence[Finding]) -> Mapping[int, list[Message]]:

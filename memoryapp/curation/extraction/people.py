@@ -179,7 +179,8 @@ class KnownPeople:
     def _put(self, reading: findings.Reading, found: FoundPerson, alike: list[PersonNames], *, is_sure: bool) -> None:
         """Stores a new person; if it may be one of the people ``alike``, or one who was deleted, somebody must
         decide."""
-        values = _values(found)
+        values: dict[str, Any] = {"display_name": found.name, "aliases": list(found.aliases)}
+        values |= {"username": found.username, "circle": found.circle, "bio": found.bio}
         if reading.may_use_person(values, found.messages) and is_sure:
             edit = knowledge.create(reading.owner, NOUN, values, actor=findings.ARCHIVIST, call=reading.call)
             row = knowledge.number_made(edit)
@@ -256,11 +257,6 @@ def _bio_with(bio: str, line: str) -> str:
     if not line or folded(line) in folded(bio) or len(bio) + len(line) > MOST_BIO_CHARS:
         return bio
     return "\n".join(filter(None, (bio, line)))
-
-
-def _values(found: FoundPerson) -> dict[str, Any]:
-    values = {"display_name": found.name, "aliases": list(found.aliases), "username": found.username}
-    return {**values, "circle": found.circle, "bio": found.bio}
 
 
 def _named(person: Person) -> PersonNames:

@@ -253,7 +253,15 @@ def neighbour_at(owner: ChatUser, narrowing: Narrowing, cursor: Cursor) -> datet
 def conditions(owner: ChatUser, by: Narrowing) -> Q:
     """What both tables are asked for alike."""
     wanted = Q(owner=owner)
-    for name, value in _shared_conditions(by):
+    # The conditions that both tables understand.
+    for name, value in [
+        ("kind", by.kind),
+        ("actor", by.actor),
+        ("at__gte", by.since),
+        ("at__lt", by.until),
+        ("reason__icontains", by.words),
+        ("call", by.call),
+    ]:
         if value:
             wanted &= Q(**{name: value})
     return wanted
@@ -270,18 +278,6 @@ def _narrowed(owner: ChatUser, by: Narrowing) -> dict[Source, QuerySet[Record]]:
     changes = changes.filter(noun=by.noun) if by.noun else changes
     found["change"] = changes if by.number is None else changes.filter(after__has_key=str(by.number))
     return found
-
-
-def _shared_conditions(by: Narrowing) -> list[tuple[str, object]]:
-    """The conditions that both tables understand."""
-    return [
-        ("kind", by.kind),
-        ("actor", by.actor),
-        ("at__gte", by.since),
-        ("at__lt", by.until),
-        ("reason__icontains", by.words),
-        ("call", by.call),
-    ]
 
 
 def _beyond(rows: QuerySet[Record], source: Source, cursor: Cursor | None, *, newer: bool) -> QuerySet[Record]:
@@ -413,7 +409,7 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
     """Reads only. Raises CurationError when there is nothing to withdraw."""
     rows = sum(map(len, knowledge.brought(owner, batch).values()))
     change = curation.plan_withdraw(owner, batch, has_rows=bool(rows))
-    counted = imports([batch])[0]
+    counts = imports([batch])[0]
     left = dict(
         Message.objects.of(owner)
         .filter(topic__in=change.out)
@@ -423,9 +419,7 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
         .annotate(n=Count("pk"))
     )
     vanishing = [number for number in change.out if number not in left]
-    return Withdrawal(
-        counted.archived + counted.active, counted.active, _first(list(left)), _first(vanishing), left, rows
-    )
+    return Withdrawal(counts.archived + counts.active, counts.active, _first(list(left)), _first(vanishing), left, rows)
 
 
 @transaction.atomic

@@ -304,9 +304,7 @@ def merges_into(person: Person) -> list[PeopleMerge]:
     merges = KnowledgeEdit.objects.filter(owner=person.owner_id, noun=Noun.PERSON, kind=Kind.MERGE)
     found = list(merges.filter(after__has_key=str(person.pk)).order_by("-pk")[:MOST_MERGES])
     stands = in_effect(KnowledgeEdit, person.owner_id, [change.pk for change in found]) if found else {}
-    return [
-        PeopleMerge(change, _gone(change)) for change in found if stands[change.pk] and change.after[str(person.pk)]
-    ]
+    return [PeopleMerge(each, _gone(each)) for each in found if stands[each.pk] and each.after[str(person.pk)]]
 
 
 def _gone(merge: KnowledgeEdit) -> tuple[str, ...]:
@@ -330,7 +328,16 @@ def unmerged_rows(merge: KnowledgeEdit) -> tuple[Rows, Rows] | None:
     [number] = stays
     now = {name: plain(getattr(rows[number], name)) for name in merge.after[number] or {}}
     others = [merge.before[other] or {} for other in gone]
-    then = _without(now, merge.before[number] or {}, merge.after[number] or {}, others)
+    # Without what the merge added.
+    before = merge.before[number] or {}
+    after = merge.after[number] or {}
+    then = {name: before[name] if value == after[name] else value for name, value in now.items()}
+    if "aliases" in now:
+        then["aliases"] = _less(now["aliases"], before["aliases"], after["aliases"])
+    if "bio" in now:
+        then["bio"] = "\n".join(_less(*(values["bio"].split("\n") for values in (now, before, after))))
+    if "mention_count" in now:
+        then["mention_count"] = max(0, now["mention_count"] - sum(values["mention_count"] for values in others))
     return {number: now, **dict.fromkeys(gone)}, {number: then, **{other: merge.before[other] for other in gone}}
 
 
@@ -340,18 +347,6 @@ def _merged_people(change: KnowledgeEdit) -> bool:
     while first.undoes is not None:
         first = first.undoes
     return first.kind == Kind.MERGE
-
-
-def _without(now: Values, before: Values, after: Values, others: Sequence[Values]) -> dict[str, Any]:
-    """Returns the values ``now``, without those that a merge added to the values ``before``."""
-    then = {name: before[name] if value == after[name] else value for name, value in now.items()}
-    if "aliases" in now:
-        then["aliases"] = _less(now["aliases"], before["aliases"], after["aliases"])
-    if "bio" in now:
-        then["bio"] = "\n".join(_less(*(values["bio"].split("\n") for values in (now, before, after))))
-    if "mention_count" in now:
-        then["mention_count"] = max(0, now["mention_count"] - sum(values["mention_count"] for values in others))
-    return then
 
 
 def _less(now: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[str]:

@@ -135,9 +135,7 @@ def _later(change: KnowledgeEdit) -> list[KnowledgeEdit]:
     for number in change.after:
         same |= models.Q(after__has_key=number)
     edits = KnowledgeEdit.objects.filter(same, owner=change.owner_id, noun=change.noun, pk__gt=change.pk)
-    ends = [
-        edit for edit in edits.filter(knowledgeedit__isnull=True).order_by("-pk")[:MOST_CHANGES] if _meet(change, edit)
-    ]
+    ends = [e for e in edits.filter(knowledgeedit__isnull=True).order_by("-pk")[:MOST_CHANGES] if _meet(change, e)]
     standing = {chain[-1] for chain in chains(KnowledgeEdit, change.owner_id, [e.pk for e in ends]) if len(chain) % 2}
     return [edit for edit in ends if edit.pk in standing]
 

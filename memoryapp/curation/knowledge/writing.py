@@ -235,19 +235,15 @@ def store(row: Row, *, is_new: bool = False) -> None:
     """Checks the row and saves it. Raises CurationError for values that the row cannot have, Stale for a topic that an
     edit replaced."""
     if isinstance(row, Topic):
-        _store_topic(row)
+        # What can change of a topic without replacing it.
+        if not row.is_live:
+            raise Stale(_("Topic:%(topic)d was replaced meanwhile by an edit.") % {"topic": row.pk})
+        if row.recall not in ("", *RecallMode.values):
+            raise CurationError(_("A topic is pinned, never recalled, or neither."))
+        row.save(update_fields=["recall"])
         return
     check(row)
     row.save(force_insert=is_new)
-
-
-def _store_topic(topic: Topic) -> None:
-    """Saves what can change of a topic without replacing it."""
-    if not topic.is_live:
-        raise Stale(_("Topic:%(topic)d was replaced meanwhile by an edit.") % {"topic": topic.pk})
-    if topic.recall not in ("", *RecallMode.values):
-        raise CurationError(_("A topic is pinned, never recalled, or neither."))
-    topic.save(update_fields=["recall"])
 
 
 def _locked_rows(owner: ChatUser, noun: str, ids: Iterable[int | str]) -> Sequence[Row]:

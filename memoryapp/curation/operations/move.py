@@ -1,6 +1,6 @@
 """Messages moved to another topic or to a new one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from django.utils.translation import gettext as _
@@ -10,7 +10,7 @@ from memoryapp.curation.change import MOST_MESSAGES, Change, CurationError, name
 from memoryapp.curation.operations import operation
 from memoryapp.curation.topic_writer import Summarise, check_summary, opening
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.models import ChatUser, Message, Topic
+from memoryapp.models import ChatUser, Message
 
 
 def plan_move(
@@ -21,13 +21,20 @@ def plan_move(
     The topics keep their summaries and their other messages; a topic without any message left is retired. ``summary``
     is that of the new topic. Raises CurationError or Stale, and whatever ``summarise`` raises.
     """
-    ids = _movable(message_ids)
+    ids = set(message_ids)
+    if not ids:
+        raise CurationError(_("Say which messages to move."))
+    if len(ids) > MOST_MESSAGES:
+        raise too_many_messages(MOST_MESSAGES)
     sources = _sources(owner, ids)
     target = None if to is None else operation.live_topic(owner, to)
     touched = {topic.pk: topic for topic in [*operation.live_topics(owner, sources), *([target] if target else [])]}
     listed = operation.messages_by_topic(touched.values())
     moved = [number for numbers in listed.values() for number in numbers if number in ids]
-    _check_move(listed, moved, target)
+    if target and set(moved) & set(listed[target.pk]):
+        raise CurationError(_("Some of these messages are in %(topic)s already.") % {"topic": named([target.pk])})
+    if target is None and len(listed) == 1 and len(moved) == sum(map(len, listed.values())):
+        raise CurationError(_("These are all messages of the topic: there is nothing to move out of it."))
     rest = {pk: tuple(number for number in listed[pk] if number not in ids) for pk in touched}
     put = [TopicDraft(topic.summary, rest[pk]) for pk, topic in touched.items() if rest[pk] and topic is not target]
     if target:
@@ -35,15 +42,6 @@ def plan_move(
     else:
         put += operation.drafts(owner, [moved], [summary], summarise)
     return Change(tuple(touched), tuple(put))
-
-
-def _movable(message_ids: Iterable[int]) -> set[int]:
-    ids = set(message_ids)
-    if not ids:
-        raise CurationError(_("Say which messages to move."))
-    if len(ids) > MOST_MESSAGES:
-        raise too_many_messages(MOST_MESSAGES)
-    return ids
 
 
 def _sources(owner: ChatUser, ids: set[int]) -> list[int]:
@@ -58,24 +56,13 @@ def _sources(owner: ChatUser, ids: set[int]) -> list[int]:
     return list(dict.fromkeys(topic for topic in where.values() if topic is not None))
 
 
-def _check_move(listed: Mapping[int, Sequence[int]], moved: Sequence[int], target: Topic | None) -> None:
-    if target and set(moved) & set(listed[target.pk]):
-        raise CurationError(_("Some of these messages are in %(topic)s already.") % {"topic": named([target.pk])})
-    if target is None and len(listed) == 1 and len(moved) == sum(map(len, listed.values())):
-        raise CurationError(_("These are all messages of the topic: there is nothing to move out of it."))
-
-
 def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
     summary = request.summaries[-1] if request.summaries and request.to is None else ""
     change = plan_move(request.owner, request.messages, request.to, summary, summarise=summarise)
-    return _worded(change, request.summaries)
-
-
-def _worded(change: Change, summaries: Sequence[str]) -> Change:
-    """With the summaries that somebody wrote who saw all resulting topics; an empty one leaves what is there."""
-    if len(summaries) != len(change.put):
+    # With the summaries that somebody wrote who saw all resulting topics; an empty one leaves what is there.
+    if len(request.summaries) != len(change.put):
         return change
-    pairs = zip(change.put, summaries, strict=True)
+    pairs = zip(change.put, request.summaries, strict=True)
     worded = [replace(draft, summary=given.strip() or draft.summary) for draft, given in pairs]
     for draft in worded:
         if draft.summary:

@@ -179,7 +179,12 @@ def plan(request: ChangeRequest, summarise: Summarise = opening) -> Change:
     """The change that is asked for; nothing is written. Raises CurationError, Stale, and what ``summarise`` raises."""
     seen = Topic.objects.of(request.owner).filter(pk__in=request.topics)
     check_live(request.owner, request.topics, dict(seen.values_list("pk", "is_live")))
-    return _with_summaries(request.operation.plan(request, summarise), request.summaries)
+    # With the summaries that people wrote, if there is one for each topic.
+    change = request.operation.plan(request, summarise)
+    if len(request.summaries) != len(change.put):
+        return change
+    pairs = zip(change.put, request.summaries, strict=True)
+    return replace(change, put=tuple(replace(draft, summary=summary or draft.summary) for draft, summary in pairs))
 
 
 def make(
@@ -203,11 +208,3 @@ def make(
         if accepts:
             close(request.owner, accepts, Suggestion.State.ACCEPTED, actor=actor, edit=edit)
     return MadeChange(edit, change)
-
-
-def _with_summaries(change: Change, summaries: Collection[str]) -> Change:
-    """The change with the summaries that people wrote, if there is one for each topic."""
-    if len(summaries) != len(change.put):
-        return change
-    pairs = zip(change.put, summaries, strict=True)
-    return replace(change, put=tuple(replace(draft, summary=summary or draft.summary) for draft, summary in pairs))

@@ -152,19 +152,15 @@ def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORK
         batch = list(_best(owner)[: settings.CONSOLIDATION_BATCH_SIZE])
         if not batch:
             return Pass()
-        return _judge_each(owner, batch, open_chat, worker)
-
-
-def _judge_each(owner: ChatUser, batch: list[Suggestion], open_chat: OpenChat, worker: str) -> Pass:
-    judged = merged = 0
-    with work.tracked(owner, CONSOLIDATE, worker) as steps:
-        for place, suggestion in enumerate(batch, 1):
-            topics = _live(suggestion)
-            if topics and not leave_apart(suggestion):
-                merged += _judge(suggestion, topics, open_chat)
-                judged += 1
-            steps.reached(judged, place / len(batch))
-    return Pass(judged, merged)
+        judged = merged = 0
+        with work.tracked(owner, CONSOLIDATE, worker) as steps:
+            for place, suggestion in enumerate(batch, 1):
+                topics = _live(suggestion)
+                if topics and not leave_apart(suggestion):
+                    merged += _judge(suggestion, topics, open_chat)
+                    judged += 1
+                steps.reached(judged, place / len(batch))
+        return Pass(judged, merged)
 
 
 def _judge(suggestion: Suggestion, topics: list[Topic], open_chat: OpenChat) -> bool:
@@ -172,19 +168,15 @@ def _judge(suggestion: Suggestion, topics: list[Topic], open_chat: OpenChat) -> 
     try:
         answered = proposals.merge_judged_by(open_chat, suggestion.owner, topics)
     except (LLMError, UnreadableAnswer):
-        _note_failure(suggestion, topics)
+        call = AgentCall.objects.filter(
+            owner=suggestion.owner_id, agent=merger.AGENT.name, topics=[topic.pk for topic in topics]
+        ).latest("pk")
+        Suggestion.objects.filter(pk=suggestion.pk).update(tries=suggestion.tries + 1)
+        if call.outcome not in PASSING or suggestion.tries + 1 >= MOST_TRIES:
+            # The merger does not ask again by itself.
+            _opened(suggestion).update(call=call)
         raise
     return carry_out(suggestion, answered) is not None
-
-
-def _note_failure(suggestion: Suggestion, topics: list[Topic]) -> None:
-    call = AgentCall.objects.filter(
-        owner=suggestion.owner_id, agent=merger.AGENT.name, topics=[topic.pk for topic in topics]
-    ).latest("pk")
-    Suggestion.objects.filter(pk=suggestion.pk).update(tries=suggestion.tries + 1)
-    if call.outcome not in PASSING or suggestion.tries + 1 >= MOST_TRIES:
-        # The merger does not ask again by itself.
-        _opened(suggestion).update(call=call)
 
 
 def _live(suggestion: Suggestion) -> list[Topic]:

@@ -300,7 +300,11 @@ class _Cut:
 
 def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness, most: int) -> list[Split]:
     """The best ``most`` of ``topics`` to split, best first; none that a merge made within its bound."""
-    merged = _merged(owner_id, topics)
+    named = [topic.pk for topic in topics if _may_be_cut(topic)]
+    merged = frozenset(
+        number
+        for (number,) in fetched(MERGED, {"owner": owner_id, "topics": named, "most": settings.MAX_MERGED_SIZE_CHARS})
+    )
     apart = [topic for topic in topics if topic.pk not in merged]
     cut = filter(_may_be_cut, apart)
     found = (_suggested_split(topic, messages, near) for topic, messages in _messages_of(owner_id, list(cut), profile))
@@ -329,14 +333,6 @@ def _would_be_cut(topics: Sequence[_TopicMessages], near: Nearness) -> bool:
     if len(topics) < 2 or not all(len(topic.ids) and topic.vectors.any(axis=1).all() for topic in topics):
         return False
     return any(_telling_cut(part, near) for part in (*topics, reduce(_TopicMessages.joined, topics)))
-
-
-def _merged(owner_id: int, topics: Sequence[Topic]) -> frozenset[int]:
-    named = [topic.pk for topic in topics if _may_be_cut(topic)]
-    return frozenset(
-        number
-        for (number,) in fetched(MERGED, {"owner": owner_id, "topics": named, "most": settings.MAX_MERGED_SIZE_CHARS})
-    )
 
 
 def _suggested_split(topic: Topic, messages: _TopicMessages, near: Nearness) -> Split | None:
@@ -417,13 +413,11 @@ def _messages_of(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterat
         [(ids, at, *numbers)] = fetched(MESSAGES, {"owner": owner_id, "topics": [topic.pk for topic in group]})
         sizes, passages, topic_ids = map(int64s, numbers)
         times = np.frombuffer(at or b"", ">f8").astype(np.float64)
-        group_messages = _TopicMessages(
-            int64s(ids), times, sizes, passages, _passage_vectors(owner_id, profile, passages)
-        )
+        joined = _TopicMessages(int64s(ids), times, sizes, passages, _passage_vectors(owner_id, profile, passages))
         starts = np.searchsorted(topic_ids, [topic.pk for topic in group])
         ends = np.searchsorted(topic_ids, [topic.pk for topic in group], side="right")
         for topic, start, end in zip(group, starts.tolist(), ends.tolist(), strict=True):
-            yield topic, group_messages.part(start, end)
+            yield topic, joined.part(start, end)
 
 
 def _may_be_cut(topic: Topic) -> bool:
@@ -548,7 +542,7 @@ def _rejections(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:
         for kind, live_topics in holders
         if kind == Kind.MERGE
         for one, other in combinations(live_topics, 2)
-        for pair in _ordered(product(one, other))
+        for pair in ((min(pair), max(pair)) for pair in product(one, other))
     }
     whole = {number for kind, live_topics in holders if kind == Kind.SPLIT for number in live_topics[0]}
     return frozenset(pairs), frozenset(whole)
@@ -561,10 +555,6 @@ def _taken_apart(owner: ChatUser) -> list[list[int]]:
     for edit, topic in put_in.order_by("pk").values_list("edit", "topic"):
         parts[edit].append(topic)
     return list(parts.values())
-
-
-def _ordered(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    return ((min(pair), max(pair)) for pair in pairs)
 
 
 def _merge(owner: ChatUser, merge: Merge, threshold: float) -> Suggestion:

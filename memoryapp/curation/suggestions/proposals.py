@@ -168,9 +168,7 @@ def merge_judged_by(
 
 def _extract_of(topics: Sequence[TopicContent]) -> str:
     """The most telling sentences of all topics together, as long as a model's summary may be."""
-    messages = sorted(
-        (m for topic in topics for m in topic.messages), key=lambda message: (message.sent_at, message.id)
-    )
+    messages = sorted((m for topic in topics for m in topic.messages), key=lambda m: (m.sent_at, m.id))
     return clipped(summary_extracted(messages), LONGEST_SUMMARY)
 
 

@@ -124,7 +124,14 @@ async def complete(request: HttpRequest, body: ChatBody) -> HttpResponseBase:
         response = await _response(answer, call, recalled)
     except ProviderFailed as failure:
         response = _failed(failure)
-    return _with(response, _headers(request, recalled))
+    named = {RECALL_HEADER: recalled.outcome}
+    if recalled.run:
+        page = reverse("run", args=[recalled.run.pk])
+        named[RUN_HEADER] = request.build_absolute_uri(page)
+        wrong = reverse("miss_report", args=[recalled.run.owner_id])
+        named[WRONG_HEADER] = request.build_absolute_uri(f"{wrong}?run={recalled.run.pk}")
+        named["Content-Location"] = f"/v1/runs/{recalled.run.pk}"
+    return _with(response, named)
 
 
 @router.get("/models", operation_id="listModels", response={**described(ModelsAnswer), 502: ProviderErrorAnswer})
@@ -276,17 +283,6 @@ def _context_of(run: Run) -> Recalled:
 
 def _messages(body: ChatBody, recalled: Recalled) -> list[Any]:
     return with_context(body.messages, recalled.context) if recalled.context else list(body.messages)
-
-
-def _headers(request: HttpRequest, recalled: Recalled) -> dict[str, str]:
-    named = {RECALL_HEADER: recalled.outcome}
-    if recalled.run:
-        page = reverse("run", args=[recalled.run.pk])
-        named[RUN_HEADER] = request.build_absolute_uri(page)
-        wrong = reverse("miss_report", args=[recalled.run.owner_id])
-        named[WRONG_HEADER] = request.build_absolute_uri(f"{wrong}?run={recalled.run.pk}")
-        named["Content-Location"] = f"/v1/runs/{recalled.run.pk}"
-    return named
 
 
 def _with(response: HttpResponseBase, headers: Mapping[str, str]) -> HttpResponseBase:

@@ -94,7 +94,16 @@ def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: Base
         if summary:
             raise RequestRefused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
     seen = [topic.pk] if topic else listed
-    at = _beginnings(owner, seen, asked.get("at", []))
+    # A retired topic still lists its messages; the plan refuses it.
+    names = asked.get("at", [])
+    rows = TopicMessage.objects.filter(owner=owner, topic__in=seen, message__external_id__in=names)
+    numbers = dict(rows.values_list("message__external_id", "message"))
+    where = ", ".join(map(topic_id, seen))
+    at = [_named("at", place, name, numbers.get(name), where) for place, name in enumerate(names)]
+    # One for each part.
+    sent = asked.get("summaries", [])
+    if sent and len(sent) != len(set(at)) + 1:
+        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(sent)}.")
     return ChangeRequest(
         operation,
         owner,
@@ -102,7 +111,7 @@ def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: Base
         messages=tuple(_movable(owner, asked.get("messages", []))),
         to=to,
         at=tuple(at),
-        summaries=tuple(_summaries(asked.get("summaries", []), at) or [summary]),
+        summaries=tuple(sent or [summary]),
     )
 
 
@@ -184,21 +193,6 @@ def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
         raise RequestRefused(404, f"There is no {topic_id(unknown)} in this memory.")
 
 
-def _beginnings(owner: ChatUser, seen: Sequence[int], names: Sequence[str]) -> list[int]:
-    """Returns the numbers of these messages. A retired topic still lists its messages; the plan refuses it."""
-    rows = TopicMessage.objects.filter(owner=owner, topic__in=seen, message__external_id__in=names)
-    numbers = dict(rows.values_list("message__external_id", "message"))
-    where = ", ".join(map(topic_id, seen))
-    return [_named("at", place, name, numbers.get(name), where) for place, name in enumerate(names)]
-
-
-def _summaries(sent: Sequence[str], at: Sequence[int]) -> Sequence[str]:
-    """One for each part. Raises RequestRefused for another number of them."""
-    if sent and len(sent) != len(set(at)) + 1:
-        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(sent)}.")
-    return sent
-
-
 def _movable(owner: ChatUser, names: Sequence[str]) -> list[int]:
     rows = Message.objects.of(owner).filter(external_id__in=names, topic__isnull=False)
     numbers = dict(rows.values_list("external_id", "pk"))
@@ -235,7 +229,10 @@ async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> EditsAnswer:
     """List the edits by people, programs and archiving, earliest first, starting after the edit ``after``."""
-    return await access.answered(EditsAnswer, page_of_edits, access.grant_of(request), user, _after(after), limit)
+    number = _number(after) if after else 0
+    if number is None:
+        raise RequestRefused(400, "after must be the id of an edit, such as 17.")
+    return await access.answered(EditsAnswer, page_of_edits, access.grant_of(request), user, number, limit)
 
 
 @edits_router.post("/edits/{id}/undo", operation_id="undoEdit", response=CHANGED)
@@ -262,13 +259,6 @@ def _number(written: str) -> int | None:
     match = _ID.fullmatch(written)
     number = int(match[1]) if match else None
     return number if number is not None and number <= LARGEST_ID else None
-
-
-def _after(after: str) -> int:
-    number = _number(after) if after else 0
-    if number is None:
-        raise RequestRefused(400, "after must be the id of an edit, such as 17.")
-    return number
 
 
 def undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> dict[str, Any]:

@@ -177,19 +177,15 @@ def _looked_at(memory: Memory, wanted: ProposalArguments, token: str) -> ToolAns
     planned = _changed(memory, wanted, is_dry=True)
     effect = planned["effect"]
     effect["runs"] = effect["runs"][:_MOST_RUNS]
-    difference = _difference(memory, planned)
-    parts = ["\n".join(difference), _effect_text(effect), "Nothing is changed yet. apply_edit does it with this token:"]
-    values = {"token": token, "difference": difference, "effect": effect}
-    kept = {name: planned[name] for name in ("topics", "retired")}
-    return ToolAnswer("\n\n".join([*parts, token]), {**values, **kept})
-
-
-def _difference(memory: Memory, planned: Mapping[str, Any]) -> list[str]:
     numbers = [number for id in planned["retired"] if (number := parse_topic_id(id))]
     before = Topic.objects.filter(owner__in=memory.grant.visible_owners(), pk__in=numbers).order_by("started_at", "pk")
     gone = [f"- {topic_id(row.pk)} ({row.message_count} messages): {row.summary}" for row in before]
     put = [f"+ new topic ({topic['message_count']} messages): {topic['summary']}" for topic in planned["topics"]]
-    return [*gone, *put]
+    difference = [*gone, *put]
+    parts = ["\n".join(difference), _effect_text(effect), "Nothing is changed yet. apply_edit does it with this token:"]
+    values = {"token": token, "difference": difference, "effect": effect}
+    kept = {name: planned[name] for name in ("topics", "retired")}
+    return ToolAnswer("\n\n".join([*parts, token]), {**values, **kept})
 
 
 def _effect_text(effect: Mapping[str, Any]) -> str:

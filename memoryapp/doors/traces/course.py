@@ -382,13 +382,11 @@ def _used(span: SentSpan, tool: ToolCallRun, *, by_model: bool) -> ToolUsed:
     return replace(used, tool=tool.name[:100], asked_by="model" if by_model else "agent")
 
 
-def _tool(
-    span: SentSpan, arguments: Mapping[str, Any], result: Mapping[str, Any], found: tuple[str, ...] = ()
-) -> ToolUsed:
+def _tool(span: SentSpan, given: Mapping[str, Any], result: Mapping[str, Any], found: tuple[str, ...] = ()) -> ToolUsed:
     return ToolUsed(
         step=0,
         tool=span.name[:100],
-        arguments=_short(arguments),
+        arguments=_short(given),
         result=_short(result),
         seconds=span.seconds,
         outcome="failed" if span.fault else "done",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from math import log1p
 
-from django.db import connection
 from django.db.models import Window
 from django.db.models.functions import RowNumber
 
@@ -116,25 +115,16 @@ class _Words:
 
 def compare(owner: ChatUser, topics: Sequence[Topic]) -> TopicComparison:
     """Between one and ``MOST_TOPICS`` live topics of the owner, in their order; six queries for any number."""
-    texts = _words_by_topic(owner, topics)
-    people, terms = _people(owner, texts), _terms(owner, texts)
-    first, last = min(topic.started_at for topic in topics), max(topic.ended_at for topic in topics)
-    slices, openings = _slices(owner, topics, first, last), _openings(owner, topics)
-    columns = tuple(
-        TopicColumn(topic, people[topic.pk], terms[topic.pk], openings[topic.pk], slices[topic.pk]) for topic in topics
-    )
-    common = dict.fromkeys(
-        person.word for terms_of_people in people.values() for person in terms_of_people if person.is_shared
-    )
-    return TopicComparison(columns, tuple(common), first, last)
-
-
-def _words_by_topic(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Words]:
     texts = {topic.pk: _Words() for topic in topics}
     most = max(_LEAST_READ, _MESSAGES_READ // len(topics))
     for topic, text in fetched(TEXTS, {"owner": owner.pk, "topics": list(texts), "chars": _CHARS_READ, "most": most}):
         texts[topic].add(text)
-    return texts
+    people, terms = _people(owner, texts), _terms(owner, texts)
+    first, last = min(topic.started_at for topic in topics), max(topic.ended_at for topic in topics)
+    slices, openings = _slices(owner, topics, first, last), _openings(owner, topics)
+    columns = tuple(TopicColumn(t, people[t.pk], terms[t.pk], openings[t.pk], slices[t.pk]) for t in topics)
+    common = dict.fromkeys(person.word for each in people.values() for person in each if person.is_shared)
+    return TopicComparison(columns, tuple(common), first, last)
 
 
 def _people(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
@@ -184,16 +174,12 @@ def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
     """
     wanted = list(terms)
     passages = Passage.objects.filter(owner=owner).count()
-    with connection.cursor() as cursor:
-        cursor.execute(COMMON_TERMS)
-        elements, shares = cursor.fetchone() or ((), ())
-        common = dict(zip(elements or (), shares or (), strict=False))
-        cursor.execute(TERM_COUNTS, {"owner": owner.pk, "terms": [term for term in wanted if term not in common]})
-        holding = dict(cursor.fetchall())
-    passage_counts = {
-        term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted
-    }
-    return {term: idf(passages, min(max(count, 1), passages)) for term, count in passage_counts.items()}
+    elements, shares = next(iter(fetched(COMMON_TERMS)), ((), ()))
+    common = dict(zip(elements or (), shares or (), strict=False))
+    rare = [term for term in wanted if term not in common]
+    holding = dict(fetched(TERM_COUNTS, {"owner": owner.pk, "terms": rare}))
+    in_passages = {term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted}
+    return {term: idf(passages, min(max(count, 1), passages)) for term, count in in_passages.items()}
 
 
 def _shared_first(terms: Sequence[Term]) -> tuple[Term, ...]:

@@ -243,9 +243,7 @@ def _distribution(cosines: Sequence[float], share: float) -> Distribution:
     edges = np.arange(FIRST, LAST + WIDTH / 2, WIDTH)
     counts, _edges = np.histogram(np.clip(cosines, FIRST, LAST), edges)
     shares = counts / max(1, len(cosines))
-    columns = [
-        SimilarityShare(round(float(start), 3), float(part)) for start, part in zip(edges[:-1], shares, strict=True)
-    ]
+    columns = [SimilarityShare(round(float(at), 3), float(part)) for at, part in zip(edges[:-1], shares, strict=True)]
     proposed = float(np.clip(np.quantile(cosines, share), 0, 1)) if len(cosines) >= LEAST_PAIRS else None
     return Distribution(len(cosines), columns, None if proposed is None else round(proposed, 2))
 

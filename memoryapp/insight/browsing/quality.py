@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, Max, Model, Q, QuerySet
 from django.utils import timezone
 
@@ -65,18 +64,15 @@ def foreign_summaries(owners: Sequence[int]) -> dict[int, list[int]]:
     """
     found: dict[int, list[int]] = {owner: [] for owner in owners}
     latin: dict[int, tuple[int, str]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(SUMMARIES, [list(owners)])
-        for owner, topic, summary, is_foreign, is_latin in cursor.fetchall():
-            if is_foreign:
-                found[owner].append(topic)
-            elif is_latin and (language := latin_language(summary)):
-                latin[topic] = (owner, language)
-        cursor.execute(BEGINNINGS, [list(latin)])
-        for topic, talk in cursor.fetchall():
-            owner, language = latin[topic]
-            if latin_language(talk) not in ("", language):
-                found[owner].append(topic)
+    for owner, topic, summary, is_foreign, is_latin in fetched(SUMMARIES, [list(owners)]):
+        if is_foreign:
+            found[owner].append(topic)
+        elif is_latin and (language := latin_language(summary)):
+            latin[topic] = (owner, language)
+    for topic, talk in fetched(BEGINNINGS, [list(latin)]):
+        owner, language = latin[topic]
+        if latin_language(talk) not in ("", language):
+            found[owner].append(topic)
     return found
 
 
@@ -285,14 +281,10 @@ def holdings(owners: Iterable[ChatUser], *, by_month: bool = False) -> dict[int,
     ids = [owner.pk for owner in owners]
     messages = Message.objects.filter(owner__in=ids)
     # Counted separately from waiting messages: each count then uses an index, and the texts are not read.
-    counts = {
-        row["owner"]: row for row in messages.present().values("owner").annotate(n=Count("id"), last=Max("sent_at"))
-    }
+    counts = {r["owner"]: r for r in messages.present().values("owner").annotate(n=Count("id"), last=Max("sent_at"))}
     waiting = _count_by_owner(messages.active())
     topics = _count_by_owner(Topic.objects.live().filter(owner__in=ids))
-    people, artifacts, facts = (
-        _count_by_owner(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact)
-    )
+    people, files, facts = (_count_by_owner(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
     runs = _count_by_owner(Run.objects.by_hand().filter(owner__in=ids))
     months = last_year(ids) if by_month else {}
     return {
@@ -301,7 +293,7 @@ def holdings(owners: Iterable[ChatUser], *, by_month: bool = False) -> dict[int,
             waiting=waiting[pk],
             topics=topics[pk],
             people=people[pk],
-            artifacts=artifacts[pk],
+            artifacts=files[pk],
             facts=facts[pk],
             runs=runs[pk],
             last_message_at=counts[pk]["last"] if pk in counts else None,

@@ -108,9 +108,7 @@ class TopicMap:
 def topic_map(owner: ChatUser) -> TopicMap:
     """The live topics by their vectors in the profile that serves, else the newest that has any; five queries."""
     topics, ids, placed, shown = _placed(owner)
-    where = {
-        number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
-    }
+    where = {pk: (x, y, region) for pk, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)}
     points = tuple(MapPoint(topic, *where[topic.pk]) for topic in topics if topic.pk in where)
     live = Topic.objects.of(owner).live()
     with_vector = live.filter(Exists(TopicVector.objects.filter(topic=OuterRef("pk")))).count()
@@ -127,14 +125,10 @@ def _placed(owner: ChatUser) -> tuple[list[MapTopic], list[int], NDArray[np.floa
     """The topics, latest first; the numbers of those with a place and the places, shape (n, 2); the share shown."""
     served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
     profile = served.values_list("profile", flat=True).first()
-    topics = _latest(owner, profile)
+    # The latest live topics that have a vector in the profile of this number, the latest first.
+    topics = [MapTopic(*row) for row in fetched(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})]
     ids, vectors = _vectors(owner, profile, topics)
     return topics, ids, *project(vectors)
-
-
-def _latest(owner: ChatUser, profile: int | None) -> list[MapTopic]:
-    """The latest live topics that have a vector in the profile of this number, the latest first."""
-    return [MapTopic(*row) for row in fetched(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})]
 
 
 def _regions(points: Sequence[MapPoint]) -> tuple[MapRegion, ...]:
@@ -175,9 +169,7 @@ def last_run(owner: ChatUser) -> LastRun | None:
     chosen = {number for item in end.get("selected", ()) if (number := parse_topic_id(item["id"]))}
     read = {number for name in end.get("requested", ()) if (number := parse_topic_id(name))}
     now = curation.successors(owner.pk, chosen | read)
-    return LastRun(
-        run, *(frozenset(live for old in numbers for live in now.get(old, ())) for numbers in (read, chosen))
-    )
+    return LastRun(run, *(frozenset(live for old in ids for live in now.get(old, ())) for ids in (read, chosen)))
 
 
 def _vectors(owner: ChatUser, profile: int | None, topics: Sequence[MapTopic]) -> tuple[list[int], NDArray[np.float32]]:

@@ -148,10 +148,8 @@ def lineages(owner_id: int, ids: Iterable[str], sessions: Mapping[str, Sequence[
     return [_lineage(group, known, heirs) for group in joined.groups()]
 
 
-def _lineage(
-    group: Sequence[str], known: Mapping[str, tuple[bool, str]], heirs: Mapping[int, tuple[int, ...]]
-) -> Matter:
-    newest = sorted(group, key=lambda id: (known.get(id, (False, ""))[0], parse_topic_id(id) or 0), reverse=True)
+def _lineage(ids: Sequence[str], known: Mapping[str, tuple[bool, str]], heirs: Mapping[int, tuple[int, ...]]) -> Matter:
+    newest = sorted(ids, key=lambda id: (known.get(id, (False, ""))[0], parse_topic_id(id) or 0), reverse=True)
     is_live, summary = known.get(newest[0], (False, ""))
     now = () if is_live else tuple(topic_id(live) for live in heirs.get(parse_topic_id(newest[0]) or 0, ()))
     return Matter(tuple(newest), summary, now)
@@ -251,10 +249,8 @@ class RunComparison:
     @cached_property
     def divergence(self) -> Divergence:
         """The first difference between the first two runs, A and B."""
-        taken_out = frozenset(id for run in self.runs[:2] for id in run.changes.get("without", ()))
-        a, b = (
-            Side(run.query, [item.event for item in self.stored[run.pk]], self.same, taken_out) for run in self.runs[:2]
-        )
+        gone = frozenset(id for run in self.runs[:2] for id in run.changes.get("without", ()))
+        a, b = (Side(run.query, [item.event for item in self.stored[run.pk]], self.same, gone) for run in self.runs[:2])
         return first_divergence(a, b)
 
 

@@ -180,14 +180,12 @@ def _turns(a: Side, b: Side) -> Iterator[Divergence]:
 
 def _more_turns(turn: int, a: Side, b: Side) -> Divergence:
     if not min(a.turns, b.turns):
-        sentence = (
-            _("Turn 1: A asked a model, B asked none.") if a.turns else _("Turn 1: B asked a model, A asked none.")
-        )
+        said = _("Turn 1: A asked a model, B asked none.") if a.turns else _("Turn 1: B asked a model, A asked none.")
     elif a.turns > b.turns:
-        sentence = _("Turn %(turn)s: A asked the model again, B had its answer.") % {"turn": turn}
+        said = _("Turn %(turn)s: A asked the model again, B had its answer.") % {"turn": turn}
     else:
-        sentence = _("Turn %(turn)s: B asked the model again, A had its answer.") % {"turn": turn}
-    return Divergence("turn", sentence, turn)
+        said = _("Turn %(turn)s: B asked the model again, A had its answer.") % {"turn": turn}
+    return Divergence("turn", said, turn)
 
 
 def _read(events: Iterable[Event]) -> list[str]:

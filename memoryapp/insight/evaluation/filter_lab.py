@@ -84,7 +84,11 @@ def _of_batch(runs: Sequence[Run], profile: str) -> Iterable[_Case]:
     rows = RunEvent.objects.filter(run__in=runs, kind__in=_KINDS)
     for run_id, kind, payload in rows.values_list("run_id", "kind", "payload"):
         events[run_id][kind] = from_payload(kind, payload)
-    holders = _holders(runs)
+    # Every topic that ever contained an evidence message, by the message's number.
+    evidence = {number for run in runs for number in run.evidence}
+    holders: dict[int, set[str]] = defaultdict(set)
+    for message, topic in TopicMessage.objects.filter(message__in=evidence).values_list("message", "topic"):
+        holders[message].add(topic_id(topic))
     for run in runs:
         stored = events[run.pk]
         started, found = stored.get(RunStarted.kind), stored.get(CandidatesFound.kind)
@@ -95,15 +99,6 @@ def _of_batch(runs: Sequence[Run], profile: str) -> Iterable[_Case]:
         relevant = {holder for number in run.evidence for holder in holders.get(number, ())} or chosen
         if relevant:
             yield _Case(similarities(found), frozenset(relevant))
-
-
-def _holders(runs: Sequence[Run]) -> Mapping[int, set[str]]:
-    """Every topic that ever contained an evidence message, by the message's number."""
-    evidence = {number for run in runs for number in run.evidence}
-    holders: dict[int, set[str]] = defaultdict(set)
-    for message, topic in TopicMessage.objects.filter(message__in=evidence).values_list("message", "topic"):
-        holders[message].add(topic_id(topic))
-    return holders
 
 
 def _compared(cases: Sequence[_Case], before: Cuts, after: Cuts) -> CutComparison | None:
@@ -168,9 +163,7 @@ def bounds() -> Mapping[str, Declaration]:
 
 def cuts_in(given: Mapping[str, Any], default: Cuts) -> Cuts:
     """Returns the cuts in ``given``, each limited to its bounds; ``default`` for a cut that is missing or no number."""
-    return Cuts(
-        **{name: _number(declared, given.get(name, ""), getattr(default, name)) for name, declared in bounds().items()}
-    )
+    return Cuts(**{name: _number(each, given.get(name, ""), getattr(default, name)) for name, each in bounds().items()})
 
 
 def _number(declared: Declaration, given: Any, default: Any) -> Any:
@@ -195,7 +188,12 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
     name = " ".join(name.split())
     if not name or len(name) > LONGEST_NAME:
         raise PresetError(_("Give the preset a name of at most %(n)s characters.") % {"n": LONGEST_NAME})
-    if name.casefold() in _built_in_names():
+    # Also those of the built-in presets, in every language.
+    found = set(PRESETS)
+    for language, _name in settings.LANGUAGES:
+        with override(language):
+            found |= {str(name).casefold() for name in NAMES.values()}
+    if name.casefold() in found:
         raise PresetError(_("“%(name)s” is a preset that every model has. Choose another name.") % {"name": name})
     is_new = not FilterPreset.objects.filter(profile=profile, name=name).exists()
     if is_new and FilterPreset.objects.filter(profile=profile).count() >= MOST_PRESETS:
@@ -208,15 +206,6 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
 def profile_named(name: str) -> EmbeddingProfile | None:
     """The row of the embedding profile of that name."""
     return next((row for row in EmbeddingProfile.objects.all() if str(row) == name), None)
-
-
-def _built_in_names() -> set[str]:
-    """The names of the built-in presets, in every language, in lower case."""
-    found = set(PRESETS)
-    for language, _name in settings.LANGUAGES:
-        with override(language):
-            found |= {str(name).casefold() for name in NAMES.values()}
-    return found
 
 
 def _cuts(row: FilterPreset) -> Cuts:

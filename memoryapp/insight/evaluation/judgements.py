@@ -18,7 +18,6 @@ from django.db.models import Count, Max, QuerySet
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.json_values import storable
-from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.models import ChatUser, GoldenQuestion, Grade, Judgement, Message, PassageMessage, Run, TopicMessage
@@ -155,20 +154,9 @@ def grades_of(run: Run, reader: User | None) -> RunGrades:
     if outline.found is None:
         return RunGrades({}, 0, 0, None, None)
     ranked = [candidate.id for candidate in outline.found.candidates]
-    opinions = _opinions(run, reader, ranked, outline.found.sessions)
-    chosen = [each.id for each in outline.finished.selected] if outline.finished else []
-    means = {id: opinion.mean for id, opinion in opinions.items()}
-    shown = [candidate.id for candidate in outline.found.shown]
-    graded = sum(id in opinions and opinions[id].own is not None for id in shown)
-    return RunGrades(opinions, len(shown), graded, ndcg([*chosen, *ranked], means), ndcg(ranked, means))
-
-
-def _opinions(
-    run: Run, reader: User | None, ids: Sequence[str], sessions: Mapping[str, Sequence[int]]
-) -> dict[str, Opinion]:
     operator = reader.pk if reader else -1
     given = fetched(GIVEN, {"owner": run.owner_id, "query": run.query, "operator": operator})
-    holders = _holders(run, {message for message, *_rest in given}, ids, sessions)
+    holders = _holders(run, {message for message, *_rest in given}, ranked, outline.found.sessions)
     by_name: dict[str, dict[str, int]] = defaultdict(dict)
     own: dict[str, int] = {}
     for message, name, value, is_own in given:
@@ -176,7 +164,12 @@ def _opinions(
             by_name[id][name] = max(value, by_name[id].get(name, 0))
             if is_own:
                 own[id] = max(value, own.get(id, 0))
-    return {id: Opinion(own.get(id), names) for id, names in by_name.items()}
+    opinions = {id: Opinion(own.get(id), names) for id, names in by_name.items()}
+    chosen = [each.id for each in outline.finished.selected] if outline.finished else []
+    means = {id: opinion.mean for id, opinion in opinions.items()}
+    shown = [candidate.id for candidate in outline.found.shown]
+    graded = sum(id in opinions and opinions[id].own is not None for id in shown)
+    return RunGrades(opinions, len(shown), graded, ndcg([*chosen, *ranked], means), ndcg(ranked, means))
 
 
 def _holders(
@@ -247,15 +240,11 @@ def _expected(run: Run) -> dict[str, Any]:
         return {}
     if answered.outcome == "refused":
         return {"unanswerable": True}
-    evidence = _cited(run, answered)
-    return {"evidence": evidence} if evidence else {}
-
-
-def _cited(run: Run, answered: Answered) -> list[str]:
-    """Returns the ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
+    # As they were sent, in the order of the citations.
     numbers = [citation.message for citation in answered.citations]
     messages = Message.objects.of(run.owner_id).in_bulk(numbers)
-    return [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]
+    evidence = [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]
+    return {"evidence": evidence} if evidence else {}
 
 
 # Golden questions in named sets, made from grades or by hand.

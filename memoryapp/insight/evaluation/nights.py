@@ -175,9 +175,7 @@ def raise_alarm(night: GoldenNight) -> None:
         night.mail, night.mail_at = GoldenNight.Mail.WAITING, timezone.now()
     numbers = night.evaluation.questions if night.evaluation else []
     owners = GoldenQuestion.objects.filter(pk__in=numbers).order_by("owner").values_list("owner", flat=True).distinct()
-    GoldenAlarm.objects.bulk_create(
-        [GoldenAlarm(owner_id=owner, night=night) for owner in owners], ignore_conflicts=True
-    )
+    GoldenAlarm.objects.bulk_create([GoldenAlarm(owner_id=pk, night=night) for pk in owners], ignore_conflicts=True)
     announce(GOLDEN_DROPPED, subject=str(night.pk))
 
 

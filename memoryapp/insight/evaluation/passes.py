@@ -219,12 +219,10 @@ def forecast(owners: QuerySet[ChatUser], count: int, strategies: Sequence[str]) 
     unknown = []
     for name in strategies:
         latest = Run.objects.filter(owner__in=owners, strategy=name, state=Run.State.FINISHED).order_by("-created_at")
-        known = Run.objects.filter(pk__in=latest.values("pk")[:LOOKED_AT]).aggregate(
-            c=Avg("cost_usd"), s=Avg("seconds")
-        )
-        cost += count * (known["c"] or 0.0)
-        seconds += count * (known["s"] or 0.0)
-        unknown += [name] if known["s"] is None else []
+        past = Run.objects.filter(pk__in=latest.values("pk")[:LOOKED_AT]).aggregate(c=Avg("cost_usd"), s=Avg("seconds"))
+        cost += count * (past["c"] or 0.0)
+        seconds += count * (past["s"] or 0.0)
+        unknown += [name] if past["s"] is None else []
     return PassForecast(count * len(strategies), cost, seconds, tuple(unknown))
 
 

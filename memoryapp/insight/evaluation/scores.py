@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.events import Selected
 from memoryapp.engine.memory import MessageContent, parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.text.excerpts import best_exchanges
@@ -127,13 +127,19 @@ def report(scores: Sequence[QuestionScore], *, strategy: str, cuts: Sequence[int
     compare two reports.
     """
     categories = sorted({score.category for score in scores if score.category})
+    times = sorted(score.seconds * 1000 for score in scores)
     return {
         "n": len(scores),
         "unanswerable": sum(not score.is_answerable for score in scores),
         "strategy": strategy,
         **_figures(scores, cuts),
         "failed": sum(score.failed for score in scores),
-        "latency_ms": _latency(scores),
+        "latency_ms": {
+            "avg": round(statistics.fmean(times), 1),
+            "p50": round(_quantile(times, 0.5), 1),
+            "p95": round(_quantile(times, 0.95), 1),
+            "most": round(times[-1], 1),
+        },
         "by_category": {
             name: {"n": len(group), **_figures(group, cuts)}
             for name in categories
@@ -177,16 +183,6 @@ def mean(values: Iterable[float]) -> float | None:
     return round(statistics.fmean(numbers), 4) if numbers else None
 
 
-def _latency(scores: Sequence[QuestionScore]) -> dict[str, float]:
-    times = sorted(score.seconds * 1000 for score in scores)
-    return {
-        "avg": round(statistics.fmean(times), 1),
-        "p50": round(_quantile(times, 0.5), 1),
-        "p95": round(_quantile(times, 0.95), 1),
-        "most": round(times[-1], 1),
-    }
-
-
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Linear interpolation between the two nearest ranks."""
     place = share * (len(ordered) - 1)
@@ -228,27 +224,21 @@ def cited(run: Run, outline: Outline) -> Citations:
     answer = rows.values_list("payload", flat=True).first()
     if answer is not None:
         is_passages = answer["outcome"] == "passages"
-        places = tuple(
-            frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"]
-        )
-        return Citations(places, refused=answer["outcome"] == "refused", passages=is_passages)
+        cited = tuple(frozenset(each["passage"] if is_passages else (each["message"],)) for each in answer["citations"])
+        return Citations(cited, refused=answer["outcome"] == "refused", passages=is_passages)
     if outline.finished is None:
         return Citations((), refused=False)
-    return _of_choice(run, outline.finished)
-
-
-def _of_choice(run: Run, finished: RunFinished) -> Citations:
     messages: dict[int, list[MessageContent]] = defaultdict(list)
-    numbers = [number for topic in finished.selected if (number := parse_topic_id(topic.id)) is not None]
+    numbers = [number for topic in outline.finished.selected if (number := parse_topic_id(topic.id)) is not None]
     for row in Message.objects.of(run.owner).filter(topic__in=numbers).in_order():
         messages[row.topic_id or 0].append(content(row))
     places = [
         place
-        for topic in finished.selected
+        for topic in outline.finished.selected
         for place in _excerpted(run.query, topic, messages.get(parse_topic_id(topic.id) or 0, ()))
     ]
-    chosen = finished.selected or finished.people or finished.artifacts
-    return Citations(tuple(places), refused=not chosen and not finished.fallback)
+    chosen = outline.finished.selected or outline.finished.people or outline.finished.artifacts
+    return Citations(tuple(places), refused=not chosen and not outline.finished.fallback)
 
 
 def _excerpted(query: str, topic: Selected, messages: Sequence[MessageContent]) -> list[frozenset[int]]:

@@ -196,9 +196,7 @@ def from_forks(run: Run, id: str) -> list[TriedFork]:
         return []
     ends = RunEvent.objects.filter(owner=run.owner_id, run__in=list(forks), kind=RunFinished.kind)
     columns = ("payload__selected", "payload__people", "payload__artifacts")
-    chose = {
-        pk: {item["id"] for each in lists for item in each or ()} for pk, *lists in ends.values_list("run", *columns)
-    }
+    chose = {pk: {item["id"] for each in ids for item in each or ()} for pk, *ids in ends.values_list("run", *columns)}
     keys = {pk: json.dumps([fork.turn, fork.changes], sort_keys=True) for pk, fork in forks.items()}
     every = Counter(keys.values())
     chosen = Counter(key for pk, key in keys.items() if id in chose.get(pk, ()))
@@ -384,7 +382,8 @@ def _other_cuts(asked: LostItem) -> Iterator[Counterfactual]:
             yield Counterfactual(words, result, 1, {"parameters": changed})
             return
         cuts = _repaired(cuts, item.fate, item.rank, item.similarity, filtering.drop)
-        if not _allowed(asked.story, cuts):
+        declared = declarations(strategy_named(asked.story.run.strategy).parameters)
+        if not all(declared[name].allows(value) for name, value in asdict(cuts).items()):
             return
 
 
@@ -399,11 +398,6 @@ def _repaired(cuts: Cuts, fate: CutFate, rank: int, similarity: float, drop: tup
     if fate == "after_gap" and drop:
         return replace(cuts, score_gap=math.ceil(round(drop[0] - drop[1], DIGITS) * 100) / 100)
     return replace(cuts, final_top_k=rank)
-
-
-def _allowed(story: Story, cuts: Cuts) -> bool:
-    declared = declarations(strategy_named(story.run.strategy).parameters)
-    return all(declared[name].allows(value) for name, value in asdict(cuts).items())
 
 
 def _more_nearest(asked: LostItem) -> Iterator[Counterfactual]:
@@ -496,12 +490,10 @@ MOST_PARTNERS = 2
 
 def partners(owner_id: int, topic: int) -> list[tuple[int, int]]:
     """At most two pairs of live topics, each with the ``topic`` first."""
-    suggested = Suggestion.objects.filter(
+    rows = Suggestion.objects.filter(
         owner=owner_id, kind=Suggestion.Kind.MERGE, state=Suggestion.State.OPEN, topics__contains=[topic]
     )
-    others = [
-        other for each in suggested.order_by("-score", "-pk")[:MOST_PARTNERS] for other in each.topics if other != topic
-    ]
+    others = [other for row in rows.order_by("-score", "-pk")[:MOST_PARTNERS] for other in row.topics if other != topic]
     if not others:
         others = _near(owner_id, topic)
     return [(topic, other) for other in dict.fromkeys(others)][:MOST_PARTNERS]

@@ -365,7 +365,7 @@ def _named_by_hand(right: Person, namesake: Person | None) -> Offer:
 
 
 def _make_person(miss: Miss, values: Values, actor: str, _asked: Any) -> Made:
-    right, by = _person_of(miss, values["to"]), dict[str, Any](actor=actor, reason=_reason(miss))
+    right, reason = _person_of(miss, values["to"]), _reason(miss)
     text, told = str(values.get("text", "")), dict[str, Any]()
     if "from" in values:
         source, name = _person_of(miss, values["from"]), str(values["name"])

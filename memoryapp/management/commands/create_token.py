@@ -42,7 +42,10 @@ class Command(BaseCommand):
         scopes = _scopes(scope)
         with transaction.atomic():
             owners = [named_user(each) for each in dict.fromkeys(user)]
-            token, text = tokens.make(_named(name), scopes, owners, when_unsure=options["when_unsure"])
+            name = name.strip()
+            if not name or len(name) > 200 or not name.isprintable():
+                raise CommandError("A token's name is one line of at most 200 characters.")
+            token, text = tokens.make(name, scopes, owners, when_unsure=options["when_unsure"])
         document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
         self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text)
         if not options["json"]:
@@ -57,10 +60,3 @@ def _scopes(option: str) -> list[ApiToken.Scope]:
         fault = f"There is no scope “{unknown[0]}”." if unknown else "--scope names no scope."
         raise CommandError(f"{fault} Choose some of: {', '.join(GRANTED)}.")
     return [scope for scope in GRANTED if scope in words]
-
-
-def _named(name: str) -> str:
-    name = name.strip()
-    if not name or len(name) > 200 or not name.isprintable():
-        raise CommandError("A token's name is one line of at most 200 characters.")
-    return name

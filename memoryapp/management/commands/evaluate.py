@@ -77,13 +77,11 @@ class Command(BaseCommand):
         document = reports[0] if len(reports) == 1 else {"reports": reports}
         self.stdout.write(json.dumps(document, ensure_ascii=False))
 
-    def _pass_gate(
-        self, reports: Sequence[dict[str, Any]], stored: Mapping[str, dict[str, Any]], margin: float
-    ) -> None:
+    def _pass_gate(self, reports: Sequence[dict[str, Any]], known: Mapping[str, dict[str, Any]], margin: float) -> None:
         """Raises CommandError if a figure got worse than in the stored report of the same strategy."""
         lines = []
         for each in reports:
-            if before := stored.get(each["strategy"]):
+            if before := known.get(each["strategy"]):
                 if not comparison.pairs(before, each):
                     raise CommandError(f"The stored report of {each['strategy']} has none of these questions.")
                 lines += regression_lines(each["strategy"], comparison.regressions(before, each, margin))

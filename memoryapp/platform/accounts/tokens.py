@@ -18,7 +18,7 @@ from django.conf import settings
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Count, Prefetch, Q, QuerySet
 from django.utils import timezone
 
@@ -194,16 +194,10 @@ class Allowances:
             if left is None or left.start != start:
                 left = self._of[token] = _Left(start, 0)
             if not left.count and not left.is_spent:
-                left.count = _taken(token, start, most)
+                # The next part of the limit; how many requests of it are within the limit.
+                part = max(1, most // PARTS)
+                rows = fetched(TAKE, {"token": token, "start": start, "part": part})
+                left.count = max(0, min(part, most - (rows[0][0] - part))) if rows else 0
                 left.is_spent = not left.count
             left.count -= not left.is_spent
             return not left.is_spent
-
-
-def _taken(token: int, start: int, most: int) -> int:
-    """Takes the next part of the limit; returns how many requests of it are within the limit."""
-    part = max(1, most // PARTS)
-    with connection.cursor() as cursor:
-        cursor.execute(TAKE, {"token": token, "start": start, "part": part})
-        row = cursor.fetchone()
-    return max(0, min(part, most - (row[0] - part))) if row else 0

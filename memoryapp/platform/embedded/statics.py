@@ -11,19 +11,15 @@ from django.core.management import call_command
 def collect() -> bool:
     """Updates ``STATIC_ROOT``; returns whether anything was done. Its stamp is written last."""
     stamp = Path(settings.STATIC_ROOT).with_name("static.stamp")
-    now = _fingerprint()
-    if stamp.exists() and stamp.read_text() == now:
-        return False
-    call_command("collectstatic", interactive=False, verbosity=0)
-    stamp.write_text(now)
-    return True
-
-
-def _fingerprint() -> str:
-    """Returns a hash of the name, size and time of every source file, and of the target folder."""
+    # A hash of the name, size and time of every source file, and of the target folder.
     digest = hashlib.sha256(str(settings.STATIC_ROOT).encode())
     for finder in get_finders():
         for name, storage in finder.list([]):
             status = Path(storage.path(name)).stat()
             digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    now = digest.hexdigest()
+    if stamp.exists() and stamp.read_text() == now:
+        return False
+    call_command("collectstatic", interactive=False, verbosity=0)
+    stamp.write_text(now)
+    return True

@@ -157,9 +157,7 @@ def _common(finding: Finding) -> Q | None:
         return Q(relation=relation, superseded_at__isnull=True) if relation else None
     names = (finding.values.get("display_name") or "", *finding.values.get("aliases", ()))
     words = [word for name in names for word in name.split() if len(word) >= _LEAST_NAME]
-    return (
-        reduce(or_, (Q(display_name__icontains=word) | Q(aliases__icontains=word) for word in words)) if words else None
-    )
+    return reduce(or_, (Q(display_name__icontains=w) | Q(aliases__icontains=w) for w in words)) if words else None
 
 
 @open_to(Role.VIEWER)
@@ -246,18 +244,15 @@ def _page(
         "backlog": extraction.backlog(owner),
     }
     if current is not None:
-        context |= _current(owner, current, filters, form) | {"answer": answer}
+        view = review_of(owner, current)
+        context |= {
+            "current": view,
+            "around": around(owner, current, filters.wanted),
+            "form": form or FORMS[view.finding.noun](initial={**view.values, "seen": view.values}),
+            "of_answer": extraction.waiting_of_answer(current).count(),
+            "answer": answer,
+        }
     return show(request, "pages/review.html", "partials/review/review.html", context, status=status)
-
-
-def _current(owner: ChatUser, current: Finding, filters: ReviewFilter, form: RowForm | None) -> dict[str, Any]:
-    view = review_of(owner, current)
-    return {
-        "current": view,
-        "around": around(owner, current, filters.wanted),
-        "form": form or FORMS[view.finding.noun](initial={**view.values, "seen": view.values}),
-        "of_answer": extraction.waiting_of_answer(current).count(),
-    }
 
 
 def _query(request: HttpRequest) -> str:

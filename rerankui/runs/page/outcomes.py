@@ -313,22 +313,18 @@ def missing(run: Run, events: Sequence[Event]) -> list[str]:
 
 def _missing(events: Sequence[Event]) -> Iterator[str]:
     outline = Outline.of(events)
-    yield from _of_search(outline.found)
+    if outline.found is None:
+        yield gettext("The trace contains no search, so there are no candidates.")
+    elif not outline.found.candidates:
+        yield gettext("The program did not send what its search found.")
+    else:
+        if not any(each.score for each in outline.found.candidates):
+            yield gettext("The program sent no scores.")
+        if not any(each.line for each in outline.found.candidates):
+            yield gettext("The program did not send the texts of the documents.")
     yield from _of_model(outline.replies, [event for event in events if isinstance(event, TurnStarted)])
     if outline.finished and outline.finished.notes:
         yield remarks(outline.finished)
-
-
-def _of_search(found: CandidatesFound | None) -> Iterator[str]:
-    if found is None:
-        yield gettext("The trace contains no search, so there are no candidates.")
-    elif not found.candidates:
-        yield gettext("The program did not send what its search found.")
-    else:
-        if not any(each.score for each in found.candidates):
-            yield gettext("The program sent no scores.")
-        if not any(each.line for each in found.candidates):
-            yield gettext("The program did not send the texts of the documents.")
 
 
 def _of_model(replies: Sequence[ModelReplied], turns: Sequence[TurnStarted]) -> Iterator[str]:

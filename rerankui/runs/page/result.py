@@ -61,9 +61,7 @@ def rank_lines(chosen: Sequence[tuple[Selected, Candidate | None]]) -> RankLines
 
 
 def _places(ranks: tuple[int, int, int], columns: Sequence[Sequence[int]]) -> tuple[int, int, int]:
-    first, second, third = (
-        TOP + ROW * column.index(rank) + ROW // 2 for rank, column in zip(ranks, columns, strict=True)
-    )
+    first, second, third = (TOP + ROW * column.index(at) + ROW // 2 for at, column in zip(ranks, columns, strict=True))
     return first, second, third
 
 

@@ -31,7 +31,7 @@ from memoryapp.insight import capsules, delivery
 from memoryapp.insight.browsing.topics import topic_runs
 from memoryapp.insight.capsules import CapsuleError
 from memoryapp.insight.evaluation import judgements
-from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion, RunGrades
+from memoryapp.insight.evaluation.judgements import GoldenError, GradeError, Opinion
 from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
@@ -443,7 +443,12 @@ def _shown(request: HttpRequest, run: Run, error: str = "", saved: str = "") -> 
         "default_set": DEFAULT_SET,
     }
     if not is_partial(request):
-        context["listed"] = _listed(run, known, is_blind=is_blind)
+        # Blind in an order that says nothing, the same at each visit.
+        found = Outline.of([item.event for item in followers.stored(run.pk)]).found
+        shown = list(found.shown) if found else []
+        if is_blind:
+            shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
+        context["listed"] = [{"candidate": each, "opinion": known.opinions.get(each.id, Opinion())} for each in shown]
     status = 422 if error else 200
     return show(request, "pages/runs/run_grades.html", "partials/runs/grades/strip.html", context, status=status)
 
@@ -452,12 +457,3 @@ def _mark(opinion: Opinion, *, is_blind: bool) -> dict[str, Any]:
     """What the script shows beside a candidate; blind, nothing of what others think."""
     others = {} if is_blind else dict(opinion.by_name)
     return {"own": opinion.own, "names": others, "disputed": opinion.is_disputed and not is_blind}
-
-
-def _listed(run: Run, known: RunGrades, *, is_blind: bool) -> Sequence[Mapping[str, Any]]:
-    """The shown candidates; blind in an order that says nothing, the same at each visit."""
-    found = Outline.of([item.event for item in followers.stored(run.pk)]).found
-    shown = list(found.shown) if found else []
-    if is_blind:
-        shown.sort(key=lambda each: hashlib.sha256(f"{run.pk} {each.id}".encode()).digest())
-    return [{"candidate": each, "opinion": known.opinions.get(each.id, Opinion())} for each in shown]
