@@ -51,8 +51,8 @@ UNION ALL
  WHERE owner_id = %(owner)s AND memoryapp_card.terms @@ sought.terms LIMIT %(most)s)
 """
 
-# Of a word, its spelling in the memory or an empty text, and other spellings: which is likelier; empty where none is.
-Likelier = Callable[[str, str, Sequence[str]], Awaitable[str]]
+# Of a word, its spellings in the memory, and all others: which is likelier; empty where none is.
+Likelier = Callable[[str, Sequence[str], Sequence[str]], Awaitable[str]]
 
 
 async def respelled(pool: AsyncConnectionPool, owner_id: int, query: str, likelier: Likelier) -> str:
@@ -70,7 +70,7 @@ async def respelled(pool: AsyncConnectionPool, owner_id: int, query: str, likeli
         sought = " ".join((*names, *(each for listed in meant.values() for each in listed)))
         rows = await (await connection.execute(_TEXTS, {**asked, "sought": sought})).fetchall() if sought else []
     known = _WrittenWords([found for (found,) in rows])
-    written = {word: await likelier(word, known.best(listed), listed) for word, listed in meant.items()}
+    written = {word: await likelier(word, known.among(listed), listed) for word, listed in meant.items()}
 
     def careful(word: re.Match[str]) -> str:
         best = written.get(normal(word[0])) or word[0]
@@ -118,9 +118,13 @@ class _WrittenWords:
                 counts[stem] = (every + count, large + count * word[0].isupper())
         return counts
 
-    def best(self, meant: Sequence[str]) -> str:
-        """The one of these words that is written most often; empty if none is."""
-        return max((word for word in meant if word in self._words), key=lambda word: self._words[word], default="")
+    def among(self, meant: Sequence[str]) -> list[str]:
+        """The one of these words that is written most often or, if none is, those of which another form is."""
+        literally = [word for word in meant if word in self._words]
+        if literally:
+            return [max(literally, key=lambda word: self._words[word])]
+        written = {stem for word in self._words for stem in stems(word)} if meant else set()
+        return [word for word in meant if not written.isdisjoint(stems(word))]
 
     def is_name(self, word: str) -> bool:
         counts = (self._stems.get(stem, (0, 0)) for stem in stems(word))

@@ -78,12 +78,12 @@ class OfflineEmbedder:
         self._thread.submit(self._serve)
         return await asyncio.wrap_future(asked.all)
 
-    async def likelier(self, word: str, known: str, spellings: Sequence[str]) -> str:
-        """The ``known`` spelling of a word that seems mistyped, or that of the ``spellings`` that is one piece of the
-        model's vocabulary and far likelier; empty if there is none. Raises EmbeddingError."""
+    async def likelier(self, word: str, known: Sequence[str], spellings: Sequence[str]) -> str:
+        """The likeliest ``known`` spelling of a word that seems mistyped, or that of the ``spellings`` that is one
+        piece of the model's vocabulary and far likelier; empty if there is none. Raises EmbeddingError."""
         return await asyncio.wrap_future(self._thread.submit(self._likelier, word, known, spellings))
 
-    def _likelier(self, word: str, known: str, spellings: Sequence[str]) -> str:
+    def _likelier(self, word: str, known: Sequence[str], spellings: Sequence[str]) -> str:
         self._model = self._model or self._load()
         pieces = self._model._sp
 
@@ -96,8 +96,9 @@ class OfflineEmbedder:
         looks_mistyped = n > _FEW_PIECES and len(word) < _FEW_LETTERS * n
         if n == 1 or not (looks_mistyped or word.isascii()):
             return ""
-        if known and likelihood(known)[0] > score - _ABOUT:
-            return known
+        best = max(known, key=likelihood, default="")
+        if best and likelihood(best)[0] > score - _ABOUT:
+            return best
         least = score + _FAR_LIKELIER[looks_mistyped]
         whole = ((likelihood(each), each) for each in spellings)
         return max(((score, each) for (score, n), each in whole if n == 1 and score >= least), default=(0, ""))[1]
