@@ -4,18 +4,18 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.account import account, operators, webhooks
+from rerankui.account import account, operators, tokens, webhooks
 from rerankui.compare import compare
-from rerankui.curation.views import change, merge, queue, review
+from rerankui.curation.views import change, clusters, merge, queue, review
 from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights, threshold
 from rerankui.frame.rows import LISTS_OF
 from rerankui.history import history
 from rerankui.imports import import_file
 from rerankui.knowledge import artifacts, facts, people, row
 from rerankui.lists import quality, saved
-from rerankui.pipeline import pipeline
+from rerankui.pipeline import pipeline, work
 from rerankui.runs.views import run, run_fork, runs
-from rerankui.topics import topic, topics
+from rerankui.topics import bulk, topic, topics
 from rerankui.views import (
     agents,
     ask,
@@ -46,8 +46,8 @@ urlpatterns = [
     path("find/", find.find, name="find"),
     path("memory/<int:owner_id>/", overview.memory, name="memory"),
     path("memory/new/", import_file.memory_make, name="memory_make"),
-    path("work/", pipeline.all_work, name="work"),
-    path("memory/<int:owner_id>/work/", pipeline.memory_work, name="memory_work"),
+    path("work/", work.all_work, name="work"),
+    path("memory/<int:owner_id>/work/", work.memory_work, name="memory_work"),
     path("pipeline/", pipeline.pipeline, name="pipeline"),
     path("memory/<int:owner_id>/pipeline/", pipeline.memory_pipeline, name="memory_pipeline"),
     path("memory/<int:owner_id>/settings/", memory_settings.memory_settings, name="memory_settings"),
@@ -63,8 +63,8 @@ urlpatterns = [
     path("quality/", quality.quality_of_all, name="quality_all"),
     path("memory/<int:owner_id>/quality/", quality.quality, name="quality"),
     # work on many topics at once
-    path("memory/<int:owner_id>/bulk/", topics.bulk, name="bulk"),
-    path("memory/<int:owner_id>/bulk/<int:bulkwork>/", topics.bulk_work, name="bulk_work"),
+    path("memory/<int:owner_id>/bulk/", bulk.bulk, name="bulk"),
+    path("memory/<int:owner_id>/bulk/<int:bulkwork>/", bulk.bulk_work, name="bulk_work"),
     # views of lists that people keep
     path("memory/<int:owner_id>/views/", saved.view_save, name="view_save"),
     path("memory/<int:owner_id>/views/<int:savedview>/", saved.saved_view, name="saved_view"),
@@ -73,8 +73,8 @@ urlpatterns = [
     path("memory/<int:owner_id>/misses/report/", misses.miss_report, name="miss_report"),
     path("memory/<int:owner_id>/misses/<int:miss>/", misses.miss, name="miss"),
     path("memory/<int:owner_id>/misses/<int:miss>/remedies/", misses.miss_remedies, name="miss_remedies"),
-    path("memory/<int:owner_id>/inbox/clusters/", queue.clusters, name="clusters"),
-    path("memory/<int:owner_id>/inbox/clusters/undo/", queue.clusters_undo, name="clusters_undo"),
+    path("memory/<int:owner_id>/inbox/clusters/", clusters.clusters, name="clusters"),
+    path("memory/<int:owner_id>/inbox/clusters/undo/", clusters.clusters_undo, name="clusters_undo"),
     path("memory/<int:owner_id>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner_id>/queue/", queue.queue, name="queue"),
@@ -189,9 +189,9 @@ urlpatterns = [
         name="embedding_similarities",
     ),
     # what programs may do
-    path("tokens/", account.token_list, name="tokens"),
-    path("tokens/make/", account.token_make, name="token_make"),
-    path("tokens/<int:pk>/revoke/", account.token_revoke, name="token_revoke"),
+    path("tokens/", tokens.token_list, name="tokens"),
+    path("tokens/make/", tokens.token_make, name="token_make"),
+    path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
     # who is told of what happens
     path("webhooks/", webhooks.webhook_list, name="webhooks"),
     path("webhooks/new/", webhooks.webhook_make, name="webhook_make"),

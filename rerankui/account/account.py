@@ -1,13 +1,8 @@
 """The user's own account, for every role: the password and the sessions."""
 
-import json
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Any, cast
-from urllib.parse import quote
 
 from axes.models import AccessAttempt, AccessFailureLog
 from axes.utils import reset
@@ -19,26 +14,21 @@ from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.core.exceptions import ValidationError
-from django.core.signing import BadSignature, Signer
 from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
-from memoryapp.models import ApiToken, ChatUser, LoginSession, Role
-from memoryapp.platform.accounts import signing_in, tokens
+from memoryapp.models import LoginSession
+from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.accounts.signing_in import address_of
-from rerankui.frame.access import open_to, operator_for, visible_owners
-from rerankui.frame.forms import TokenForm
+from rerankui.frame.access import operator_for
 from rerankui.frame.frame import DENSITIES, THEMES
-from rerankui.frame.pages import page_of
 from rerankui.frame.toasts import next_address
 
 MOST_SESSIONS = 50
@@ -212,132 +202,3 @@ def device_name(user_agent: str) -> str:
     if browser and system:
         return _("%(browser)s on %(system)s") % {"browser": browser, "system": system}
     return browser or system or user_agent[:LONGEST]
-
-
-# Tokens of programs.
-
-
-LATELY_REVOKED = 5
-LIVE, REVOKED = ("-created_at", "-id"), ("-revoked_at", "-id")
-Scope = ApiToken.Scope
-_numbers = Signer(salt="token-number")
-
-
-@dataclass(frozen=True, slots=True)
-class ListedToken:
-    """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others."""
-
-    token: ApiToken
-    may: Sequence[str]
-    opens_all: bool
-    owners: Sequence[ChatUser]
-    more: int
-    made_by: str
-    revoked_by: str
-
-
-@open_to(Role.ADMIN)
-def token_list(request: HttpRequest) -> HttpResponse:
-    """The tokens in force and below them the last ones revoked; with ``state=revoked`` all revoked tokens."""
-    is_revoked = request.GET.get("state") == "revoked"
-    rows = tokens.listed().filter(revoked_at__isnull=not is_revoked)
-    page = page_of(request, rows, REVOKED if is_revoked else LIVE)
-    if not page and ("after" in request.GET or "before" in request.GET):
-        return redirect("tokens")
-    lately = [] if is_revoked or page.after else _lately_revoked()
-    context = {
-        "page": page,
-        "is_revoked": is_revoked,
-        "listed": _listed(page.rows),
-        "revoked": _listed(lately[:LATELY_REVOKED]),
-        "has_more_revoked": len(lately) > LATELY_REVOKED,
-    }
-    return render(request, "pages/tokens/tokens.html", context)
-
-
-def _lately_revoked() -> list[ApiToken]:
-    return list(tokens.listed().filter(revoked_at__isnull=False).order_by(*REVOKED)[: LATELY_REVOKED + 1])
-
-
-def _listed(rows: Sequence[ApiToken]) -> list[ListedToken]:
-    made, revoked = tokens.makers(rows), tokens.revokers(rows)
-    return [_listing(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
-
-
-def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> ListedToken:
-    """``token`` is a row of ``tokens.listed``."""
-    may = [str(label) for scope, label in Scope.choices if scope in token.scopes and scope != Scope.EVERYONE]
-    more = token.owner_count - len(token.first_owners)
-    return ListedToken(token, may, Scope.EVERYONE in token.scopes, token.first_owners, more, made_by, revoked_by)
-
-
-@never_cache
-@sensitive_variables("text", "context")
-@open_to(Role.ADMIN, post=Role.ADMIN)
-def token_make(request: HttpRequest) -> HttpResponse:
-    """The form of a new token; a post makes it and answers with the one page that shows its text."""
-    is_sent = request.method == "POST"
-    form = TokenForm(request.POST if is_sent else None, seen=visible_owners(request))
-    number = _number_in(request.POST.get("number", ""))
-    if number and ApiToken.objects.filter(pk=number).exists():
-        return _shown_before(request, number)
-    if not form.is_valid() or number is None:
-        context = {"form": form, "number": _numbers.sign(str(number or tokens.reserve()))}
-        return render(request, "pages/tokens/token_make.html", context, status=422 if is_sent else 200)
-    sent = form.cleaned_data
-    scopes = [Scope(scope) for scope in sent["scopes"]]
-    try:
-        token, text = tokens.make(sent["name"], scopes, sent["users"], number=number, by=cast(User, request.user))
-    except tokens.MadeAlready:
-        return _shown_before(request, number)
-    row = _listing(tokens.listed().get(pk=token.pk))
-    context = {"row": row, "text": text, "example": _example(request, row, text)}
-    return render(request, "pages/tokens/token_made.html", context, status=201)
-
-
-def _number_in(sent: str) -> int | None:
-    """The number that the form carries for its token; None for a form that this page did not draw."""
-    try:
-        return int(_numbers.unsign(sent))
-    except BadSignature:
-        return None
-
-
-def _shown_before(request: HttpRequest, number: int) -> HttpResponse:
-    token = get_object_or_404(ApiToken, pk=number)
-    sentence = _("“%(name)s” was created already, and shown then. If you lost its text, revoke it and create another.")
-    messages.warning(request, sentence % {"name": token.name})
-    return redirect("tokens")
-
-
-def _example(request: HttpRequest, row: ListedToken, text: str) -> str:
-    """A line for a shell that uses the token: one that changes nothing, if its scopes allow any."""
-    owner = next(iter(row.owners), None) or visible_owners(request).order_by("name").first()
-    name = owner.name if owner else "anna"
-    body: dict[str, Any] = {}
-    may = row.token.scopes
-    if Scope.READ in may:
-        address = f"users/{quote(name)}/topics"
-    elif Scope.CURATE in may:
-        address = f"edits?user={quote(name, safe='')}"
-    elif Scope.RECALL in may:
-        address, body = "recall", {"user": name, "query": _("What did we talk about last?")}
-    else:
-        address, body = "messages", {"user": name, "messages": []}
-    words = ["curl", "-H", f"Authorization: Bearer {text}", request.build_absolute_uri(f"/v1/{address}")]
-    sent = ["-d", json.dumps(body, ensure_ascii=False)] if body else []
-    return shlex.join([*words, *sent])
-
-
-@open_to(Role.ADMIN, post=Role.ADMIN)
-def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """Asks for confirmation; a post revokes the token. A token revoked before stays as it is, and a message says so."""
-    token = get_object_or_404(tokens.listed(), pk=pk)
-    if request.method != "POST" and token.revoked_at is None:
-        return render(request, "pages/tokens/token_revoke.html", {"row": _listing(token)})
-    by = cast(User, request.user)
-    if request.method == "POST" and tokens.revoke(ApiToken.objects.filter(pk=pk), by=by):
-        messages.success(request, _("“%(name)s” is revoked: it no longer gives access.") % {"name": token.name})
-    else:
-        messages.info(request, _("“%(name)s” was revoked before.") % {"name": token.name})
-    return redirect("tokens")

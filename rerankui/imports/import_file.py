@@ -44,7 +44,7 @@ from rerankui.frame.forms import MemoryForm
 from rerankui.frame.pages import page_of, show
 from rerankui.frame.toasts import undo_address
 from rerankui.history.entry_views import Rewording
-from rerankui.pipeline.pipeline import panel_for
+from rerankui.pipeline.work import panel_for
 from rerankui.text.differences import difference
 from rerankui.web import uploads
 from rerankui.web.pages import zone_names

@@ -24,7 +24,7 @@ from rerankui.frame.filters import OwnerFilter
 from rerankui.frame.frame import PageFrame
 from rerankui.frame.pages import page_of, show
 from rerankui.past.pages import memory_then
-from rerankui.pipeline.pipeline import panel_for, panel_of, sessions_of
+from rerankui.pipeline.work import panel_for, panel_of, sessions_of
 from rerankui.runs.page.waterfall import played_run
 from rerankui.text.words import undecided_words
 from rerankui.views.ask import usual_strategy
