@@ -34,7 +34,7 @@ from memoryapp.engine.text.lexical import (
     stems,
     words,
 )
-from memoryapp.engine.text.names import is_same_name, lead_of_others, names_in, one_named
+from memoryapp.engine.text.names import is_same_name, kin_asked, lead_of_others, names_in, one_named
 
 # The kind of thing that a question asks for, as far as its words show it, and whether a sentence contains such a
 # thing.
@@ -178,8 +178,9 @@ class Judged:
     ``together`` is the share of the query's words, by rarity, in its best three consecutive messages. ``telling`` lists
     the messages that share words with the query, best first. A ``foreign`` topic is written in another script than the
     query, one that is ``apart`` in another language; it ``lacks_name`` if others like it contain a name of the query,
-    and it does not. About the query and all topics read: ``named`` is the one author whom it names, ``other`` who else
-    says most of it, and ``by_others`` how much more than the one named.
+    and it does not, or if the query is about "my brother" and it speaks of none. About the query and all topics read:
+    ``named`` is the one author whom it names, ``other`` who else says most of it, and ``by_others`` how much more than
+    the one named.
     """
 
     topic: JudgedTopic
@@ -228,10 +229,12 @@ def judge(query: str, topics: Sequence[JudgedTopic], candidates: int = 0) -> lis
     read = _Reading.of(query, topics)
     odds = _BIAS + signals(query, topics, read, max(candidates, len(topics))) @ _WEIGHTS
     (by_others, author), has_names, elsewhere = read.by_others, read.has_foreign_names, asks_elsewhere(query)
+    kin = kin_asked(query)
     judged = [
         replace(
             _judged(topic, runs, read.weights, 1 / (1 + math.exp(-value)), other),
-            lacks_name=has_names and other and not read.has_name(runs),
+            lacks_name=(has_names and other and not read.has_name(runs))
+            or (not other and bool(kin and topic.texts) and kin.isdisjoint(words(normal(" ".join(topic.texts))))),
             named=read.named,
             by_others=by_others,
             other=author,

@@ -14,9 +14,10 @@ by "Anna painted the sea", whoever says that. Nothing of this is known of a ques
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.lexical import normal, words
 
 # A name after these, or before a comma, addresses somebody and tells nothing about them.
@@ -26,6 +27,8 @@ _I = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|я|меня|мне|мной
 _SECOND = re.compile(
     r"\b(?:you|your|yours|yourself|ты|тебя|тебе|тобой|тво[йяеию]|твоего|твоей|твоих|вы|вас|вам|ваш\w*)\b"
 )
+
+_MY = re.compile(r"\b(?:my|our|мо[йяеию]|моего|моему|моей|моим|моём|мою|наш\w*) (\w+)")
 
 _SHORT = 3
 
@@ -82,6 +85,19 @@ def one_named(question: str, authors: Iterable[str]) -> str:
     each = dict.fromkeys(author for author in authors if author)
     named = [author for author in each if any(asked & forms(part) for part in words(author))]
     return named[0] if len(named) == 1 else ""
+
+
+@cache
+def _kin() -> Sequence[frozenset[str]]:
+    return [frozenset().union(*map(forms, line.split())) for line in table_beside(__file__)["kin"]]
+
+
+def kin_asked(question: str) -> frozenset[str]:
+    """All words, in every case, for the one relative, friend or colleague of the asker whom a question is about ("my
+    brother"); empty if it is about none or several. Where none of these words stands, somebody else is spoken of."""
+    mine = {*_MY.findall(normal(question))}
+    asked = [names for names in _kin() if not names.isdisjoint(mine)]
+    return asked[0] if len(asked) == 1 else frozenset()
 
 
 def lead_of_others(named: str, messages: Iterable[tuple[str, str, float]]) -> float:

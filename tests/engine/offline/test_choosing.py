@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from memoryapp.engine.offline.choosing import choose, expected_f1, latest_beside
 from memoryapp.engine.offline.judging import JudgedTopic, judge, wants_judgement, wants_present, wants_several
-from memoryapp.engine.text.names import is_same_name, names_in
+from memoryapp.engine.text.lexical import normal, words
+from memoryapp.engine.text.names import is_same_name, kin_asked, names_in
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)
 
@@ -198,3 +199,23 @@ def test_the_newest_topic_on_the_same_subject_is_beside_the_best_and_no_other() 
     assert (latest[0].topic, set(latest[1])) == (new, {"leas", "porto"})
     assert latest_beside([found for found in judged if found.topic is not new], best) is None
     assert latest_beside(judged, []) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "is_asked"),
+    [
+        ("When does my brother's visa end?", "My bro got his visa until May.", True),
+        ("When does my brother's visa end?", "I got my visa until May.", False),
+        ("Когда кончается виза моего брата?", "Виза у брата до мая.", True),
+        ("Когда кончается виза моего брата?", "У меня виза до мая, говорит собрат.", False),
+    ],
+)
+def test_talk_of_somebody_else_than_my_brother_lacks_him(question: str, said: str, is_asked: bool) -> None:
+    assert (not kin_asked(question).isdisjoint(words(normal(said)))) == is_asked
+
+
+@pytest.mark.parametrize(
+    "question", ["When does the visa end?", "Did my brother meet my sister?", "Who is my dentist?"]
+)
+def test_a_question_about_nobody_or_several_asks_for_no_kin(question: str) -> None:
+    assert kin_asked(question) == frozenset()
