@@ -270,6 +270,10 @@ METRICS_TOKEN = env.secret("METRICS_TOKEN", least=16)
 # A label with the number of the chat user in the metrics: one series for each, so only for few of them.
 METRICS_BY_OWNER = env.switch("METRICS_BY_OWNER", False)
 
+# Whether it is kept who reads, asks and changes what, and for how many days; 0 for ever.
+AUDIT_LOG = env.switch("AUDIT_LOG", False)
+AUDIT_DAYS = env.whole("AUDIT_DAYS", 365, least=0, most=36_500)
+
 # The chat model: an OpenAI-compatible endpoint, or the embedded one when neither address nor key is given.
 LLM_API_KEY = env.text("LLM_API_KEY")
 LLM_BASE_URL = env.address("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM_API_KEY else "")

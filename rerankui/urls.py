@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.account import account, operators, webhooks
+from rerankui.account import account, audit, operators, webhooks
 from rerankui.compare import compare
 from rerankui.curation.views import change, merge, queue, review
 from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights, threshold
@@ -200,6 +200,8 @@ urlpatterns = [
     path("webhooks/<int:pk>/act/", webhooks.webhook_act, name="webhook_act"),
     path("webhooks/<int:pk>/secret/", webhooks.webhook_secret, name="webhook_secret"),
     path("webhooks/<int:pk>/delete/", webhooks.webhook_delete, name="webhook_delete"),
+    # who looked
+    path("audit/", audit.audit, name="audit"),
     # who may look
     path("operators/", operators.operator_list, name="operators"),
     path("operators/new/", operators.operator_make, name="operator_make"),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps
+from django.conf import settings
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
@@ -12,6 +15,7 @@ from django.http import HttpRequest
 
 from memoryapp import models
 from memoryapp.platform.accounts import signing_in
+from memoryapp.platform.audit import entries
 
 if TYPE_CHECKING:  # Django's own classes take no parameters at run time
     ModelAdmin = admin.ModelAdmin[Any]
@@ -29,7 +33,25 @@ def may_enter(request: HttpRequest) -> bool:
     if not user.is_active:
         return False
     signing_in.note(request)
-    return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
+    is_admin = user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
+    if is_admin and settings.AUDIT_LOG and not hasattr(request, "is_audited"):
+        request.is_audited = True  # type: ignore[attr-defined]
+        _audit(request)
+    return is_admin
+
+
+def _audit(request: HttpRequest) -> None:
+    """Writes who opens or changes which rows. A page of the administration asks several times whether somebody may."""
+    match = request.resolver_match
+    named, of_url = models.AuditEntry.Deed, (match.url_name or "" if match else "").split("_")
+    model = apps.all_models["memoryapp"].get(of_url[1]) if len(of_url) == 3 else None
+    number = unquote(str(match.kwargs.get("object_id", ""))) if match else ""
+    row = ModelAdmin(model, admin.site).get_object(request, number) if model and number else None
+    owner = row.pk if isinstance(row, models.ChatUser) else getattr(row, "owner_id", None)
+    what = entries.named(" ".join(("admin", *of_url[1:2])), {"pk": row.pk} if row else {})
+    deed = named.CHANGE if request.method == "POST" else named.READ
+    entries.begin(request.user.get_username(), entries.Door.PAGE, deed, what, request)
+    entries.saw(owner)
 
 
 # Assigned, because Django creates the site before it imports this module, and every model registers with it.

@@ -8,6 +8,8 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp.models import ChatUser, Run
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import lifecycle
 
 
@@ -20,24 +22,30 @@ def utf8(argument: str) -> str:
     return argument
 
 
-def named_user(name: str) -> ChatUser:
-    """Returns the chat user of that name. Raises CommandError, which lists known names, if there is none."""
+def named_user(name: str, command: str = "", deed: Deed = Deed.READ) -> ChatUser:
+    """Returns the chat user of that name. Raises CommandError, which lists known names, if there is none.
+
+    The audit log has what a ``command`` does with a memory."""
     owner = ChatUser.objects.filter(name=name).first()
     if owner:
+        if command:
+            entries.begin_command(command, deed, owner.pk)
         return owner
     known = list(ChatUser.objects.values_list("name", flat=True)[:10])
     there = f"There are: {', '.join(known)}." if known else "There is none yet; import a chat first."
     raise CommandError(f"There is no chat user “{name}”. {there}")
 
 
-def run_named(run: str) -> Run:
+def run_named(run: str, command: str, deed: Deed = Deed.READ) -> Run:
     """Returns the run of that id, with its owner. Raises CommandError if there is none."""
     try:
-        return Run.objects.select_related("owner").get(pk=UUID(run))
+        found = Run.objects.select_related("owner").get(pk=UUID(run))
     except (ValueError, Run.DoesNotExist):
         raise CommandError(
             f"There is no run “{run[:60]}”; an id is such as 8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11."
         ) from None
+    entries.begin_command(command, deed, found.owner_id)
+    return found
 
 
 def settings_given(pairs: Sequence[str]) -> dict[str, str]:

@@ -1,13 +1,19 @@
 """What release 0.18.0 adds to the tables; keys with an owner stand in place of the triggers that kept the owner of each
 row: ``_keys`` says how they are."""
 
+from pathlib import Path
+
 import django.core.validators
 import django.db.models.deletion
+import django.db.models.functions.datetime
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
 from django.db import migrations, models
 
 from memoryapp.migrations._keys import make_keys, make_plain_keys
+
+
+AUDIT_LAWS = Path(__file__).with_name("audit.sql").read_text(encoding="utf-8")
 
 
 class Migration(migrations.Migration):
@@ -59,5 +65,23 @@ class Migration(migrations.Migration):
             ],
             options={'verbose_name': 'miss', 'verbose_name_plural': 'misses', 'ordering': ('-at', '-id'), 'indexes': [models.Index(fields=['owner', '-at', '-id'], name='miss_owner'), models.Index(condition=models.Q(('stage', ''), ('state', 'open')), fields=['id'], name='miss_unexplained')]},
         ),
+        migrations.CreateModel(
+            name='AuditEntry',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='at')),
+                ('who', models.CharField(blank=True, max_length=200, verbose_name='who')),
+                ('door', models.CharField(choices=[('page', 'page'), ('http', 'HTTP'), ('mcp', 'MCP'), ('chat', 'chat endpoint'), ('command', 'command')], max_length=8, verbose_name='door')),
+                ('deed', models.CharField(choices=[('read', 'read'), ('ask', 'asked'), ('change', 'changed'), ('export', 'exported'), ('erase', 'erased'), ('sign_in', 'signed in'), ('sign_in_failed', 'failed to sign in'), ('sign_out', 'signed out')], max_length=16, verbose_name='deed')),
+                ('owner_number', models.BigIntegerField(blank=True, null=True, verbose_name='number of the chat user')),
+                ('what', models.CharField(blank=True, max_length=200, verbose_name='what')),
+                ('address', models.GenericIPAddressField(blank=True, null=True, verbose_name='from')),
+                ('place', models.BigIntegerField(blank=True, null=True, unique=True, verbose_name='place in the chain')),
+                ('former', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='seal before it')),
+                ('seal', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='seal')),
+            ],
+            options={'verbose_name': 'entry of the audit log', 'verbose_name_plural': 'audit log', 'ordering': ('-at', '-id'), 'indexes': [models.Index(fields=['-at', '-id'], name='auditentry_at'), models.Index(fields=['owner_number', '-at', '-id'], name='auditentry_owner'), models.Index(condition=models.Q(('seal', '')), fields=['id'], name='auditentry_unsealed')]},
+        ),
+        migrations.RunSQL(AUDIT_LAWS, "DROP FUNCTION memoryapp_audit_is_sealed_once, memoryapp_audit_stays, memoryapp_audit_is_not_emptied CASCADE"),
         migrations.RunPython(make_keys, make_plain_keys),
     ]

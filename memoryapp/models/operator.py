@@ -130,6 +130,7 @@ class ApiToken(Row):
         READ = "read", _("read")
         CURATE = "curate", _("curate")
         FORGET = "forget", _("forget")
+        AUDIT = "audit", _("read the audit log")
         EVERYONE = "everyone", _("every memory")
 
     name = models.CharField(_("name"), max_length=200)

@@ -19,6 +19,7 @@ from memoryapp.insight.evaluation import nights, passes
 from memoryapp.insight.misses import misses
 from memoryapp.models import Evaluation
 from memoryapp.platform.accounts.signing_in import SessionStore
+from memoryapp.platform.audit import chain
 from memoryapp.platform.database import each_alone, enough_after, lane, log_and_continue
 from memoryapp.platform.logs import cause
 from memoryapp.platform.webhooks import sending
@@ -109,6 +110,13 @@ def send_webhooks() -> None:
             async_to_sync(sending.send_due)()
 
 
+@sweep(every=60.0)
+def seal_audit() -> None:
+    """Seals new entries of the audit log, and removes those whose days are over."""
+    chain.seal_due()
+    chain.prune()
+
+
 @sweep(every=3600.0)
 def clear_webhooks() -> None:
     """Deletes old messages to webhooks."""
@@ -134,6 +142,7 @@ __all__ = [
     "import_waiting",
     "index_talk",
     "read_artifacts",
+    "seal_audit",
     "send_webhooks",
     "suggest_due",
     "verify_asked",

@@ -48,6 +48,10 @@ KINDS: Mapping[str, tuple[Promise, Promise]] = {
         gettext_lazy("Erasure done"),
         gettext_lazy("Erased words are gone; the receipt can be read."),
     ),
+    announcing.AUDIT_SEALED: (
+        gettext_lazy("Audit log sealed"),
+        gettext_lazy("New entries of the audit log, up to 200 in one message, with their seals."),
+    ),
 }
 TEST = gettext_lazy("Test message")
 _FAULTS: Mapping[str, Promise] = {
@@ -100,6 +104,8 @@ def _about(row: WebhookDelivery) -> tuple[str, str]:
         return row.subject, reverse("erasure", args=[row.subject])
     if row.kind == announcing.GOLDEN_DROPPED:
         return row.subject, reverse("evaluation", args=[row.subject])
+    if row.kind == announcing.AUDIT_SEALED:
+        return row.subject, reverse("audit")
     return "", ""
 
 

@@ -27,6 +27,8 @@ from memoryapp.insight.compare import stability
 from memoryapp.insight.compare.comparison import MOST_RUNS, CompareError, compare, meanwhile
 from memoryapp.insight.compare.stability import MOST_WAYS, AskedModel, Cause, Causes, start_many
 from memoryapp.models import ChatUser, Prompt, Role, Run
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import forks
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.replays import ForkError
@@ -78,6 +80,8 @@ def _runs(request: HttpRequest) -> list[Run]:
     found = {run.pk: run for run in seen}
     if len(found) < len(named):
         raise Http404
+    for run in found.values():
+        entries.saw(run.owner_id)
     return [found[pk] for pk in named]
 
 
@@ -137,7 +141,7 @@ KIND_WORDS: Mapping[str, str | Promise] = {
 }
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, deed=Deed.ASK)
 def run_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The form with its cost, and the repetitions that there are; a partial answer is one of both."""
     run = own_run_or_404(request, pk)
@@ -257,7 +261,7 @@ class SeveralForm(forms.Form):
         return list(dict.fromkeys(line for line in lines if line))
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, deed=Deed.ASK)
 def several(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     may_ask = operator_of(request).may(Role.DEBUGGER)
     initial: dict[str, Any] = {"query": request.GET.get("q", ""), "strategies": ["flash", "vector"]}

@@ -11,6 +11,7 @@ from memoryapp.insight.evaluation import judgements
 from memoryapp.insight.evaluation.judgements import GoldenError
 from memoryapp.insight.evaluation.passes import labelled
 from memoryapp.models import GoldenQuestion, Message, Role
+from memoryapp.platform.audit import entries
 from rerankui.frame.access import open_to, operator_of, visible_owners
 from rerankui.frame.pages import page_of
 
@@ -83,6 +84,7 @@ def _number(given: str) -> int:
 def golden_question(request: HttpRequest, pk: int) -> HttpResponse:
     """One question, to be reworded, to lose or get evidence, or to be deleted."""
     row = get_object_or_404(_visible(request).select_related("owner"), pk=pk)
+    entries.saw(row.owner_id)
     error = ""
     if request.method == "POST":
         if request.POST.get("delete"):

@@ -5,7 +5,7 @@ is signed in without being an operator is refused with a sentence, because an ad
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
+from django.http.request import HttpHeaders
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
@@ -20,6 +21,8 @@ from django_htmx.middleware import HtmxDetails
 
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
 from memoryapp.platform.accounts import signing_in
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed, Door
 from rerankui.web.moment import PastMoment, past_of, refusal
 
 View = Callable[..., Any]
@@ -56,9 +59,11 @@ def operator_of(request: HttpRequest) -> Operator:
     return asked.operator
 
 
-def open_to(look: Role | None = None, *, post: Role | None = None) -> Callable[[View], View]:
+def open_to(look: Role | None = None, *, post: Role | None = None, deed: Deed | None = None) -> Callable[[View], View]:
     """Lets operators with the role ``look`` get the page, and those with the role ``post`` send to it; refuses others
-    with 403, and other methods with 405. A view whose address names a memory is given its ``owner``, or 404 is."""
+    with 403, and other methods with 405. A view whose address names a memory is given its ``owner``, or 404 is.
+
+    ``deed`` is what the audit log calls a request that is sent or, where nothing can be, one for the page."""
     roles = {"GET": look, "HEAD": look, "POST": post}
 
     def decorate(view: View) -> View:
@@ -66,9 +71,12 @@ def open_to(look: Role | None = None, *, post: Role | None = None) -> Callable[[
         @wraps(view)
         def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             _check(request, cast(Role, roles[request.method or ""]))
+            begin_audit(request, deed if deed and (request.method == "POST" or not post) else None)
             if "owner_id" in kwargs:
                 kwargs = {"owner": owner_or_404(request, kwargs.pop("owner_id")), **kwargs}
-            return view(request, *args, **kwargs)
+            answer = view(request, *args, **kwargs)
+            entries.end()
+            return answer
 
         return gated
 
@@ -83,24 +91,35 @@ def _check(request: HttpRequest, role: Role) -> None:
         raise PermissionDenied(_("This needs the role “%(role)s”.") % {"role": role.label})
 
 
+def begin_audit(request: HttpRequest, deed: Deed | None = None) -> None:
+    """Tells the audit log who asks for which address; a list asked for as a file is an export."""
+    match = request.resolver_match
+    is_sent, is_file = request.method == "POST", request.GET.get("format") in ("csv", "json", "jsonl")
+    deed = deed or (Deed.CHANGE if is_sent else Deed.EXPORT if is_file else Deed.READ)
+    what = entries.named((match.url_name or "").partition("_")[0], match.kwargs) if match else ""
+    entries.begin(request.user.get_username(), Door.PAGE, deed, what, request)
+
+
 def visible_owners(request: HttpRequest) -> QuerySet[ChatUser]:
     return ChatUser.objects.seen_by(operator_of(request))
 
 
 def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
     """The chat user, who becomes the one that the frame shows."""
-    return _remember(request, get_object_or_404(visible_owners(request), pk=pk))
+    return remember(request, get_object_or_404(visible_owners(request), pk=pk))
 
 
 def message_or_404(request: HttpRequest, pk: int) -> Message:
     found = Message.objects.filter(owner__in=visible_owners(request)).select_related("owner")
-    return get_object_or_404(found, pk=pk)
+    message = get_object_or_404(found, pk=pk)
+    remember(request, message.owner)
+    return message
 
 
 def topic_or_404(request: HttpRequest, pk: int) -> Topic:
     seen = Topic.objects.filter(owner__in=visible_owners(request))
     topic = get_object_or_404(seen.select_related("owner"), pk=pk)
-    _remember(request, topic.owner)
+    remember(request, topic.owner)
     return topic
 
 
@@ -108,7 +127,7 @@ def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
     """A run with its owner, and the operator or token that started it."""
     seen = Run.objects.filter(owner__in=visible_owners(request))
     run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
-    _remember(request, run.owner)
+    remember(request, run.owner)
     return run
 
 
@@ -122,12 +141,13 @@ def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
 
 def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
     call = get_object_or_404(AgentCall.objects.filter(owner__in=visible_owners(request)).select_related("owner"), pk=pk)
-    _remember(request, call.owner)
+    remember(request, call.owner)
     return call
 
 
-def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
+def remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
     """Pages without a chat user of their own (the runs, the overview) keep showing the last one."""
+    entries.saw(owner.pk)
     cast(Request, request).owner = owner
     if request.session.get("owner") != owner.pk:
         request.session["owner"] = owner.pk
@@ -135,14 +155,25 @@ def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
 
 
 def run_still_seen_by(session_key: str | None, pk: uuid.UUID) -> bool:
-    """``run_seen_by`` for the present user of the session, who may meanwhile be signed out or have another password or
-    role."""
-    return run_seen_by(signing_in.user_of(session_key), pk)
+    """Whether the present user of the session, who may meanwhile be signed out or have another password or role, may
+    look at this run."""
+    return _owner_of_run(signing_in.user_of(session_key), pk) is not None
 
 
-def run_seen_by(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID) -> bool:
-    """Whether this user may look at this run; for the socket, which has no request."""
+def run_seen_by(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID, scope: Mapping[str, Any]) -> bool:
+    """Whether this user may look at this run, for the socket of this ``scope``, which has no request."""
+    number = _owner_of_run(user, pk)
+    if number is not None:
+        request, headers = HttpRequest(), {key.decode(): value.decode("latin-1") for key, value in scope["headers"]}
+        request.META = HttpHeaders.to_wsgi_names(headers) | {"REMOTE_ADDR": (scope.get("client") or [""])[0]}
+        entries.begin(user.get_username(), Door.PAGE, Deed.READ, f"run {pk}", request)
+        entries.saw(number)
+    return number is not None
+
+
+def _owner_of_run(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID) -> int | None:
     operator = operator_for(user)
     if operator is None:
-        return False
-    return Run.objects.filter(owner__in=ChatUser.objects.seen_by(operator), pk=pk).exists()
+        return None
+    seen = Run.objects.filter(owner__in=ChatUser.objects.seen_by(operator), pk=pk)
+    return seen.values_list("owner", flat=True).first()

@@ -36,6 +36,7 @@ ALLOWS: Mapping[str, Promise] = {
     ApiToken.Scope.INGEST: _("Add messages to a memory."),
     ApiToken.Scope.READ: _("Read topics with their messages, and all runs."),
     ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, write facts, and undo any change."),
+    ApiToken.Scope.AUDIT: _("Read who did what with these memories."),
     ApiToken.Scope.FORGET: _("Erase single messages of these memories, for good."),
 }
 

@@ -97,6 +97,7 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
     ),
     "access": (
         Destination("tokens", pgettext_lazy("section", "API tokens"), "lock", role=Role.ADMIN),
+        Destination("audit", _("Audit log"), "history", role=Role.ADMIN, also=_("who read what, sign-ins, trail")),
         Destination("operators", _("Operators"), "users", role=Role.ADMIN, also=_("users, roles, passwords, access")),
     ),
     "settings": (

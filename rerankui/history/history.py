@@ -25,7 +25,7 @@ from memoryapp.curation.history import AutomaticChanges, Cursor, Night, Record, 
 from memoryapp.models import ChatUser, KnowledgeEdit, Role, TopicEdit
 from rerankui.curation.change_form import actor_words
 from rerankui.frame import toasts
-from rerankui.frame.access import Request, open_to, operator_of, visible_owners
+from rerankui.frame.access import open_to, operator_of, remember, visible_owners
 from rerankui.frame.filters import HistoryFilter
 from rerankui.frame.pages import PAGE_SIZE, show
 from rerankui.frame.rows import list_address, page_address
@@ -174,7 +174,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     """``undo_record`` under an address without the chat user, which older links have."""
     seen = TopicEdit.objects.filter(owner__in=visible_owners(request))
     edit = get_object_or_404(seen.select_related("owner"), pk=pk)
-    cast(Request, request).owner = edit.owner
+    remember(request, edit.owner)
     return _undo(request, edit.owner, edit)
 
 

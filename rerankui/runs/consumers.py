@@ -43,7 +43,7 @@ class RunConsumer(PageSocket):
         self.checked_at = asyncio.get_running_loop().time()
         await self.accept()
         try:
-            is_seen = await in_thread(run_seen_by, self.scope["user"], self.run_id)
+            is_seen = await in_thread(run_seen_by, self.scope["user"], self.run_id, self.scope)
         except DatabaseError as error:
             await self._try_again(error)
             return

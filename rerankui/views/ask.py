@@ -25,6 +25,7 @@ from memoryapp.insight.evaluation import judgements
 from memoryapp.memory import past
 from memoryapp.memory.sessions import session_with
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.recall_document import answer_of
@@ -186,7 +187,7 @@ class AskPage(BoxPage):
     recent: Sequence[_QuestionRuns]
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, deed=Deed.ASK)
 def ask(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     may_ask = operator_of(request).may(Role.DEBUGGER)
     runs = _runs(owner, request.GET.getlist("run"))
@@ -333,7 +334,7 @@ class RecallPage(BoxPage):
     recent: QuerySet[Run]
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, deed=Deed.ASK)
 def recall(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     may_ask = operator_of(request).may(Role.DEBUGGER)
     # The filter lab leads here with its cuts.

@@ -19,6 +19,7 @@ from memoryapp.doors.api.recall import FilePieces
 from memoryapp.erasure import Reach, Target, scanner
 from memoryapp.intake import transfer
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
+from memoryapp.platform.audit.entries import Deed
 from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of, show
 
@@ -34,7 +35,7 @@ class ErasureRequest:
 
 
 @never_cache
-@open_to(Role.ADMIN, post=Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN, deed=Deed.ERASE)
 def erase(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The question in numbers; posted with the name, the erasure begins and the worker carries it out."""
     context: dict[str, Any] = {"owner": owner, "counts": erasure.holding(owner), "sentence": ""}
@@ -48,7 +49,7 @@ def erase(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 @never_cache
-@open_to(Role.ADMIN, post=Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN, deed=Deed.ERASE)
 def erase_part(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers."""
     wanted = _erasure_request(request, owner)
@@ -128,7 +129,7 @@ def receipt_verify(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @never_cache
-@open_to(Role.ADMIN)
+@open_to(Role.ADMIN, deed=Deed.EXPORT)
 def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
     """The receipt to keep elsewhere; ``verify_erasure`` takes it."""
     found = get_object_or_404(Erasure, pk=pk)
@@ -138,6 +139,6 @@ def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @never_cache
-@open_to(Role.ADMIN)
+@open_to(Role.ADMIN, deed=Deed.EXPORT)
 def export(request: HttpRequest, owner: ChatUser) -> Any:
     return FilePieces(transfer.file_of(owner), "application/jsonl", "memory.jsonl")

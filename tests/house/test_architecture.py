@@ -25,6 +25,7 @@ from tests.house.picture import PAGE, page_with_picture
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OWNERLESS = {
+    "AuditEntry",
     "Erasure",
     "ApiToken",
     "LoginSession",

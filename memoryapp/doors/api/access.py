@@ -23,12 +23,17 @@ from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Allowances, Grant
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed, Door
 from memoryapp.platform.database import in_thread
 
 Scope = ApiToken.Scope
 Row = TypeVar("Row", bound=Model)
 # For programs that need Authorization for the key of a provider.
 TOKEN_HEADER = "X-Mnemoscope-Token"
+
+# What the audit log calls a request, by the first scope that admits it; one with GET reads.
+_DEEDS = {Scope.RECALL: Deed.ASK, Scope.INGEST: Deed.CHANGE, Scope.CURATE: Deed.CHANGE, Scope.FORGET: Deed.ERASE}
 
 _allowances = Allowances()
 
@@ -37,13 +42,15 @@ class Token(HttpBearer):
     """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``.
 
     If ``of_all`` is given, a token with that scope is also admitted if it opens every memory. The header
-    ``X-Mnemoscope-Token`` takes the place of ``Authorization``, where that one holds the key of a provider.
+    ``X-Mnemoscope-Token`` takes the place of ``Authorization``, where that one holds the key of a provider. ``deed`` is
+    what the audit log calls the request, if neither its method nor the scopes say it.
     """
 
-    def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None) -> None:
+    def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None, deed: Deed | None = None) -> None:
         super().__init__()
         self.scopes = scopes
         self.of_all = of_all
+        self.deed = deed
 
     def __call__(self, request: HttpRequest) -> Any:
         named = request.headers.get(TOKEN_HEADER)
@@ -56,7 +63,20 @@ class Token(HttpBearer):
             if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
                 needed = " or ".join(self.scopes)
                 raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
+            self._begin_audit(request, grant)
         return grant
+
+    def _begin_audit(self, request: HttpRequest, grant: Grant) -> None:
+        match = request.resolver_match
+        by_method = Deed.READ if request.method == "GET" else _DEEDS.get(self.scopes[0], Deed.READ)
+        door = Door.CHAT if match and match.url_name == "complete" else Door.HTTP
+        what = entries.named(f"{request.method} /{match.route}", match.kwargs) if match else ""
+        entries.begin(who(grant), door, self.deed or by_method, what, request)
+
+
+def who(grant: Grant) -> str:
+    """What the audit log calls a token: its name may be one of the chat user, who can be erased."""
+    return f"{grant.token.prefix}…"
 
 
 def grant_of(request: HttpRequest) -> Grant:
@@ -75,7 +95,10 @@ def _counted(text: str) -> Grant | None:
 
 def owner_named(grant: Grant, name: str) -> ChatUser | None:
     """Returns the chat user of that name, or None if it does not exist or the token does not open its memory."""
-    return grant.visible_owners().filter(name=clean(name)).first()
+    owner = grant.visible_owners().filter(name=clean(name)).first()
+    if owner is not None:
+        entries.saw(owner.pk)
+    return owner
 
 
 def owner_or_404(grant: Grant, name: str) -> ChatUser:
@@ -95,6 +118,7 @@ def row_or_404(grant: Grant, rows: QuerySet[Row], number: Any, noun: str) -> Row
     row = seen.filter(pk=number).first() if is_possible and number is not None else None
     if row is None:
         raise RequestRefused(404, f"There is no {noun}.")
+    entries.saw(cast(Any, row).owner_id)
     return row
 
 

@@ -39,6 +39,7 @@ from memoryapp.memory import content as chat_users
 from memoryapp.models import ChatUser, Run
 from memoryapp.platform import environment
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread, is_gone
 from memoryapp.runs.lifecycle import LONGEST_QUERY, TooManyRuns
 from memoryapp.runs.recall_document import EndedRun
@@ -197,6 +198,7 @@ def _owner(grant: Grant, name: str) -> ChatUser | None:
         only = [] if grant.opens_all else list(grant.visible_owners()[:2])
         if len(only) != 1:
             raise RequestRefused(422, "user: name the chat user, in the field user or the header X-Mnemoscope-User.")
+        entries.saw(only[0].pk)
         return only[0]
     if grant.opens_all and not chat_users.being_erased(name):
         if not name.isprintable():

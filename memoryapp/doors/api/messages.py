@@ -40,6 +40,8 @@ from memoryapp.memory import content
 from memoryapp.models import ChatUser, Erasure, Message, Person, Topic, Work
 from memoryapp.platform import work
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.database import in_thread
 
 router = Router(tags=["messages"])
@@ -90,7 +92,10 @@ def owner_to_fill(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | Non
         return owner_or_404(grant, name)
     if not name.isprintable():
         raise RequestRefused(422, "user: a chat user's name is one line of printable characters")
-    return content.found_or_made(name) if is_wanted else None
+    owner = content.found_or_made(name) if is_wanted else None
+    if owner is not None:
+        entries.saw(owner.pk)
+    return owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +263,7 @@ def _topics(owner: ChatUser, numbers: Sequence[int]) -> dict[str, Any]:
 # Exports and erases memories, for a token with the scope ``curate`` that opens every memory; single messages also for
 # one with the scope ``forget``.
 
-erasure_router = Router(tags=["users"], auth=Token(Scope.CURATE))
+erasure_router = Router(tags=["users"], auth=Token(Scope.CURATE, deed=Deed.ERASE))
 
 
 @erasure_router.delete(
@@ -287,6 +292,7 @@ async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer
 @erasure_router.get(
     "/users/{path:name}/export",
     operation_id="exportUser",
+    auth=Token(Scope.CURATE, deed=Deed.EXPORT),
     response=described(None, 404, 409),
     openapi_extra={"responses": {200: EXPORT}},
 )
@@ -312,7 +318,7 @@ async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
 @users.delete(
     "/users",
     operation_id="eraseNamedUser",
-    auth=Token(Scope.CURATE),
+    auth=Token(Scope.CURATE, deed=Deed.ERASE),
     tags=["users"],
     response=described(ErasedAnswer, 202, 404, 422),
 )
@@ -339,6 +345,7 @@ def _stored_receipt(grant: Grant, number: int) -> Erasure:
     found = Erasure.objects.filter(pk=min(number, LARGEST_ID)).first()
     if found is None or not (grant.opens_all or grant.visible_owners().filter(pk=found.owner_number).exists()):
         raise RequestRefused(404, "There is no erasure of that number.")
+    entries.saw(found.owner_number)
     return _ended(found)
 
 
@@ -375,6 +382,7 @@ def _erased(grant: Grant, name: str) -> Erasure:
     owner = begun or owner_or_404(grant, name)
     if not grant.opens_all:
         raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
+    entries.saw(owner.pk)
     return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
 
 

@@ -23,6 +23,7 @@ from memoryapp.insight.misses.misses import MissHolders
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Message, Miss, Run
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
 from memoryapp.runs.lifecycle import room_for
 
@@ -130,6 +131,7 @@ def _miss_or_404(grant: Grant, number: int) -> Miss:
     found = rows.select_related(*related).filter(pk=number).first() if 0 <= number <= LARGEST_ID else None
     if found is None:
         raise RequestRefused(404, "There is no such miss.")
+    entries.saw(found.owner_id)
     return found
 
 

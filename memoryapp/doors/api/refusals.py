@@ -32,7 +32,8 @@ from memoryapp.insight.explain import WhyNotError
 from memoryapp.insight.misses.misses import MissError
 from memoryapp.intake.items import TooManyItems
 from memoryapp.memory.content import BeingErased
-from memoryapp.platform.database import database_outage, is_outage
+from memoryapp.platform.audit import entries
+from memoryapp.platform.database import database_outage, in_thread, is_outage
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import ForkError
@@ -157,8 +158,11 @@ def _synchronous(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Cal
     def answer(request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith(PREFIX):
             return get_response(request)
+        entries.begin_anonymous()
         with translation.override("en"):
-            return _in_json(get_response(request))
+            response = get_response(request)
+            entries.end()
+            return _in_json(response)
 
     return answer
 
@@ -169,8 +173,12 @@ def _asynchronous(
     async def answer(request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith(PREFIX):
             return await get_response(request)
+        entries.begin_anonymous()
         with translation.override("en"):
-            return _in_json(await get_response(request))
+            response = await get_response(request)
+            if entries.is_open():
+                await in_thread(entries.end)
+            return _in_json(response)
 
     return answer
 

@@ -34,6 +34,8 @@ from memoryapp.insight.explain import Explanation, why_not
 from memoryapp.models import Run
 from memoryapp.models.run import RunQuerySet
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.database import in_thread
 from memoryapp.runs.recall_document import EndedRun
 
@@ -80,7 +82,7 @@ async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
 @router.get(
     "/runs/{uuid:pk}/capsule",
     operation_id="getRunCapsule",
-    auth=Token(Scope.READ),
+    auth=Token(Scope.READ, deed=Deed.EXPORT),
     response=described(CapsuleAnswer, 404, 409, 422),
 )
 async def capsule(
@@ -179,6 +181,8 @@ def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
     if any(pk not in seen for pk in runs):
         raise RequestRefused(404, "There is no such run.")
+    for run in seen.values():
+        entries.saw(run.owner_id)
     return compare.compare([seen[pk] for pk in runs])
 
 

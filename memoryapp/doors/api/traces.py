@@ -26,6 +26,7 @@ from memoryapp.memory import content
 from memoryapp.memory.content import BeingErased
 from memoryapp.models import ChatUser, Trace
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
 from memoryapp.runs.notices import announce
 
@@ -107,6 +108,7 @@ def take_in(grant: Grant, spans: Sequence[SentSpan], named: str) -> TakenTraces:
     for owner, sent in _sorted_out(grant, of_trace, header_owner, taken):
         of_owner[owner] += sent
     for owner, sent in of_owner.items():
+        entries.saw(owner.pk)
         try:
             arrived = arrival.take(owner, sent, grant.token)
         except BeingErased:

@@ -14,6 +14,7 @@ from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server.tool import Caller
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
 
 _TOKEN = Token(Scope.RECALL, Scope.READ, Scope.INGEST, Scope.CURATE, Scope.FORGET)
@@ -33,6 +34,8 @@ async def mcp(request: HttpRequest, user: str = "") -> HttpResponse:
             _check_origin(request)
             check_values(request.body)
             caller = Caller(await _grant(request), user, request)
+            # Only calls of tools are written into the audit log.
+            entries.begin_anonymous()
             if user:
                 await in_thread(caller.memory, "", may_be_new=True)
         except RequestRefused as refused:

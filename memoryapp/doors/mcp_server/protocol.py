@@ -15,11 +15,14 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 
+from memoryapp.doors.api.access import Scope, who
 from memoryapp.doors.api.refusals import OF_DOMAIN
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server import changing, reading  # noqa: F401 they list their tools
 from memoryapp.doors.mcp_server.tool import TOOLS, Caller, MemoryTool
 from memoryapp.memory.content import BeingErased
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed, Door
 from memoryapp.platform.database import in_thread, is_gone
 
 _INSTRUCTIONS = (
@@ -136,6 +139,8 @@ async def _answered(caller: Caller, asked: CallToolRequestParams) -> CallToolRes
     name = "" if caller.named else sent.pop("user", "")
     if not isinstance(name, str):
         raise RequestRefused(422, "user: it must be the name of a chat user.")
+    deed = Deed.CHANGE if tool.changes else Deed.ASK if Scope.RECALL in tool.scopes else Deed.READ
+    entries.begin(who(caller.grant), Door.MCP, deed, tool.name, caller.request)
     memory = await in_thread(caller.memory, name, may_be_new=tool.may_be_new)
     found = await tool.answer(memory, tool.read(sent))
     return CallToolResult(content=[TextContent(text=found.text)], structured_content=found.values)

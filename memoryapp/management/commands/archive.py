@@ -18,6 +18,7 @@ from memoryapp.intake.cutters import cutter
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.llm import clients
 from memoryapp.platform.work import ARCHIVE, ProgressLines
 from memoryapp.search import profiles
@@ -36,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, now: bool, **options: Any) -> None:
-        owners = [named_user(user)] if user is not None else list(with_active_sessions())
+        owners = [named_user(user, "archive", Deed.CHANGE)] if user is not None else list(with_active_sessions())
         mark = ArchiveMark.now(owners)
         try:
             self._archive(owners, now)

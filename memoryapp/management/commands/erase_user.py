@@ -12,6 +12,8 @@ from memoryapp import erasure
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.memory import content
 from memoryapp.models import ChatUser
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed
 
 ACTOR = "command line"
 
@@ -30,6 +32,7 @@ class Command(BaseCommand):
         owner = content.being_erased(name) or named_user(name)
         if not yes and owner.erasing_since is None:
             self._ask(owner)
+        entries.begin_command("erase_user", Deed.ERASE, owner.pk)
         receipt = erasure.finish(erasure.begin_user(owner, ACTOR))
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))

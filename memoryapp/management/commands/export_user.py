@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from memoryapp.intake import transfer
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
+from memoryapp.platform.audit.entries import Deed
 
 
 class Command(BaseCommand):
@@ -26,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, name: str, file: str, **options: Any) -> None:
-        owner = named_user(name)
+        owner = named_user(name, "export_user", Deed.EXPORT)
         if file == "-":
             _write(owner, sys.stdout)
             return

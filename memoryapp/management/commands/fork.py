@@ -13,6 +13,7 @@ from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.management.arguments import run_named, settings_given, utf8, waited_for
 from memoryapp.models import Run
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
@@ -40,7 +41,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, run: str, turn: int | None, **options: Any) -> None:
-        parent = run_named(run)
+        parent = run_named(run, "fork", Deed.ASK)
         try:
             fork = async_to_sync(self._to_end)(parent, turn, settings_given(options["set"]))
         except (ForkError, ParameterError) as error:

@@ -26,6 +26,9 @@ from memoryapp.intake.transfer import distilled
 from memoryapp.intake.transfer.distilled import DistilledCounts
 from memoryapp.management.arguments import utf8
 from memoryapp.memory.content import BeingErased
+from memoryapp.models import ChatUser
+from memoryapp.platform.audit import entries
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.work import ProgressLines, Report
 
 MOST_SHOWN = 20
@@ -89,6 +92,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
         user = user.strip()
+        if not dry_run:
+            known = ChatUser.objects.filter(name=user).values_list("pk", flat=True)
+            entries.begin_command("import_chat", Deed.CHANGE, known.first())
         if len(user) > 200 or not user.isprintable():
             raise CommandError(_("A chat user's name is at most 200 characters in one line."))
         hints = Hints(

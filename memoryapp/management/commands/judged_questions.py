@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand
 
 from memoryapp.insight.evaluation import judgements
 from memoryapp.management.arguments import named_user, utf8
+from memoryapp.platform.audit.entries import Deed
 
 
 class Command(BaseCommand):
@@ -18,7 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str, **options: Any) -> None:
-        questions = judgements.questions(named_user(user))
+        questions = judgements.questions(named_user(user, "judged_questions", Deed.EXPORT))
         if options["json"]:
             self.stdout.write(json.dumps(list(questions), ensure_ascii=False))
             return

@@ -14,6 +14,7 @@ from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given, utf8, waited_for
 from memoryapp.models import ChatUser, Run
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named
@@ -33,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, query: str, user: str, strategy: str, **options: Any) -> None:
-        owner = named_user(user)
+        owner = named_user(user, "recall", Deed.ASK)
         if not query.strip():
             raise CommandError("The query is empty.")
         try:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation import MERGER, CurationError, history
 from memoryapp.management.arguments import named_user, utf8
+from memoryapp.platform.audit.entries import Deed
 
 ACTOR = "command line"
 
@@ -27,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, name: str, night: str | None, **options: Any) -> None:
-        owner, day = named_user(name), _day(night) if night else None
+        owner, day = named_user(name, "undo_night", Deed.CHANGE), _day(night) if night else None
         try:
             found = history.night_of(owner, day, history.EXTRACTOR if options["extraction"] else MERGER)
             made = history.undo_night(owner, found, actor=ACTOR)

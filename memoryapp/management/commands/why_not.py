@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *, run: str, topic: str, message: str, text: str, **options: bool) -> None:
         try:
-            found = why_not(run_named(run), topic=topic, message=message, text=text)
+            found = why_not(run_named(run, "why_not"), topic=topic, message=message, text=text)
         except WhyNotError as error:
             raise CommandError(str(error)) from error
         tried = [f"  {each.change}: {each.result}" for each in found.counterfactuals]

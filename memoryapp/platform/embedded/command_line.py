@@ -53,7 +53,7 @@ _SETTINGS = {
 _FAMILIES = (
     *("CELERY_", "DJANGO_", "LLM_", "ARCHIVIST_", "EMBEDDING_", "RERANK_", "RERANKER_", "SPLITTER_", "MERGER_"),
     *("VERIFIER_", "ENRICHER_", "CHUNK_", "SPLIT_", "CONSOLIDATION_", "LOGIN_", "API_", "METRICS_", "LOG_", "AGENT_"),
-    *("CHAT_", "WEBHOOK_", "EMAIL_"),
+    *("CHAT_", "WEBHOOK_", "EMAIL_", "AUDIT_"),
 )
 
 

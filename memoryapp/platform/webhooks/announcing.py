@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
-from memoryapp.models import Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+from memoryapp.models import AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
@@ -21,8 +21,9 @@ RUN_FELL_BACK = "run.fell_back"
 GOLDEN_DROPPED = "golden_run.dropped"
 INBOX_WAITING = "inbox.waiting"
 ERASURE_FINISHED = "erasure.finished"
+AUDIT_SEALED = "audit.sealed"
 # What a webhook can be for. Names are parts of the interface; they never change.
-KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, INBOX_WAITING, ERASURE_FINISHED)
+KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED)
 # Goes to the one webhook that is tried.
 TEST = "webhook.test"
 # Ends of a run that somebody intended, or that had nothing to choose from.
@@ -72,6 +73,8 @@ def announce_waiting(owner: int) -> None:
 
 # Counts stop here, so that a message costs the same however much is waiting.
 _MOST = 1_000
+# Entries of the audit log that one message carries.
+MOST_AUDITED = 200
 
 Data = Mapping[str, Any]
 
@@ -147,11 +150,19 @@ def _golden(delivery: WebhookDelivery) -> Data | None:
     }
 
 
+def _audited(delivery: WebhookDelivery) -> Data | None:
+    first, _dash, last = delivery.subject.partition("-")
+    rows = AuditEntry.objects.filter(place__range=(int(first), int(last))).order_by("place")
+    entries = [{**row.document, "former": row.former, "seal": row.seal} for row in rows]
+    return {"url": address_of("audit"), "entries": entries} if entries else None
+
+
 _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     RUN_FINISHED: _run,
     RUN_FELL_BACK: _run,
     INBOX_WAITING: _waiting,
     ERASURE_FINISHED: _erasure,
     GOLDEN_DROPPED: _golden,
+    AUDIT_SEALED: _audited,
     TEST: lambda delivery: {"url": address_of("webhook", delivery.webhook_id)},
 }

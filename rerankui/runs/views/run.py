@@ -36,6 +36,7 @@ from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
 from memoryapp.models import Message, PassageMessage, Person, Role, Run, Topic
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import endings, followers, recall_document
 from memoryapp.runs.recall_document import EndedRun
 from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404, run_or_404, visible_owners
@@ -77,7 +78,7 @@ def run_frame(request: HttpRequest, pk: UUID) -> HttpResponse:
     return HttpResponse(frame.html, status=200 if frame.html else 204)
 
 
-@open_to(Role.VIEWER)
+@open_to(Role.VIEWER, deed=Deed.EXPORT)
 def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     """The run as programs get it, with its query and parameters."""
     found = run_or_404(request, pk)
@@ -277,7 +278,7 @@ def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
 UNSHOWABLE = (ArithmeticError, AttributeError, LookupError, NoReverseMatch, TemplateSyntaxError, TypeError, ValueError)
 
 
-@open_to(Role.VIEWER)
+@open_to(Role.VIEWER, deed=Deed.EXPORT)
 def run_capsule(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The run as one HTML file, or as JSON; with ``mask`` without personal data."""
     run = run_or_404(request, pk)

@@ -18,6 +18,7 @@ from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration, declarations
 from memoryapp.engine.strategies import ANSWERING, STRATEGIES
 from memoryapp.models import Role, Run
+from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError
@@ -86,7 +87,7 @@ class ForkEditor:
         return self.label.partition("-")[0]
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, deed=Deed.ASK)
 def run_fork(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The editor at the ``turn`` that the address names; a fork that it makes goes on live on its own page."""
     parent = own_run_or_404(request, pk)
