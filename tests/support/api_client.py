@@ -9,7 +9,7 @@ from memoryapp.doors.api.shapes.fields import EVERY_CODE
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.accounts import tokens
 
-EVERY_SCOPE = ("recall", "ingest", "read", "curate", "forget")
+EVERY_SCOPE = ("recall", "ingest", "read", "curate", "forget", "audit")
 
 
 def token_for(*owners: ChatUser, scopes: tuple[str, ...] = EVERY_SCOPE) -> str:

@@ -45,6 +45,7 @@ def endpoints(
         ("post", "/v1/chat/completions"): ("/v1/chat/completions", {"user": owner, "messages": [QUESTION]}),
         ("post", "/v1/otlp/v1/traces"): ("/v1/otlp/v1/traces", request(search(2, 1, SECRET, SECRET, user__id=owner))),
         ("get", "/v1/models"): ("/v1/models", None),
+        ("get", "/v1/audit"): ("/v1/audit", None),
         ("get", "/v1/runs"): (f"/v1/runs?user={name}", None),
         ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
         ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),

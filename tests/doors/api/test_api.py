@@ -97,7 +97,7 @@ def test_a_token_for_another_memory_is_answered_as_if_nothing_were_there(
     numbers = (999_999, uuid.uuid4(), 999_999, 999_999, 999_999)
     nowhere = [asked(program, endpoint) for endpoint in endpoints("nobody", *numbers)]
     # The protocol counts spans that are not taken in an answer of 200.
-    open_to_all = ("/v1/users", "/v1/models", "/v1/otlp/v1/traces")
+    open_to_all = ("/v1/users", "/v1/models", "/v1/audit", "/v1/otlp/v1/traces")
     for endpoint, answer, empty in zip(endpoints(), theirs, nowhere, strict=True):
         assert answer.status_code == (200 if endpoint[1] in open_to_all else 404), endpoint
         assert answer.content == empty.content, endpoint
@@ -121,6 +121,7 @@ def test_each_endpoint_requires_its_scope(anna: ChatUser, topic: Topic, run: Run
         ("post", "/v1/agent/stream"): {"recall"},
         ("post", "/v1/chat/completions"): {"recall"},
         ("get", "/v1/models"): {"recall"},
+        ("get", "/v1/audit"): {"audit"},
         ("get", "/v1/runs?user=anna"): {"read", "recall"},
         ("get", f"/v1/runs/{run.pk}"): {"read", "recall"},
         ("post", f"/v1/runs/{run.pk}/fork"): {"recall"},
