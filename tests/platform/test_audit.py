@@ -28,8 +28,8 @@ from tests.support.api_client import Program, token_for
 Deed, Door = AuditEntry.Deed, AuditEntry.Door
 # Endpoints that wait for a run, which nothing executes here; all begin by finding the memory as the others do.
 STARTING = ("/recall", "/qa", "/stream", "/completions", "/misses", "/fork")
-# Pages that show rows of several memories at once.
-OF_SEVERAL = ("golden_set", "night", "evaluation")
+# Pages that show rows of several memories at once, or of the installation.
+OF_SEVERAL = ("golden_set", "night", "evaluation", "token", "webhook", "operator", "embedding", "prompt")
 
 
 @pytest.fixture
@@ -85,7 +85,12 @@ def test_each_page_that_shows_a_memory_leaves_an_entry_with_its_owner(
         before = AuditEntry.objects.count()
         answer = as_admin.get(route.path)
         text = b"".join(answer).decode(errors="replace")
-        if answer.status_code != 200 or (WORD not in text and SECRET not in text):
+        # The frame around one's own account names the memory that was looked at last.
+        if (
+            route.name in ("account", "password")
+            or answer.status_code != 200
+            or (WORD not in text and SECRET not in text)
+        ):
             continue
         counted += 1
         found = list(AuditEntry.objects.order_by("pk")[before:])
