@@ -43,14 +43,14 @@ def may_enter(request: HttpRequest) -> bool:
 def _audit(request: HttpRequest) -> None:
     """Writes who opens or changes which rows. A page of the administration asks several times whether somebody may."""
     match = request.resolver_match
-    named, of_url = models.AuditEntry.Deed, (match.url_name or "" if match else "").split("_")
+    of_url = (match.url_name or "" if match else "").split("_")
     model = apps.all_models["memoryapp"].get(of_url[1]) if len(of_url) == 3 else None
     number = unquote(str(match.kwargs.get("object_id", ""))) if match else ""
     row = ModelAdmin(model, admin.site).get_object(request, number) if model and number else None
     owner = row.pk if isinstance(row, models.ChatUser) else getattr(row, "owner_id", None)
     what = entries.named(" ".join(("admin", *of_url[1:2])), {"pk": row.pk} if row else {})
-    deed = named.CHANGE if request.method == "POST" else named.READ
-    entries.begin(request.user.get_username(), entries.Door.PAGE, deed, what, request)
+    deed = models.Deed.CHANGE if request.method == "POST" else models.Deed.READ
+    entries.begin(request.user.get_username(), models.Door.PAGE, deed, what, request)
     entries.saw(owner)
 
 

@@ -8,8 +8,8 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp.models import ChatUser, Run
+from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import lifecycle
 
 

@@ -11,6 +11,25 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.models.user import Row
 
 
+class Deed(models.TextChoices):
+    READ = "read", pgettext_lazy("deed", "read")
+    ASK = "ask", pgettext_lazy("deed", "asked")
+    CHANGE = "change", pgettext_lazy("deed", "changed")
+    EXPORT = "export", pgettext_lazy("deed", "exported")
+    ERASE = "erase", pgettext_lazy("deed", "erased")
+    SIGN_IN = "sign_in", pgettext_lazy("deed", "signed in")
+    SIGN_IN_FAILED = "sign_in_failed", pgettext_lazy("deed", "failed to sign in")
+    SIGN_OUT = "sign_out", pgettext_lazy("deed", "signed out")
+
+
+class Door(models.TextChoices):
+    PAGE = "page", pgettext_lazy("door", "page")
+    HTTP = "http", pgettext_lazy("door", "HTTP")
+    MCP = "mcp", "MCP"
+    CHAT = "chat", pgettext_lazy("door", "chat endpoint")
+    COMMAND = "command", pgettext_lazy("door", "command")
+
+
 class AuditEntry(Row):
     """One deed. ``who`` is an operator's name, the beginning of a token or a command; ``owner_number`` the chat user
     whose memory it was, null where it was none or several; ``what`` an address's name with numbers, never a text.
@@ -19,23 +38,6 @@ class AuditEntry(Row):
     ``former``, and its own ``document``. The database refuses every other change, and lets only the oldest sealed ones
     go (``memoryapp/migrations/audit.sql``). The number of the owner is no key, so that it outlives an erasure.
     """
-
-    class Deed(models.TextChoices):
-        READ = "read", pgettext_lazy("deed", "read")
-        ASK = "ask", pgettext_lazy("deed", "asked")
-        CHANGE = "change", pgettext_lazy("deed", "changed")
-        EXPORT = "export", pgettext_lazy("deed", "exported")
-        ERASE = "erase", pgettext_lazy("deed", "erased")
-        SIGN_IN = "sign_in", pgettext_lazy("deed", "signed in")
-        SIGN_IN_FAILED = "sign_in_failed", pgettext_lazy("deed", "failed to sign in")
-        SIGN_OUT = "sign_out", pgettext_lazy("deed", "signed out")
-
-    class Door(models.TextChoices):
-        PAGE = "page", pgettext_lazy("door", "page")
-        HTTP = "http", pgettext_lazy("door", "HTTP")
-        MCP = "mcp", "MCP"
-        CHAT = "chat", pgettext_lazy("door", "chat endpoint")
-        COMMAND = "command", pgettext_lazy("door", "command")
 
     at = models.DateTimeField(_("at"), db_default=Now())
     who = models.CharField(pgettext_lazy("audit", "who"), max_length=200, blank=True)

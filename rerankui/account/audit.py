@@ -12,7 +12,7 @@ from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from memoryapp.models import ApiToken, AuditEntry, ChatUser, Role
+from memoryapp.models import ApiToken, AuditEntry, ChatUser, Deed, Door, Role
 from rerankui.frame.access import open_to
 from rerankui.frame.filters import LONGEST_SEARCH, Filter, choice
 from rerankui.frame.pages import Page
@@ -34,8 +34,8 @@ class AuditFilter(Filter):
     WORDS = ("who", "what", "address")
     user = forms.CharField(required=False, max_length=LONGEST_SEARCH)
     user.by = _of_user  # type: ignore[attr-defined]
-    deed = choice(pgettext_lazy("audit", "Deed"), gettext_lazy("all deeds"), AuditEntry.Deed.choices, by="deed")
-    door = choice(pgettext_lazy("audit", "Door"), gettext_lazy("all doors"), AuditEntry.Door.choices, by="door")
+    deed = choice(pgettext_lazy("audit", "Deed"), gettext_lazy("all deeds"), Deed.choices, by="deed")
+    door = choice(pgettext_lazy("audit", "Door"), gettext_lazy("all doors"), Door.choices, by="door")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -27,8 +27,8 @@ from memoryapp.insight.compare import stability
 from memoryapp.insight.compare.comparison import MOST_RUNS, CompareError, compare, meanwhile
 from memoryapp.insight.compare.stability import MOST_WAYS, AskedModel, Cause, Causes, start_many
 from memoryapp.models import ChatUser, Prompt, Role, Run
+from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed
 from memoryapp.runs import forks
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.replays import ForkError

@@ -20,9 +20,9 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.middleware import HtmxDetails
 
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
+from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed, Door
 from rerankui.web.moment import PastMoment, past_of, refusal
 
 View = Callable[..., Any]

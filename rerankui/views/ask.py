@@ -25,7 +25,7 @@ from memoryapp.insight.evaluation import judgements
 from memoryapp.memory import past
 from memoryapp.memory.sessions import session_with
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.recall_document import answer_of

@@ -19,7 +19,7 @@ from memoryapp.doors.api.recall import FilePieces
 from memoryapp.erasure import Reach, Target, scanner
 from memoryapp.intake import transfer
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of, show
 

@@ -16,7 +16,18 @@ from django.utils import timezone
 
 from memoryapp import erasure
 from memoryapp.engine.events import RunFinished, to_payload
-from memoryapp.models import AuditEntry, ChatUser, Erasure, Operator, Run, RunEvent, Webhook, WebhookDelivery
+from memoryapp.models import (
+    AuditEntry,
+    ChatUser,
+    Deed,
+    Door,
+    Erasure,
+    Operator,
+    Run,
+    RunEvent,
+    Webhook,
+    WebhookDelivery,
+)
 from memoryapp.platform.audit import chain, entries
 from memoryapp.platform.statements import execute
 from memoryapp.platform.webhooks import announcing
@@ -25,7 +36,6 @@ from tests.doors.api.every_endpoint import asked, endpoints
 from tests.platform.every_address import SECRET, WORD, every_row, routes
 from tests.support.api_client import Program, token_for
 
-Deed, Door = AuditEntry.Deed, AuditEntry.Door
 # Endpoints that wait for a run, which nothing executes here; all begin by finding the memory as the others do.
 STARTING = ("/recall", "/qa", "/stream", "/completions", "/misses", "/fork")
 # Pages that show rows of several memories at once, or of the installation.

@@ -21,10 +21,10 @@ from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, P
 from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Allowances, Grant
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed, Door
 from memoryapp.platform.database import in_thread
 
 Scope = ApiToken.Scope

@@ -7,9 +7,9 @@ from ninja import Query, Router
 
 from memoryapp.doors.api.access import Scope, Token, described, grant_of
 from memoryapp.doors.api.shapes.fields import LARGEST_ID
+from memoryapp.models.audit import Deed
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import chain
-from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.database import in_thread
 
 MOST_ENTRIES = 10_000

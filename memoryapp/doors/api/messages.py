@@ -38,10 +38,10 @@ from memoryapp.intake import transfer
 from memoryapp.intake.messages import add_messages
 from memoryapp.memory import content
 from memoryapp.models import ChatUser, Erasure, Message, Person, Topic, Work
+from memoryapp.models.audit import Deed
 from memoryapp.platform import work
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.database import in_thread
 
 router = Router(tags=["messages"])

@@ -32,10 +32,10 @@ from memoryapp.insight import capsules, compare, delivery
 from memoryapp.insight.compare.comparison import MOST_RUNS
 from memoryapp.insight.explain import Explanation, why_not
 from memoryapp.models import Run
+from memoryapp.models.audit import Deed
 from memoryapp.models.run import RunQuerySet
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.database import in_thread
 from memoryapp.runs.recall_document import EndedRun
 

@@ -21,8 +21,8 @@ from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server import changing, reading  # noqa: F401 they list their tools
 from memoryapp.doors.mcp_server.tool import TOOLS, Caller, MemoryTool
 from memoryapp.memory.content import BeingErased
+from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed, Door
 from memoryapp.platform.database import in_thread, is_gone
 
 _INSTRUCTIONS = (

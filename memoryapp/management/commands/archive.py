@@ -18,7 +18,7 @@ from memoryapp.intake.cutters import cutter
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from memoryapp.platform.llm import clients
 from memoryapp.platform.work import ARCHIVE, ProgressLines
 from memoryapp.search import profiles

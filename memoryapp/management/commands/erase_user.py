@@ -12,8 +12,8 @@ from memoryapp import erasure
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.memory import content
 from memoryapp.models import ChatUser
+from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed
 
 ACTOR = "command line"
 

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from memoryapp.intake import transfer
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 
 
 class Command(BaseCommand):

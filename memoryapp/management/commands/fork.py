@@ -13,7 +13,7 @@ from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.management.arguments import run_named, settings_given, utf8, waited_for
 from memoryapp.models import Run
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named

@@ -27,8 +27,8 @@ from memoryapp.intake.transfer.distilled import DistilledCounts
 from memoryapp.management.arguments import utf8
 from memoryapp.memory.content import BeingErased
 from memoryapp.models import ChatUser
+from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
-from memoryapp.platform.audit.entries import Deed
 from memoryapp.platform.work import ProgressLines, Report
 
 MOST_SHOWN = 20

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 
 from memoryapp.insight.evaluation import judgements
 from memoryapp.management.arguments import named_user, utf8
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 
 
 class Command(BaseCommand):

@@ -14,7 +14,7 @@ from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given, utf8, waited_for
 from memoryapp.models import ChatUser, Run
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, strategy_named

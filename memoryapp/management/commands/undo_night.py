@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation import MERGER, CurationError, history
 from memoryapp.management.arguments import named_user, utf8
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 
 ACTOR = "command line"
 

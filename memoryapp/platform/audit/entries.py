@@ -23,10 +23,9 @@ from django.db import DatabaseError, transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from memoryapp.models import AuditEntry
+from memoryapp.models import AuditEntry, Deed, Door
 from memoryapp.platform.accounts.signing_in import address_of
 
-Deed, Door = AuditEntry.Deed, AuditEntry.Door
 # Nothing of these happens without its entry.
 _STRICT = (Deed.CHANGE, Deed.EXPORT, Deed.ERASE)
 _ONCE_SECONDS = 60.0

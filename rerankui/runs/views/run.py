@@ -36,7 +36,7 @@ from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.wanted import LONGEST
 from memoryapp.memory import content
 from memoryapp.models import Message, PassageMessage, Person, Role, Run, Topic
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from memoryapp.runs import endings, followers, recall_document
 from memoryapp.runs.recall_document import EndedRun
 from rerankui.frame.access import Request, open_to, operator_of, own_run_or_404, run_or_404, visible_owners

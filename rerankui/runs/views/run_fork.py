@@ -18,7 +18,7 @@ from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration, declarations
 from memoryapp.engine.strategies import ANSWERING, STRATEGIES
 from memoryapp.models import Role, Run
-from memoryapp.platform.audit.entries import Deed
+from memoryapp.models.audit import Deed
 from memoryapp.platform.llm import prompt_versions
 from memoryapp.runs import forks
 from memoryapp.runs.parameters import ParameterError
