@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 from pydantic import WithJsonSchema
 
@@ -33,8 +33,9 @@ from memoryapp.importers.record import LONGEST
 from memoryapp.importers.values import clean
 from memoryapp.memory.content import in_topics
 from memoryapp.memory.sessions import archived_as, session_with, title
-from memoryapp.models import Artifact, Fact, ImportBatch, Message, Person, Topic
+from memoryapp.models import Artifact, Deed, Fact, ImportBatch, Message, Person, Topic
 from memoryapp.platform.accounts.tokens import Grant
+from memoryapp.platform.audit import chain
 from memoryapp.platform.database import in_thread
 
 MOST_ROWS = 200
@@ -261,3 +262,33 @@ def messages_of(owner_id: int, numbers: Iterable[int], where: Where = ANYWHERE) 
     for row in in_topics(owner_id, numbers, where):
         messages[row.topic_id].append(row.message)
     return messages
+
+
+# The audit log for programs that keep it elsewhere: sealed entries as JSON Lines.
+
+MOST_ENTRIES = 10_000
+LINES: dict[str, Any] = {
+    "description": "One entry a line, in the order of their places, each with its seal and the one before it.",
+    "content": {"application/jsonl": {"schema": {"type": "object"}}},
+}
+
+audit_router = Router(tags=["audit"], auth=Token(Scope.AUDIT, deed=Deed.EXPORT))
+
+
+@audit_router.get(
+    "/audit", operation_id="listAudit", response=described(None, 422), openapi_extra={"responses": {200: LINES}}
+)
+async def audit(
+    request: HttpRequest,
+    after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 1_000,
+) -> HttpResponse:
+    """Read sealed entries of the audit log behind a place, as JSON Lines. A token that does not open every memory gets
+    those of its memories."""
+    return HttpResponse(await in_thread(_lines, grant_of(request), after, limit), content_type="application/jsonl")
+
+
+def _lines(grant: Grant, after: int, limit: int) -> str:
+    rows = chain.sealed().filter(place__gt=after)
+    rows = rows if grant.opens_all else rows.filter(owner_number__in=grant.owners)
+    return "".join(chain.lines(rows[:limit]))

@@ -14,7 +14,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema, get_schema
 from ninja.parser import Parser
 
-from memoryapp.doors.api import audit, chat, curation, facts, lists, messages, misses, recall, runs, traces
+from memoryapp.doors.api import chat, curation, facts, lists, messages, misses, recall, runs, traces
 from memoryapp.doors.api.access import UnescapedJSON
 from memoryapp.doors.api.refusals import add_handlers, check_values, refusal
 from memoryapp.doors.api.shapes.runs import TracesBody
@@ -117,7 +117,7 @@ for router in (
     lists.router,
     messages.erasure_router,
     traces.router,
-    audit.router,
+    lists.audit_router,
 ):
     for address in router.path_operations.values():
         for operation in address.operations:
