@@ -1,5 +1,4 @@
-"""Texts in any alphabet are found by their words in the database, also those that an earlier version stored."""
-
+"""Texts in any alphabet are found by their words in the database."""
 
 import pytest
 from django.db import connection
