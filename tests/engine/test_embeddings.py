@@ -13,6 +13,7 @@ import pytest
 from memoryapp.engine import http_embedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.http_embedder import Accepted, HttpEmbedder, fewer, pieces
+from tests.examples import table
 
 PROFILE = Profile("http://models.test/v1", "small", 3, 0.3)
 
@@ -264,23 +265,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-TOO_MANY = {
-    "DashScope": (10, 400, "<400> InternalError.Algo.InvalidParameter: Value error, batch size is invalid, it "
-                  "should not be larger than 10.: input.contents"),
-    "TEI": (32, 413, "batch size 100 > maximum allowed batch size 32"),
-    "SiliconFlow": (64, 413, "input batch size 100 > maximum allowed batch size 64"),
-    "Azure": (16, 400, "Too many inputs. The max number of inputs is 16. We hope to increase it soon."),
-    "Gemini": (50, 400, "* BatchEmbedContentsRequest.requests: at most 50 requests can be in one batch"),
-    "Mistral": (30, 400, "Too many inputs in request, split into more batches."),
-    "pydantic": (8, 422, "List should have at most 8 items after validation, not 100"),
-    "a proxy": (40, 413, ""),
-    "Databricks": (30, 400, "input embeddings size is too large, exceeding 150 limit for databricks-gte-large-en"),
-    "tokens of all texts": (60, 400, "This model's maximum context length is 8192 tokens, however you requested 9000."),
-    "Vertex": (5, 400, "5 instance(s) is allowed per prediction. Actual: 100"),
-    "MiniMax": (40, 200, "invalid params, texts length exceed limit 40"),
-    "a server that fails": (10, 500, "CUDA out of memory"),
-    "OpenAI's tokens": (60, 400, "Requested 600000 tokens, max 300000 tokens per request"),
-}  # fmt: skip
+TOO_MANY = table("too_large_batches")  # fmt: skip
 
 
 @pytest.mark.parametrize(("most", "status", "words"), TOO_MANY.values(), ids=TOO_MANY)

@@ -24,6 +24,7 @@ from memoryapp.platform.llm import clients
 from rerankui.views import overview
 from tests.conftest import BEGAN, signed_in, talk
 from tests.engine.endpoint import PLAIN
+from tests.examples import table
 from tests.support.browsing import cost, get, grow, message_of, opened_to, rows, run_of, searched, topic_of
 
 LISTS = ["topics", "messages", "people", "artifacts", "facts"]
@@ -301,30 +302,7 @@ def test_counts_cost_the_same_for_any_list(anna: ChatUser, as_viewer: Client) ->
 # Messages that mention a person: in every case of a name, and in no word that only begins like one.
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "is_spoken_of"),
-    [
-        ("Прия", "Записалась на приём, потом приехать к тебе", False),
-        ("Прия", "Какой приятный вечер", False),
-        ("Прия", "Спроси у Прии", True),
-        ("Прия", "прия пишет", True),
-        ("Том", "Дело не в том, что том первый", False),
-        ("Том", "Передай Тому привет", True),
-        ("Костя", "Ломит кости, суп с костями", False),
-        ("Костя", "Живём у Кости", True),
-        ("Миша", "Еду с Мишей", True),
-        ("Пётр", "Петр звонил", True),
-        ("Петр", "Видел Пётра", True),
-        ("Пете", "Переезжает в Петербург", False),
-        ("Petrov", "Ask Petrovsky", False),
-        ("Petrov", "Petrov's plan", True),
-        ("мама", "Мамой и мамы", True),
-        ("D. Ozola", "D. Ozola said so", True),
-        ("D. Ozola", "Ozola said so", False),
-        ("Левон Арамович", "у Левона Арамовича", True),
-        ("+*(", "+*(", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "is_spoken_of"), table("mentions"))
 def test_a_name_counts_in_its_cases_and_in_no_other_word(
     name: str, text: str, is_spoken_of: bool, anna: ChatUser
 ) -> None:

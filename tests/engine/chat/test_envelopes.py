@@ -29,58 +29,12 @@ from tests.engine.endpoint import (
     streams,
 )
 from tests.engine.scripted import collect
+from tests.examples import table
 
 ANSWER = {"topics": [{"id": "Topic:42", "reason": "because"}], "people": [], "artifacts": []}
 IDS = '{"ids": [42, 18]}'
 NAMED = f'{{"name": "{TOOL_NAME}", "arguments": {IDS}}}'
-WRITTEN = {
-    "Hermes, Qwen": f"<tool_call>\n{NAMED}\n</tool_call>",
-    "Hermes after prose": f"I load them.\n<tool_call>{NAMED}</tool_call>",
-    "Hermes, not closed": f"<tool_call>\n{NAMED}",
-    "bare": NAMED,
-    "bare, parameters": f'{{"type": "function", "name": "{TOOL_NAME}", "parameters": {IDS}}}',
-    "bare, OpenAI's": json.dumps({"tool_calls": [{"id": "1", "function": {"name": TOOL_NAME, "arguments": IDS}}]}),
-    "a list": f"[{NAMED}]",
-    "fenced": f"```json\n{NAMED}\n```",
-    "by its name": f'{{"{TOOL_NAME}": {IDS}}}',
-    "cut off": NAMED[:-1],
-    "Qwen Coder": f"<tool_call>\n<function={TOOL_NAME}>\n<parameter=ids>\n[42, 18]\n</parameter>\n</function>",
-    "Qwen Coder, not closed": f"<tool_call>\n<function={TOOL_NAME}>\n<parameter=ids>\n[42, 18]\n\n\n</tool_call>",
-    "Llama": f"<function={TOOL_NAME}>{IDS}</function>",
-    "Groq's failed generation": f"<function={TOOL_NAME}{IDS}</function>",
-    "Llama in Python": f"<|python_tag|>{TOOL_NAME}.call(ids=[42, 18])",
-    "pythonic": f"[{TOOL_NAME}(ids=[42, 18])]",
-    "Gemini": f"```tool_code\nprint(default_api.{TOOL_NAME}(ids=[42, 18]))\n```",
-    "Mistral": f"[TOOL_CALLS][{NAMED}]",
-    "Mistral, newer": f"[TOOL_CALLS]{TOOL_NAME}[ARGS]{IDS}",
-    "DeepSeek": f"function<｜tool▁sep｜>{TOOL_NAME}\n```json\n{IDS}\n```<｜tool▁call▁end｜>",
-    "DeepSeek, newer": f"<｜tool▁call▁begin｜>{TOOL_NAME}<｜tool▁sep｜>{IDS}<｜tool▁call▁end｜>",
-    "DeepSeek, DSML": f'<｜DSML｜invoke name="{TOOL_NAME}"><｜DSML｜parameter name="ids">[42, 18]</｜DSML｜',
-    "Kimi": f"<|tool_call_begin|>functions.{TOOL_NAME}:0<|tool_call_argument_begin|>{IDS}<|tool_call_end|>",
-    "GLM": f"<tool_call>{TOOL_NAME}\n<arg_key>ids</arg_key>\n<arg_value>[42, 18]</arg_value>\n</tool_call>",
-    "MiniMax": f'<invoke name="{TOOL_NAME}">\n<parameter name="ids">[42, 18]</parameter>\n</invoke>',
-    "gpt-oss": f"<|channel|>commentary to=functions.{TOOL_NAME} <|constrain|>json<|message|>{IDS}<|call|>",
-    "Gemma": f"<|tool_call>call:{TOOL_NAME}{{ids:[42,18]}}<tool_call|>",
-    "Gemma, for functions": f"<start_function_call>call:{TOOL_NAME}{{ids:[42,18]}}<end_function_call>",
-    "Mistral, without its mark": f"{TOOL_NAME}[ARGS]{IDS}",
-    "Olmo": f"<function_calls>\n{TOOL_NAME}(ids=[42, 18])\n</function_calls>",
-    "ReAct": f"Thought: I need them.\nAction: {TOOL_NAME}\nAction Input: {IDS}",
-    "LFM, before prose": f"<|tool_call_start|>[{TOOL_NAME}(ids=[42, 18])]<|tool_call_end|>I load them.",
-    "Gemma, after prose": f"I load them.\n```tool_code\n{TOOL_NAME}(ids=[42, 18])\n```",
-    "LongCat": f"<longcat_tool_call>{TOOL_NAME}\n<longcat_arg_key>ids</longcat_arg_key>\n"
-    "<longcat_arg_value>[42, 18]</longcat_arg_value>\n</longcat_tool_call>",
-    "Kimi, without its marks": f"functions.{TOOL_NAME}:0{IDS}",
-    "Python's quotation marks": f"<tool_call>\n{NAMED.replace(chr(34), chr(39))}\n</tool_call>",
-    "arguments beside the name": json.dumps({"name": TOOL_NAME, "ids": [42, 18]}),
-    "capital keys": json.dumps({"Name": TOOL_NAME, "Arguments": {"ids": [42, 18]}}),
-    "keys of JavaScript": json.dumps({"toolName": TOOL_NAME, "toolInput": {"ids": [42, 18]}}),
-    "keys with a space": json.dumps({"action": TOOL_NAME, "action input": {"ids": [42, 18]}}),
-    "Llama 4, after prose": f"To find out, I load the topics. [{TOOL_NAME}(ids=[42, 18])]",
-    "Python in a fence, after prose": f"I call it:\n\n```python\n{TOOL_NAME}(ids=[42, 18])\n```\n",
-    "tags of its parts": f"<tool_use>\n<name>{TOOL_NAME}</name>\n<arguments>{IDS}</arguments>\n</tool_use>",
-    "an attribute": f'<tool_call name="{TOOL_NAME}">{IDS}</tool_call>',
-    "tags": f"<{TOOL_NAME}><ids>[42, 18]</ids></{TOOL_NAME}>",
-}
+WRITTEN = table("written_calls")
 
 
 def codes(got: Reply) -> list[str]:

@@ -30,33 +30,9 @@ from tests.engine.endpoint import (
     talk,
 )
 from tests.engine.scripted import collect
+from tests.examples import table
 
-BODIES: dict[str, tuple[Any, str]] = {
-    "OpenAI": (
-        {"error": {"message": "No such thing.", "type": "invalid_request_error", "param": None}},
-        "No such thing.",
-    ),
-    "Gemini": ([{"error": {"code": 400, "message": "No such thing.", "status": "INVALID_ARGUMENT"}}], "No such thing."),
-    "vLLM": (
-        {"object": "error", "message": "No such thing.", "type": "BadRequestError", "code": 400},
-        "No such thing.",
-    ),
-    "a gateway": ({"message": "No such thing.", "request_id": "1"}, "No such thing."),
-    "SiliconFlow": ({"code": 20042, "message": "No such thing.", "data": None}, "No such thing."),
-    "LM Studio, Ollama": ({"error": "No such thing."}, "No such thing."),
-    "FastAPI, a text": ({"detail": "No such thing."}, "No such thing."),
-    "FastAPI, a list": (
-        {"detail": [{"type": "extra_forbidden", "loc": ["body", "tools"], "msg": "No such thing.", "input": "secret"}]},
-        "tools: No such thing.",
-    ),
-    "Mistral": (
-        {"object": "error", "message": {"detail": [{"loc": ["body", "tools"], "msg": "No such thing."}]}},
-        "tools: No such thing.",
-    ),
-    "Cloudflare": ({"success": False, "errors": [{"code": 7003, "message": "No such thing."}]}, "No such thing."),
-    "a flag": ({"error": True, "message": "No such thing."}, "No such thing."),
-    "RFC 9457": ({"title": "Bad Request", "status": 400, "detail": "No such thing."}, "No such thing."),
-}
+BODIES: dict[str, tuple[Any, str]] = table("refusal_bodies")
 
 
 @pytest.mark.parametrize(("body", "words"), BODIES.values(), ids=BODIES)

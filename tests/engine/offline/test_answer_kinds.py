@@ -3,27 +3,10 @@
 import pytest
 
 from memoryapp.engine.offline.judging import holds, kind_asked_for
+from tests.examples import table
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
-        ("Какой SLA мы обещали банку?", "share"),
-        ("В котором часу поднимают Дворцовый?", "clock"),
-        ("До какого дня ждали моего ответа?", "day"),
-        ("Сколько минут занимает моё выступление?", "duration"),
-        ("Сколько весит наш кот?", "figure"),
-        ("Почём ночь в деревянном доме?", "money"),
-        ("С кем оставляем кота, когда уезжаем?", "person"),
-        ("Почему не вписали бассейн?", "reason"),
-        ("How much did the engagement ring cost?", "money"),
-        ("How long does one pie stay in the oven?", "duration"),
-        ("When do we get married?", "day"),
-        ("Who will stand beside me at the altar?", "person"),
-        ("What keeps lumps out of the sauce?", ""),
-        ("Что сломалось на серверах?", ""),
-    ],
-)
+@pytest.mark.parametrize(("question", "kind"), table("kinds_asked_for"))
 def test_a_question_asks_for_one_kind_of_thing(question: str, kind: str) -> None:
     assert kind_asked_for(question) == kind
 
