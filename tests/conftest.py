@@ -34,6 +34,7 @@ from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
 from memoryapp.platform.embedded.command_line import throwaway_environment
 from memoryapp.platform.embedded.lease import throwaway
 from memoryapp.platform.embedded.statics import collect
+from memoryapp.runs.clients import Clients, open_clients
 from tests import database, gate
 from tests.support import memory_limit
 from tests.support.chromium import CHROMIUM
@@ -325,3 +326,27 @@ async def thread_closed() -> AsyncIterator[None]:
     """For tests in an event loop: the rows are reached in asgiref's thread, whose connection nobody else closes."""
     yield
     await sync_to_async(connections.close_all)()
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    """Three topics, one for each evening; the second is between the others in time. Their messages are m0 to m7."""
+    return talk(
+        anna,
+        ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),
+        ("Cats", ["How many?", "Three."]),
+        ("More tea", ["And black tea?", "At five."]),
+    )
+
+
+@pytest.fixture
+async def clients() -> AsyncIterator[Clients]:
+    async with open_clients() as opened:
+        yield opened
+
+
+@pytest.fixture
+def as_root(db: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
+    return client

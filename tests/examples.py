@@ -15,6 +15,11 @@ def examples(most: int) -> int:
     return max(1, most * hypothesis.settings.default.max_examples // WHOLE)
 
 
+def text_of(name: str) -> str:
+    """Returns the text of a file of ``fixtures``."""
+    return (FIXTURES / name).read_text(encoding="utf-8")
+
+
 def table(name: str) -> Any:
     """Returns the rows of ``fixtures/tables/{name}.json``: a list, or a dictionary where rows have names."""
-    return json.loads((FIXTURES / "tables" / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads(text_of(f"tables/{name}.json"))

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memoryapp.importers import Hints, LeftOut, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
-from tests.examples import table
+from tests.examples import table, text_of
 from tests.support.chats import discord, discord_message, sent, sorted_out, telegram, written
 
 
@@ -238,42 +238,10 @@ def test_the_channels_of_a_server_are_read_together(tmp_path: Path, form: str) -
 # KakaoTalk's exported chats: the texts of phones and computers, and the tables of Macs, in Korean and English.
 
 
-ANDROID = """정원 님과 카카오톡 대화
-저장한 날짜 : 2023년 1월 2일 오후 3:24
-
-
-2023년 1월 1일 오후 3:24
-2023년 1월 1일 오후 3:24, 정원 : 장미: 심을까
-둘째 줄
-
-2023년 1월 1일 오전 12:05
-2023년 1월 1일 오전 12:05, 보라 : 응
-2023년 1월 1일 오후 12:06, 지훈님이 들어왔습니다.
-"""
-IPHONE = """Talk_2026.1.7 13:01-1.txt
-저장한 날짜 : 2026. 1. 7. 오후 11:01
-
-2026년 1월 7일 수요일
-2026. 1. 7. 오후 1:01, 보라 : 안녕
-2026. 1. 7. 오후 1:02: 정원님이 지훈님을 초대했습니다.
-"""
-COMPUTER = """정원 님과 카카오톡 대화
-저장한 날짜 : 2024-01-03 15:20:41
-
---------------- 2024년 1월 1일 월요일 ---------------
-[정원] [오후 3:20] 장미 [빨강]
-둘째 줄
-지훈님이 들어왔습니다.
---------------- 2024년 1월 2일 화요일 ---------------
-[보라] [오전 12:07] 응
-"""
-ENGLISH = """KakaoTalk Chats with Boris
-Date Saved : Jan 2, 2023 3:24 PM
-
-Jan 1, 2023 3:24 PM
-Jan 1, 2023 3:24 PM, Boris : roses?
-Jan 1, 2023 12:05 AM, Anna : yes
-"""
+ANDROID = text_of("chats/kakaotalk_android.txt")
+IPHONE = text_of("chats/kakaotalk_iphone.txt")
+COMPUTER = text_of("chats/kakaotalk_computer.txt")
+ENGLISH = text_of("chats/kakaotalk_english.txt")
 ENGLISH_COMPUTER = """KakaoTalk Chats with Boris
 Date Saved : 2024-12-10 10:00:00
 

@@ -8,37 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memoryapp.importers import Hints, UnknownOrder, UnknownSpeaker, UnreadableFile, open_chat
-from tests.examples import table
+from tests.examples import table, text_of
 from tests.support.chats import sorted_out, written
 
 LRM, NNBSP = "\u200e", "\u202f"
 
-IOS = "\n".join(
-    (
-        f"[25.07.24, 09:05:11] Boris: {LRM}Messages and calls are end-to-end encrypted.",
-        "[25.07.24, 09:05:12] Boris: Are you up?",
-        "[25.07.24, 09:05:40] Anna: Yes!",
-        "Two lines,",
-        "",
-        "and a third: with a colon.",
-        f"{LRM}[25.07.24, 09:06:00] Anna: {LRM}<attached: 00000012-PHOTO-2024-07-25.jpg>",
-        f"[25.07.24, 09:07:00] Boris: Lunch at one {LRM}<This message was edited>",
-        f"[25.07.24, 09:07:30] Boris: {LRM}You deleted this message.",
-    )
-)
-ANDROID = "\n".join(
-    (
-        "12/31/23, 11:58 PM - Messages and calls are end-to-end encrypted. Tap to learn more.",
-        "12/31/23, 11:59 PM - Anna: Happy new year: almost",
-        "1/1/24, 12:00 AM - Boris Petrov: <Media omitted>",
-        "1/1/24, 12:00 AM - Boris Petrov: ok",
-        "1/1/24, 12:00 AM - Boris Petrov: ok",
-        '1/1/24, 12:01 AM - Boris Petrov changed the subject from "Old: one" to "New"',
-        "1/1/24, 12:02 AM - Anna: IMG-20240101-WA0001.jpg (file attached)",
-        "the fireworks",
-        "1/1/24, 12:03 AM - Anna: ",
-    )
-)
+IOS = text_of("chats/whatsapp_ios.txt")
+ANDROID = text_of("chats/whatsapp_android.txt")
 
 
 def read(tmp_path: Path, text: str, me: str = "Anna", **hints: Any) -> list[tuple[str, str, str]]:

@@ -1,7 +1,6 @@
 """What is pinned is handed over with every recall, what is never recalled with none; by page, by API, with undo."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from memoryapp.insight.explain import why_not
 from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Person, Role, Run, Topic, TopicEdit
 from memoryapp.runs import forks, lifecycle
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients
 from memoryapp.runs.replays import ForkError
 from tests.conftest import operator, signed_in, talk
 from tests.support.answers import document_of
@@ -29,12 +28,6 @@ from tests.support.executing import QUERY, background_of, events_of, memory_of_t
 BOTH = f"{QUERY}, and which cake for a birthday?"
 STRATEGIES = ["flash", "filter", "vector", "react", "plain"]
 over_runs = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
-
-
-@pytest.fixture
-async def clients() -> AsyncIterator[Clients]:
-    async with open_clients() as opened:
-        yield opened
 
 
 async def recalled(owner: ChatUser, clients: Clients, query: str = QUERY, **given: Any) -> tuple[Run, list[Any], Any]:

@@ -10,7 +10,6 @@ import pytest
 from django.apps import apps
 from django.conf import LazySettings
 from django.contrib import admin as administration
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -115,15 +114,8 @@ def test_a_fault_of_the_program_is_shown_in_the_readers_language_with_advice(
     assert "broken on purpose" not in page
 
 
-@pytest.fixture
-def staff(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
-    return client
-
-
 @pytest.mark.slow
-def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Client) -> None:
+def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, as_root: Client) -> None:
     grow(anna, 1)
     for model in apps.get_app_config("memoryapp").get_models():
         # The key of a login session opens an account, so nobody may read it; the sessions of a person are on their
@@ -131,10 +123,10 @@ def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Cli
         if model._meta.auto_created or model is LoginSession:
             continue
         assert administration.site.is_registered(model), model.__name__
-        get(staff, f"/admin/memoryapp/{model._meta.model_name}/?q=x")
+        get(as_root, f"/admin/memoryapp/{model._meta.model_name}/?q=x")
         row = model._default_manager.first()
         if row is not None:
-            get(staff, f"/admin/memoryapp/{model._meta.model_name}/{row.pk}/change/")
+            get(as_root, f"/admin/memoryapp/{model._meta.model_name}/{row.pk}/change/")
 
 
 # Times are shown in the reader's time zone, and days begin at the reader's midnight.

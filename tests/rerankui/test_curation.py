@@ -19,16 +19,6 @@ from tests.support.browsing import HTMX, cost, flat, get, message_ids
 
 
 @pytest.fixture
-def topics(anna: ChatUser) -> list[Topic]:
-    return talk(
-        anna,
-        ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),
-        ("Cats", ["How many?", "Three."]),
-        ("More tea", ["And black tea?", "At five."]),
-    )
-
-
-@pytest.fixture
 def curator(anna: ChatUser) -> Operator:
     return operator("clara", Role.CURATOR, anna)
 

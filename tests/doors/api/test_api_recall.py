@@ -79,18 +79,6 @@ async def memory() -> ChatUser:
 
 
 @pytest.fixture
-async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    """The runner of the web process, in this test's event loop."""
-    made = Runner()
-    made.bind()
-    await made.clients()
-    for module in (recall, recall, recall):
-        monkeypatch.setattr(module, "runner", made)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 async def gate(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gate]:
     """Stops every run at its first turn until it is opened."""
     made = Gate()

@@ -521,8 +521,10 @@ async def test_a_generation_that_fails_without_any_wish_is_given_up(waits: list[
         "Model produced invalid sequence as part of ToolUse.",
         "error parsing tool call: raw='{', err=unexpected end of JSON input",
         "Parsing failed. The model generated output that could not be parsed.",
+        'unexpected tokens remaining in message header: Some("to=functions.get_topics_content")',
+        "Unexpected token 12606 while expecting start token 200006",
     ],
-    ids=["SGLang", "Bedrock", "Ollama", "Groq"],
+    ids=["SGLang", "Bedrock", "Ollama", "Groq", "gpt-oss", "gpt-oss, a token"],
 )
 async def test_what_the_model_wrote_wrongly_may_be_right_the_next_time(words: str, waits: list[float]) -> None:
     endpoint = Endpoint(error(400, words), calls_tool())

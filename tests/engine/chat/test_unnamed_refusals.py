@@ -146,19 +146,6 @@ async def test_trouble_that_passes_is_no_refusal_though_it_names_a_parameter(wor
     assert endpoint.bodies[0] == endpoint.bodies[1]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        'unexpected tokens remaining in message header: Some("to=functions.get_topics_content")',
-        "Unexpected token 12606 while expecting start token 200006",
-    ],
-)
-async def test_what_gpt_oss_wrote_wrongly_may_be_right_the_next_time(words: str, waits: list[float]) -> None:
-    endpoint = Endpoint(error(400, words), calls_tool())
-    await collect(endpoint.chat().converse(FORCED))
-    assert endpoint.bodies[0] == endpoint.bodies[1]
-
-
 async def test_where_no_call_can_be_read_the_tools_are_described(waits: list[float]) -> None:
     """Ollama with a template that its parser does not fit; without tools nothing could be read."""
     call = f'<tool_call>\n{{"name": "{TOOL_NAME}", "arguments": {{"ids": [1]}}}}\n</tool_call>'

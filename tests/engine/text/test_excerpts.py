@@ -16,7 +16,7 @@ from memoryapp.engine.text.lines import message_text, quoted
 from memoryapp.engine.text.standing import stands_in
 from tests.engine.misquoting import faithful, misquoted, talks, user_of, written
 from tests.engine.scripted import message
-from tests.examples import FIXTURES
+from tests.examples import text_of
 
 MESSAGES = (
     message(1, "How do I set up vLLM on an H100?", username="anna"),
@@ -233,7 +233,7 @@ def test_a_very_long_topic_is_searched_in_reasonable_time(size: int) -> None:
 def pairs(name: str) -> Iterator[tuple[str, str]]:
     """A message, and below it statements of it that are true, or false."""
     message = ""
-    for line in (FIXTURES / "statements" / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+    for line in text_of(f"statements/{name}.txt").splitlines():
         if line.startswith("> "):
             yield message, line.removeprefix("> ")
         else:
