@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memoryapp.importers import LeftOut, MessageRecord, Rejected, UnreadableFile, open_chat, read
-from tests.examples import FIXTURES
+from tests.examples import FIXTURES, table
 from tests.support.chats import (
     asked,
     chatgpt,
@@ -353,18 +353,7 @@ class TestChatGPT:
         [record], _rejected = sorted_out(written(tmp_path, [chatgpt(message)]))
         assert record.text == "[file: plan.pdf]\n[image]\nspoken\ntyped"
 
-    @pytest.mark.parametrize(
-        ("conversation", "reason"),
-        [
-            ({"id": "c1", "title": "x"}, "mapping"),
-            (chatgpt(), "mapping"),
-            (chatgpt(node("a", None, "x"), id=None), "no id"),
-            (chatgpt(node("a", None, "x"), current_node="gone"), "'gone'"),
-            (chatgpt(node("a", None, "x"), node("b", None, "y"), current_node=None), "current_node"),
-            (chatgpt(node("a", None, "x"), current_node=["a"]), "current_node"),
-            (5, "JSON object"),
-        ],
-    )
+    @pytest.mark.parametrize(("conversation", "reason"), table("conversations_that_are_none"))
     def test_a_conversation_without_its_tree_is_reported_with_its_place(
         self, tmp_path: Path, conversation: Any, reason: str
     ) -> None:

@@ -184,20 +184,7 @@ class TestSwollen:
 class TestWrapped:
     """A known document in a wrapper of whoever saved it: an answer of an interface, a list of one, a chat a line."""
 
-    @pytest.mark.parametrize(
-        "wrapped",
-        [
-            {"conversations": [claude(asked())]},
-            {"data": [claude(asked())], "has_more": False},
-            {"conversation": claude(asked())},
-            {"version": 2, "export": {"chats": [claude(asked())]}},
-            {"conversations": [claude(asked())], "users": [{"uuid": "u", "full_name": "A", "email_address": "a"}]},
-            {"result": telegram(sent(text="hi"))},
-            [telegram(sent(text="hi"))],
-            {"data": {"messages": [{"role": "user", "content": "hi", "created_at": "2025-05-01T10:00:00Z"}]}},
-        ],
-        ids=["claude", "data", "one chat", "two levels", "beside others", "telegram", "in a list", "openai"],
-    )
+    @pytest.mark.parametrize("wrapped", table("wrapped_documents").values(), ids=table("wrapped_documents"))
     def test_a_known_document_is_read_in_any_wrapper(self, tmp_path: Path, wrapped: Any) -> None:
         path = written(tmp_path, wrapped)
         records, rejected = sorted_out(path)

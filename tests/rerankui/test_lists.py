@@ -165,19 +165,7 @@ def test_an_exact_name_comes_before_topics_that_mention_it(anna: ChatUser, as_vi
     assert re.findall(r'href="([^"]+)"', found)[0] == f"/memory/{anna.pk}/people/{nadia.pk}/"
 
 
-@pytest.mark.parametrize(
-    ("words", "address"),
-    [
-        ("evaluations", "/evaluations/"),
-        ("memory settings", "/memory/{}/settings/"),
-        ("erase", "/memory/{}/erase/"),
-        ("export", "/memory/{}/export/"),
-        ("receipts", "/erasures/"),
-        ("review", "/memory/{}/review/"),
-        ("curate", "/memory/{}/queue/"),
-        ("embed", "/embedding/"),
-    ],
-)
+@pytest.mark.parametrize(("words", "address"), table("pages_in_the_palette"))
 def test_the_palette_finds_every_page_that_the_operator_may_open(
     words: str, address: str, anna: ChatUser, as_admin: Client, as_viewer: Client
 ) -> None:

@@ -67,25 +67,7 @@ async def test_several_written_calls_are_several() -> None:
         assert [json.loads(call.arguments) for call in got.tool_calls] == [{"ids": [42, 18]}, {"ids": [7]}]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"I would call {TOOL_NAME} for topics 42 and 18.",
-        f"I could call {TOOL_NAME}(ids=[42, 18]), but I need not.",
-        NAMED.replace(TOOL_NAME, "launch_rockets"),
-        "<tool_call>",
-        json.dumps({**ANSWER, "topics": [{"id": "Topic:42", "reason": f"read by {TOOL_NAME}"}]}),
-        f"<tool_call>{NAMED}</tool_call> was my call; here is the answer: {json.dumps(ANSWER)}",
-    ],
-    ids=[
-        "prose",
-        "prose with code",
-        "a tool that was not offered",
-        "a mark alone",
-        "an answer that names it",
-        "a call before the answer",
-    ],
-)
+@pytest.mark.parametrize("text", table("no_calls").values(), ids=table("no_calls"))
 async def test_what_only_speaks_of_a_call_is_none(text: str) -> None:
     got = await reply(Endpoint(says(text)), FREE)
     assert (got.tool_calls, codes(got), got.text) == ((), [], text)
@@ -194,41 +176,7 @@ async def test_a_call_of_an_unknown_tool_without_an_answer_stays_one() -> None:
     assert [call.name for call in got.tool_calls] == ["search_web"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(json.dumps(ANSWER)),
-        json.dumps(json.dumps(json.dumps(ANSWER))),
-        f"```json\n{json.dumps(json.dumps(ANSWER))}\n```",
-        f"The answer is {json.dumps(json.dumps(ANSWER))}.",
-        json.dumps({"answer": json.dumps(ANSWER)}),
-        json.dumps({key: json.dumps(value) for key, value in ANSWER.items()}),
-        json.dumps({**ANSWER, "topics": [json.dumps(ANSWER["topics"][0])]}),
-        json.dumps({"type": "object", "properties": ANSWER}),
-        json.dumps({**ANSWER, "topics": {"Topic:42": "because"}}),
-        json.dumps({**ANSWER, "topics": {"Topic:42": {"reason": "because"}}}),
-        json.dumps({**ANSWER, "topics": ANSWER["topics"][0]}),
-        json.dumps({"Topics": [{"ID": "Topic:42", "Reason": "because"}], "People": [], "Artifacts": []}),
-        json.dumps(ANSWER).replace('"', "\u201d"),
-        f"Sure: {json.dumps(ANSWER).replace(chr(34), chr(0x201C))}",
-    ],
-    ids=[
-        "a text",
-        "a text in a text",
-        "fenced",
-        "in prose",
-        "wrapped",
-        "lists as texts",
-        "items as texts",
-        "a schema",
-        "reasons by ids",
-        "items by ids",
-        "one item alone",
-        "keys in another case",
-        "quotation marks of a word processor",
-        "such marks in prose",
-    ],
-)
+@pytest.mark.parametrize("text", table("unpacked_answers").values(), ids=table("unpacked_answers"))
 async def test_json_written_into_a_text_of_json_is_unpacked(text: str) -> None:
     got = await reply(Endpoint(says(text)), LAST)
     assert (json.loads(got.text), codes(got)) == (ANSWER, ["answer_in_text"])

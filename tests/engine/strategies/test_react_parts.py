@@ -27,18 +27,7 @@ from tests.examples import table
 TODAY = date(2026, 3, 1)
 
 
-@pytest.mark.parametrize(
-    ("question", "route", "reason"),
-    [
-        ("что с GPU?", "bm25", "short"),
-        ("What did she say about “the blue door” in the end?", "bm25", "quoted"),
-        ("What did we decide in August 2023 about the flat?", "bm25", "date"),
-        ("Which error did we get after upgrading to CUDA-13 on that box?", "bm25", "number"),
-        ("What has @durov announced about wallets lately?", "bm25", "identifier"),
-        ("Why did we leave the old provider for the new one?", "dense", "descriptive"),
-        ("which of the flats in Vera did we like best", "hybrid", ""),
-    ],
-)
+@pytest.mark.parametrize(("question", "route", "reason"), table("routes"))
 def test_a_route_prefers_one_order_and_excludes_none(question: str, route: str, reason: str) -> None:
     found = route_of(question, TODAY)
     assert (found.route, found.meaning > 0, found.words > 0) == (route, True, True)

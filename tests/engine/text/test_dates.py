@@ -60,18 +60,7 @@ def test_a_memory_whose_messages_have_any_date_is_asked_by_distances(question: s
     assert windows(question, today) == ()
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "May I ask what the march of events was?",
-        "What may have caused it?",
-        "марковские цепи",
-        "Which of 12 plans was it?",
-        "version 3.5.12",
-        "Что она маялась?",
-        "",
-    ],
-)
+@pytest.mark.parametrize("question", table("no_dates"))
 def test_what_only_looks_like_a_date_is_none(question: str) -> None:
     assert days(question) == []
 

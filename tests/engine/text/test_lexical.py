@@ -181,19 +181,7 @@ def test_a_preposition_with_the_article_is_no_part_of_an_arabic_word() -> None:
     assert stems("بيت")[0] == stems("البيت")[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "most", "kept"),
-    [
-        ("a few words here", 9, "a few"),
-        ("short", 9, "short"),
-        ("嗯 " + "我们家的猫叫团子" * 20, 60, "嗯 " + "我们家的猫叫团子" * 7 + "我们"),
-        ("แมวที่บ้าน", 5, "แมว"),
-        ("नमस्ते", 5, "नमस्"),
-        ("ab👩‍👩‍👧cd", 4, "ab"),
-        ("ab👍🏽cd", 3, "ab"),
-        ("\u0301" * 9, 4, "\u0301" * 4),
-    ],
-)
+@pytest.mark.parametrize(("text", "most", "kept"), table("shortened_texts"))
 def test_a_beginning_ends_with_a_whole_word_or_a_whole_character(text: str, most: int, kept: str) -> None:
     """A Chinese sentence with one space at its beginning was cut to what stands before that space."""
     assert beginning(text, most) == kept

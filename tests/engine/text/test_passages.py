@@ -215,18 +215,7 @@ def test_talk_that_says_nothing_has_a_summary_all_the_same(text: str) -> None:
     assert summed_up(talk(("Anna", text))) in (text, "General conversation")
 
 
-@pytest.mark.parametrize(
-    ("sentence", "text"),
-    [
-        ("Wow, Mel, I ran a race!", "ran a race!"),
-        ("By the way, we're moving to Boston", "moving to Boston"),
-        ("My friends are my rocks", "friends are my rocks"),
-        ("Melanie painted the lake", "Melanie painted the lake"),
-        ("Last weekend I joined a club", "Last weekend I joined a club"),
-        ("Привет! У меня болит колено", "болит колено"),
-        ("Ну а мы купили кухню", "купили кухню"),
-    ],
-)
+@pytest.mark.parametrize(("sentence", "text"), table("addressed_sentences"))
 def test_a_sentence_stands_after_its_speakers_name(sentence: str, text: str) -> None:
     statement = statement_of(sentence, NAMES, questions=False)
     assert statement is not None
