@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -30,7 +31,7 @@ from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.intake.archiving import put_topics
 from memoryapp.intake.messages import add_messages
-from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
+from memoryapp.models import Access, ChatUser, Fact, Message, Operator, Role, Topic
 from memoryapp.platform.embedded.command_line import throwaway_environment
 from memoryapp.platform.embedded.lease import throwaway
 from memoryapp.platform.embedded.statics import collect
@@ -195,6 +196,12 @@ def talk(owner: ChatUser, *topics: tuple[str, list[str]]) -> list[Topic]:
         ids = Message.objects.of(owner).filter(external_id__in=[r.external_id for r in records]).in_order()
         made += put_topics(owner, [TopicDraft(summary, tuple(ids.values_list("pk", flat=True)))], actor="test")
     return made
+
+
+def fact_of(owner: ChatUser, content: str, topic: Topic | None = None, **fields: Any) -> Fact:
+    """A fact, of a kind that no test looks at unless ``fields`` say it."""
+    usual = {"relation": "has", "category": "x", "type": "status", "importance": 5, "created_at": BEGAN}
+    return Fact.objects.create(owner=owner, content=content, topic=topic, **{**usual, **fields})
 
 
 def candidate(topic: Topic, rank: int = 1) -> Candidate:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp.models import AgentCall, ChatUser, Role, Topic, TopicEdit
-from tests.conftest import operator, signed_in, talk
+from memoryapp.models import AgentCall, ChatUser, Topic, TopicEdit
+from tests.conftest import talk
 from tests.curation.test_merge_proposal import Proposing, proposing
 from tests.support.browsing import HTMX, flat
 
@@ -26,11 +26,6 @@ def model(settings: Any) -> Iterator[Proposing]:
 @pytest.fixture
 def topic(anna: ChatUser) -> Topic:
     return talk(anna, ("Honey cake, then tea", ["I bake a honey cake", "At 180", "I drink green tea", "Sencha"]))[0]
-
-
-@pytest.fixture
-def as_curator(anna: ChatUser) -> Client:
-    return signed_in(operator("cora", Role.CURATOR, anna))
 
 
 def split(topic: Topic, **more: Any) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from memoryapp.erasure.chat_user import begin_user
 from memoryapp.erasure.marks import Marks, packed, runs_of
 from memoryapp.erasure.scanner import Receipt
 from memoryapp.intake.messages import add_messages
-from memoryapp.models import Artifact, ChatUser, Erasure, Fact, KnowledgeEdit, Message, Person, Run
-from tests.conftest import lawless, record, talk
+from memoryapp.models import Artifact, ChatUser, Erasure, KnowledgeEdit, Message, Person, Run
+from tests.conftest import fact_of, lawless, record, talk
 from tests.examples import table
 
 SECRET = "Zwiebelfisch"
@@ -290,16 +290,7 @@ def filled(kinds: dict[str, str]) -> ChatUser:
     at = timezone.now()
     [topic] = talk(owner, (kinds["summary"], [kinds["message"], "Yes."]))
     Message.objects.filter(owner=owner).update(author=kinds["author"], metadata={"reply": [{"text": kinds["quoted"]}]})
-    Fact.objects.create(
-        owner=owner,
-        topic=topic,
-        content=kinds["fact"],
-        relation="is",
-        category="x",
-        type="status",
-        importance=5,
-        created_at=at,
-    )
+    fact_of(owner, kinds["fact"], topic, relation="is", created_at=at)
     names = {"display_name": kinds["person"], "aliases": [kinds["alias"]], "username": kinds["username"]}
     Person.objects.create(owner=owner, bio=kinds["bio"], **names)
     about = {"keywords": [kinds["keyword"]], "entities": [kinds["entity"]], "rag_hints": [kinds["hint"]]}

@@ -36,10 +36,12 @@ from memoryapp.models import (
 )
 from memoryapp.upkeep import tasks
 from tests.intake.laplaced import USER, artifact, database, fact, message, topic
-from tests.intake.test_import_files import worked
+from tests.intake.test_import_files import folder, worked
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
+
+__all__ = ["folder"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -37,7 +37,7 @@ from memoryapp.models import (
     TopicEdit,
 )
 from memoryapp.models.user import Owned
-from tests.conftest import record, talk
+from tests.conftest import fact_of, record, talk
 
 pytestmark = pytest.mark.django_db
 
@@ -94,9 +94,7 @@ def distilled(owner: ChatUser, topic: Topic, at: Any) -> None:
         actor="ada",
         topic=topic,
     )
-    gone = Fact.objects.create(
-        owner=owner, topic=topic, relation="is", category="x", content="old", type="status", importance=1, created_at=at
-    )
+    gone = fact_of(owner, "old", topic, relation="is", importance=1, created_at=at)
     knowledge.delete(owner, gone, actor="ada")
     assert fact.after
     Artifact.objects.create(

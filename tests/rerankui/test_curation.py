@@ -21,11 +21,6 @@ from tests.support.browsing import HTMX, cost, flat, get, message_ids
 
 
 @pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("clara", Role.CURATOR, anna)
-
-
-@pytest.fixture
 def client(curator: Operator) -> Client:
     return signed_in(curator)
 
@@ -70,7 +65,7 @@ def test_a_merge_is_committed_with_the_summary_somebody_wrote(
     assert live(anna) == {"All tea": merged, "Cats": message_ids(topics[1])}
     assert "Merged 2 topics, 6 messages" in page
     edit = TopicEdit.objects.latest("pk")
-    assert (edit.kind, edit.actor, edit.reason) == ("merge", "clara", "the same thing")
+    assert (edit.kind, edit.actor, edit.reason) == ("merge", "cora", "the same thing")
 
 
 @pytest.mark.slow
@@ -192,7 +187,7 @@ def test_what_stands_on_a_change_is_named_and_undone_with_it(
     answer = client.post(address)
     assert answer.status_code == 409
     page = answer.content.decode()
-    assert "by clara" in page
+    assert "by cora" in page
     assert "clearer" in page
     assert "Undo this and the later one" in page
     assert "Later" in live(anna)
@@ -250,7 +245,7 @@ def test_an_accepted_suggestion_remembers_who_decided(client: Client, anna: Chat
     commit(client, anna, op="merge", topics=made.topics, suggestion=made.pk)
     made.refresh_from_db()
     edit = TopicEdit.objects.latest("pk")
-    assert (made.state, made.decided_by, made.edit) == ("accepted", "clara", edit)
+    assert (made.state, made.decided_by, made.edit) == ("accepted", "cora", edit)
     client.post(f"/edits/{edit.pk}/undo/")
     made.refresh_from_db()
     assert made.state == "open"
@@ -300,11 +295,6 @@ def alike(anna: ChatUser) -> list[Topic]:
         ("Honey cake again", ["The honey cake of Marina burnt", "Lower the oven"]),
         ("vLLM crash", ["vLLM dies with OOM on the GPU", "Lower gpu_memory_utilization"]),
     )
-
-
-@pytest.fixture
-def as_curator(anna: ChatUser) -> Client:
-    return signed_in(operator("cora", Role.CURATOR, anna))
 
 
 def address(*topics: Topic, more: str = "") -> str:

@@ -280,13 +280,6 @@ def test_a_topic_counts_with_those_from_which_it_came(anna: ChatUser, as_viewer:
     assert topic_counts(anna.pk, [party.pk], timezone.now() - timedelta(days=1))[party.pk].candidate == 0
 
 
-def test_counts_cost_the_same_for_any_list(anna: ChatUser, as_viewer: Client) -> None:
-    grow(anna, 3)
-    before = cost(as_viewer, f"/memory/{anna.pk}/topics/")
-    grow(anna, 20)
-    assert cost(as_viewer, f"/memory/{anna.pk}/topics/") == before
-
-
 # Messages that mention a person: in every case of a name, and in no word that only begins like one.
 
 
