@@ -29,7 +29,7 @@ from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.support.api_client import token_for
 from tests.support.clock import PATIENCE
-from tests.support.executing import TOPICS
+from tests.support.executing import TOPICS, executed
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -271,8 +271,7 @@ async def test_a_run_of_another_process_is_followed_to_its_end(runner: Runner, m
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
 
     async def another_process() -> None:
-        async with open_clients() as clients:
-            await lifecycle.execute(run.pk, clients)
+        await executed(run)
 
     working = asyncio.create_task(another_process())
     async with aclosing(followers.follow(runner, run.pk)) as followed:
