@@ -15,7 +15,7 @@ from memoryapp.curation import plan_edit, suggestions, swap
 from memoryapp.models import ChatUser, Message, Operator, Passage, PassageVector, Suggestion, Topic, TopicEdit
 from tests.conftest import talk
 from tests.curation.placed_topics import place, profile, turned, two_subjects
-from tests.rerankui.test_curation_queue import pairs, suggested
+from tests.rerankui.test_curation import pairs, suggested
 from tests.support.browsing import cost, get
 
 State = Suggestion.State

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,16 +10,12 @@ from django.test import Client
 
 from memoryapp.models import AgentCall, ChatUser, Topic, TopicEdit
 from tests.conftest import talk
-from tests.curation.test_merge_proposal import Proposing, proposing
+from tests.curation.test_merge_proposal import Proposing, model
 from tests.support.browsing import HTMX, flat
 
+__all__ = ["model"]
+
 TEA = "Green tea, Sencha of all kinds"
-
-
-@pytest.fixture
-def model(settings: Any) -> Iterator[Proposing]:
-    with proposing(settings) as peer:
-        yield peer
 
 
 @pytest.fixture
