@@ -66,6 +66,7 @@ class TestTelegram:
         records, _rejected = sorted_out(written(tmp_path, text))
         assert [record.text for record in records] == ["a\x0bb", r"C:\x0B"]
 
+    # Invoices are in the smallest unit, by core.telegram.org/bots/payments/currencies.json.
     @pytest.mark.parametrize(("fields", "text"), table("telegram_contents"))
     def test_every_kind_of_content_becomes_words(self, tmp_path: Path, fields: dict[str, Any], text: str) -> None:
         [record], _rejected = sorted_out(written(tmp_path, telegram(sent(**fields))))
