@@ -27,6 +27,7 @@ from memoryapp.models import (
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
+from tests.examples import text_of
 from tests.insight.test_topic_map import placed
 from tests.support.browsing import (
     PHONE,
@@ -42,61 +43,7 @@ from tests.support.browsing import (
 from tests.support.evaluations import score, stored, unanswerable
 
 # Of the pages that are looked through, with the names of ``numbers``.
-ADDRESSES = (
-    "/",
-    "/{memory}/",
-    "/{memory}/topics/",
-    "/topics/{topic}/",
-    "/{memory}/map/",
-    "/{memory}/messages/",
-    "/{memory}/people/",
-    "/{memory}/people/{person}/",
-    "/{memory}/people/{person}/edit/",
-    "/{memory}/facts/",
-    "/{memory}/facts/{fact}/",
-    "/{memory}/artifacts/",
-    "/{memory}/artifacts/{artifact}/",
-    "/{memory}/queue/",
-    "/{memory}/review/",
-    "/{memory}/extraction/",
-    "/{memory}/history/",
-    "/{memory}/imports/",
-    "/{memory}/history/edits/{made}/",
-    "/{memory}/history/edits/{first}/",
-    "/{memory}/history/changes/{renamed}/",
-    "/{memory}/history/range/?by=ada",
-    "/{memory}/imports/{batch}/withdraw/",
-    "/{memory}/work/",
-    "/work/",
-    "/{memory}/erase/",
-    "/erasures/{erased}/",
-    "/account/",
-    "/account/password/",
-    "/{memory}/ask/",
-    "/{memory}/recall/",
-    "/{memory}/inbox/",
-    "/{memory}/inbox/clusters/",
-    "/{memory}/inbox/failures/",
-    "/{memory}/misses/",
-    "/{memory}/misses/report/",
-    "/{memory}/quality/",
-    "/{memory}/bulk/",
-    "/quality/",
-    "/runs/",
-    "/evaluations/",
-    "/evaluations/{flash}/",
-    "/prompts/",
-    "/prompts/rerank/en/",
-    "/tokens/",
-    "/tokens/make/",
-    "/operators/",
-    "/operators/new/",
-    "/memory/new/",
-    "/{memory}/settings/",
-    "/erasures/",
-    "/find/?q=a",
-    "/nowhere/",
-)
+ADDRESSES = text_of("addresses.txt").split()
 PARTS = 5
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from django.db import OperationalError
 from django.test import AsyncClient
 
 from memoryapp.curation.suggestions.inbox import waiting_in
-from memoryapp.doors.api import recall
 from memoryapp.doors.mcp_server import changing, protocol
 from memoryapp.erasure import Target, begin, finish
 from memoryapp.models import ApiToken, ChatUser, ForgetRequest, Message, Operator, Run, Topic, TopicEdit
@@ -35,16 +33,6 @@ THEIRS: dict[str, dict[str, Any]] = {
     "list_edits": {},
     "remember": {"text": "I was here."},
 }
-
-
-@pytest.fixture
-async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    made = Runner()
-    made.bind()
-    await made.clients()
-    monkeypatch.setattr(recall, "runner", made)
-    yield made
-    await made.close()
 
 
 class Agent:
