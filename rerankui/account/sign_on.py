@@ -34,7 +34,7 @@ _ITS_NAMES = [
 def addresses() -> list[Any]:
     """Returns the addresses that are open; they come before those of the administration, whose own login asks for no
     second factor."""
-    opened = []
+    opened: list[Any] = []
     if settings.SIGN_ON:
         opened += _ITS_NAMES
     if settings.OIDC_ISSUER:

@@ -86,6 +86,8 @@ async def _grant(request: HttpRequest) -> Grant:
 
 
 mcp.login_required = False  # type: ignore[attr-defined]
-urlpatterns = [path("mcp", mcp, name="mcp"), path("mcp/<path:user>", mcp, name="mcp_of_user")]
-if settings.MCP_OAUTH:
-    urlpatterns.append(path("", include("memoryapp.doors.mcp_server.oauth")))
+urlpatterns = [
+    path("mcp", mcp, name="mcp"),
+    path("mcp/<path:user>", mcp, name="mcp_of_user"),
+    *([path("", include("memoryapp.doors.mcp_server.oauth"))] if settings.MCP_OAUTH else []),
+]

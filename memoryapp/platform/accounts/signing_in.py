@@ -96,8 +96,8 @@ def lacks_second_factor(user: User) -> bool:
     """Returns whether the user needs a second factor and has none."""
     if not needs_second_factor(user):
         return False
-    factors = apps.get_model("mfa", "Authenticator").objects.filter(user=user, type__in=("totp", "webauthn"))
-    return not factors.exists()
+    factors = apps.get_app_config("mfa").get_model("Authenticator")._default_manager
+    return not factors.filter(user=user, type__in=("totp", "webauthn")).exists()
 
 
 # The address from which a request comes. Anybody can send a header, so only the one named by a setting is trusted.
