@@ -204,7 +204,7 @@ urlpatterns = [
     path("operators/", operators.operator_list, name="operators"),
     path("operators/new/", operators.operator_make, name="operator_make"),
     path("operators/<int:pk>/", operators.operator, name="operator"),
-    path("invitation/<str:uidb64>/<str:token>/", operators.invitation, name="invitation"),
+    path("invitation/<str:uidb64>/<str:token>/", operators.invitation, name="operator_invitation"),
     # who looks, and how
     path("login/", account.login, name="login"),
     path("logout/", account.sign_out, name="logout"),

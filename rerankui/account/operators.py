@@ -175,7 +175,7 @@ def _invited(request: HttpRequest, row: Operator) -> HttpResponse:
         "uidb64": urlsafe_base64_encode(force_bytes(row.user_id)),
         "token": default_token_generator.make_token(row.user),
     }
-    address = reverse("invitation", kwargs=names)
+    address = reverse("operator_invitation", kwargs=names)
     link = f"{settings.PUBLIC_URL}{address}" if settings.PUBLIC_URL else request.build_absolute_uri(address)
     until = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
     context = {"row": row, "link": link, "until": until}
@@ -193,6 +193,9 @@ class InvitationView(PasswordResetConfirmView):
         for field in form.fields.values():
             field.widget.attrs["class"] = "field"
         return form
+
+    def render_to_response(self, context: dict[str, Any], **named: Any) -> HttpResponse:
+        return super().render_to_response(context, **named, status=200 if context["validlink"] else 404)
 
     def form_valid(self, form: Any) -> HttpResponse:
         row = get_object_or_404(Operator.objects.select_related("user"), user=form.user, user__is_active=True)

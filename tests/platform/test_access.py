@@ -33,7 +33,7 @@ def memory(anna: ChatUser) -> dict[str, Model]:
 
 OPEN_TO_ALL = {
     "login",
-    "invitation",
+    "operator_invitation",
     "language",
     "theme",
     "healthz",
