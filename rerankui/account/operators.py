@@ -163,6 +163,7 @@ def operator(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, _("%(name)s has a new password and is signed out everywhere.") % {"name": row})
         return redirect("operators")
     context = {"row": row, "form": form, "password": password, "is_self": row.user_id == request.user.pk}
+    context["has_passwords"] = settings.PASSWORD_LOGIN
     status = 422 if form.is_bound or password.is_bound else 200
     return render(request, "pages/operators/operator.html", context, status=status)
 

@@ -68,10 +68,11 @@ SIGN_ON_MIDDLEWARE = [
     *(["allauth.account.middleware.AccountMiddleware"] if SIGN_ON else []),
     *(["rerankui.account.sign_on.SecondFactorFirst"] if REQUIRE_SECOND_FACTOR else []),
 ]
-# What allauth counts attempts and used codes in, which all processes share.
+# What allauth counts attempts and used codes in, which all processes share. What is full forgets, so it is large.
 CACHES: dict[str, Any] = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 if SIGN_ON:
-    CACHES["default"] = {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "sign_on_cache"}
+    _shared = {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "sign_on_cache"}
+    CACHES["default"] = {**_shared, "OPTIONS": {"MAX_ENTRIES": 100_000}}
 
 ACCOUNT_ADAPTER = f"{_HERE}.Accounts"
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -79,6 +80,8 @@ ACCOUNT_EMAIL_NOTIFICATIONS = False
 SOCIALACCOUNT_ADAPTER = f"{_HERE}.Claims"
 MFA_ADAPTER = "memoryapp.platform.accounts.second_factor.SecondFactors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+# Clocks of telephones differ by seconds: the codes of the half minutes before and after count too.
+MFA_TOTP_TOLERANCE = 1
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_RECOVERY_CODES_SHOW_ONCE = True
