@@ -34,6 +34,7 @@ from tests.support.node import installed, node
 from tests.support.stack import PASSWORD, Stack, free_port, wait_for
 from tests.support.watched import patient_context
 
+expect.set_options(timeout=PATIENCE * 1000)
 pytestmark = [pytest.mark.peers, pytest.mark.browser]
 PACKAGE = "oidc-provider@9.13.3"
 SCRIPT = Path(__file__).with_name("openid_provider.mjs")
