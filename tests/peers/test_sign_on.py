@@ -531,8 +531,11 @@ def test_a_client_gets_no_more_than_the_person_may_and_nothing_elsewhere(program
         {"redirect_uris": ["http://evil.example/"]},
         {"redirect_uris": ["https://good.example/"], "grant_types": ["client_credentials"]},
         {"redirect_uris": ["https://good.example/"], "scope": "everything"},
+        {"redirect_uris": ["https://[good.example/"]},
     ):
         assert httpx.post(register, json=wrong).status_code == 400, wrong
+    code = {"grant_type": "authorization_code", "code": "x", "resource": "nowhere"}
+    assert httpx.post(f"{program.url}/identity/o/api/token", data=code).status_code == 400
     asked = client.metadata.redirect_uris
     assert asked
     assert client.memory.client
@@ -540,6 +543,7 @@ def test_a_client_gets_no_more_than_the_person_may_and_nothing_elsewhere(program
     whole = {**named, "code_challenge": "x" * 43, "code_challenge_method": "S256", "scope": "read"}
     for query, status in (
         (named, 400),
+        ({**whole, "redirect_uri": "http://[127.0.0.1/"}, 400),
         ({**whole, "resource": "https://other.example/mcp"}, 200),
         ({**whole, "redirect_uri": "https://evil.example/"}, 200),
     ):

@@ -6,7 +6,8 @@ may open at the time of each request, so a role that is taken away is taken from
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,10 +15,12 @@ from allauth.idp.oidc import views
 from allauth.idp.oidc.adapter import DefaultOIDCAdapter
 from allauth.idp.oidc.internal.resources import InvalidTargetError, is_resources_subset
 from allauth.idp.oidc.models import Client, Token
+from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest, ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import include, path
 from django.utils.crypto import salted_hmac
+from django.views.decorators.csrf import csrf_exempt
 
 from memoryapp.models import ApiToken, ChatUser, Role
 from memoryapp.platform.accounts import operators, tokens
@@ -140,14 +143,30 @@ def consent(request: HttpRequest) -> HttpResponse:
     return response
 
 
-resource.login_required = consent.login_required = False  # type: ignore[attr-defined]
-consent.csrf_exempt = True  # type: ignore[attr-defined]
+def _readable(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """The view, which refuses addresses that cannot be read, where allauth would fail."""
+
+    @csrf_exempt
+    @login_not_required
+    @wraps(view)
+    def answering(request: HttpRequest) -> HttpResponse:
+        try:
+            return view(request)
+        except (ValidationError, ValueError):
+            raise BadRequest("an address in it cannot be read") from None
+
+    return answering
+
+
+resource.login_required = False  # type: ignore[attr-defined]
 _ABOUT = ".well-known/oauth-protected-resource"
 urlpatterns = [
     path(_ABOUT, resource, name="mcp_resource"),
     path(f"{_ABOUT}/mcp", resource, name="mcp_resource"),
     path(f"{_ABOUT}/mcp/<path:user>", resource, name="mcp_resource"),
     path(".well-known/oauth-authorization-server", views.configuration, name="mcp_authorization"),
-    path("identity/o/authorize", consent, name="mcp_consent"),
+    path("identity/o/authorize", _readable(consent), name="mcp_consent"),
+    path("identity/o/api/token", _readable(views.token), name="mcp_token"),
+    path("identity/o/api/clients", _readable(views.client_registration), name="mcp_clients"),
     path("", include("allauth.idp.urls")),
 ]
