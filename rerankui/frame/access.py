@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
@@ -20,6 +20,7 @@ from django_htmx.middleware import HtmxDetails
 
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
 from memoryapp.platform.accounts import signing_in
+from memoryapp.platform.accounts.operators import operator_for
 from rerankui.web.moment import PastMoment, past_of, refusal
 
 View = Callable[..., Any]
@@ -32,15 +33,6 @@ class Request(HttpRequest):
     operator: Operator
     owner: ChatUser
     past: PastMoment
-
-
-def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
-    """The operator behind a signed-in user; a superuser without a row counts as admin."""
-    if not isinstance(user, User):
-        return None
-    if user.is_superuser:
-        return Operator(user=user, role=Role.ADMIN)
-    return Operator.objects.select_related("user").filter(user=user).first()
 
 
 def operator_of(request: HttpRequest) -> Operator:

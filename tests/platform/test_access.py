@@ -33,6 +33,7 @@ def memory(anna: ChatUser) -> dict[str, Model]:
 
 OPEN_TO_ALL = {
     "login",
+    "operator_invitation",
     "language",
     "theme",
     "healthz",
