@@ -108,7 +108,7 @@
     KeyJ: unlessOwned(() => move(1)),
     KeyK: unlessOwned(() => move(-1)),
     Enter: unlessOwned(enter),
-    KeyO: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
+    KeyO: unlessOwned(() => { const link = opens(current()); if (link?.href) location.assign(link.href); }),
     KeyN: unlessOwned(() => go("next")),
     KeyP: unlessOwned(() => go("prev")),
     KeyB: () => { if (!$("dialog[open]")) $("main a[data-view]:not([aria-current])")?.click(); },
