@@ -167,8 +167,9 @@ def miss(request: HttpRequest, owner: ChatUser, miss: int) -> HttpResponse:
             error = str(refused)
         else:
             return redirect("miss", owner.pk, row.pk)
-    template = "partials/misses/miss.html" if is_partial(request) and not error else "pages/misses/miss.html"
-    context = {**_context(request, row), "owner": owner, "error": error}
+    is_swapped = is_partial(request) and not error
+    template = "partials/misses/miss.html" if is_swapped else "pages/misses/miss.html"
+    context = {**_context(request, row), "owner": owner, "error": error, "is_swapped": is_swapped}
     return render(request, template, context, status=409 if error else 200)
 
 

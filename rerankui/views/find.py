@@ -165,7 +165,7 @@ def find(request: HttpRequest) -> HttpResponse:
         context["views"] = saved.called(operator_of(request), words)[:FEW]
     context["is_empty"] = not any(context.values())
     context |= {"words": words, "question": question(frame, words), "asks": asks(words)}
-    context["forgotten"] = forgotten(frame, words)
+    context |= {"forgotten": forgotten(frame, words), "complains": bool(misses.forgotten(words))}
     context["has_topics_here"] = any(topic.owner == frame.owner for topic in context.get("topics", ()))
     context["has_exact_name"] = any(_is_called(person, words) for person in context.get("people", ()))
     return show(request, "pages/find.html", "partials/find/found.html", context)

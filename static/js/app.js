@@ -44,7 +44,7 @@
     if (!step || !links.length) return;
     event.preventDefault();
     links[at]?.classList.remove("is-current");
-    const next = links[(at + step + links.length) % links.length];
+    const next = links.at(at < 0 && step < 0 ? -1 : (at + step) % links.length);
     next.classList.add("is-current");
     next.scrollIntoView({ block: "nearest" });
   });

@@ -1,9 +1,12 @@
 """A complaint that names no question: what was forgotten, of which memory, and which question it was."""
 
+from dataclasses import replace
+
 import pytest
 from django.test import Client
 
-from memoryapp.insight.misses import misses
+from memoryapp.curation.effect import Effect, Evidence, RunEffect
+from memoryapp.insight.misses import misses, remedies
 from memoryapp.models import ChatUser, KnowledgeEdit, Miss, Role, Run
 from tests.conftest import operator, signed_in
 from tests.misses.forgetful import QUESTION, forgetful, missed
@@ -91,5 +94,33 @@ def test_after_an_undo_the_page_says_that_the_question_is_still_asked(as_admin: 
 
 def test_the_palette_leads_to_the_report_with_what_was_typed(as_admin: Client) -> None:
     owner = forgetful()
-    found = as_admin.get("/find/", {"q": "the assistant forgot the dentist"}).content.decode()
-    assert f"/memory/{owner.pk}/misses/report/?expected=the+dentist" in found
+    for typed, place in (("the assistant forgot the bank", 0), ("bank", 1)):
+        found = as_admin.get("/find/", {"q": typed}, headers={"HX-Request": "true"}).content.decode()
+        report = f"/memory/{owner.pk}/misses/report/?expected="
+        assert report in found
+        assert (found.index(report) > found.index("Ask the memory of")) == place
+
+
+def test_a_remedy_after_which_the_scorer_still_passes_it_over_is_not_offered_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    miss = missed(forgetful())
+    why = misses.explain(miss)
+    assert why
+    assert miss.run
+    usual = [offer.remedy for offer in remedies.offers(miss, why, asks_model=False)]
+    first = remedies.REMEDIES[usual[0]]
+    nothing = Evidence(None)
+    row = RunEffect(
+        miss.run.pk, QUESTION, miss.at, nothing, nothing, "better", "", is_golden=False, is_passed_over=True
+    )
+    weak = remedies.Offer(first.name, "", "", effect=Effect(1, 1, 0, 0, (row,)))
+    monkeypatch.setitem(remedies.REMEDIES, first.name, replace(first, tries=lambda _case: iter([weak])))
+    assert [offer.remedy for offer in remedies.offers(miss, why, asks_model=False)] == [*usual[1:], usual[0]]
+
+
+def test_the_state_in_the_head_follows_the_run_that_the_page_waits_for(as_admin: Client) -> None:
+    owner = forgetful()
+    miss = missed(owner)
+    answer = as_admin.get(f"/memory/{owner.pk}/misses/{miss.pk}/", headers={"HX-Request": "true"}).content.decode()
+    assert 'id="miss-state" hx-swap-oob="true"' in answer
