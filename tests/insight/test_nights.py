@@ -338,3 +338,11 @@ def test_figures_that_were_accepted_as_a_baseline_are_no_recovery(nightly: Night
     nightly.save()
     assert night(nightly, BAD).state == "passed"
     assert len(mail.outbox) == 1
+
+
+def test_a_slow_fall_is_told_too(nightly: NightlyRun) -> None:
+    hooked("http://127.0.0.1:9/", "golden_run.dropped")
+    fallen = [night(nightly, [1.0] * (20 - lost) + [0.0] * lost).state for lost in range(0, 6)]
+    assert fallen == ["passed", "passed", "passed", "dropped", "dropped", "dropped"]
+    # Further by a twentieth is news, as with any drop.
+    assert set(kinds()) == {"golden_run.dropped"}

@@ -153,10 +153,12 @@ def has_mail() -> bool:
 
 
 def standing_alarm(night: GoldenNight) -> GoldenNight | None:
-    """The last alarm before the night, as long as no good night followed and the same is compared with."""
+    """The last alarm before the night, as long as no good night followed and no other baseline was chosen."""
     earlier = GoldenNight.objects.filter(nightly=night.nightly_id, pk__lt=night.pk).order_by("-pk")
-    last = earlier.filter(is_alarm=True, against=night.against).first()
-    return None if last is None or earlier.filter(state=State.PASSED, pk__gt=last.pk).exists() else last
+    last, baseline = earlier.filter(is_alarm=True).first(), night.nightly.baseline_id
+    if last is None or (baseline and last.against_id != baseline):
+        return None
+    return None if earlier.filter(state=State.PASSED, pk__gt=last.pk).exists() else last
 
 
 def is_news(night: GoldenNight) -> bool:
@@ -324,20 +326,24 @@ def _compare(night: GoldenNight, done: Evaluation) -> None:
     if night.failed >= max(1, TOO_MANY * done.report["n"]):
         night.state, night.reason = State.FAILED, "outage"
         return
-    night.against = night.nightly.baseline or _last_good(night)
-    night.state = State.PASSED
-    if night.against is None:
-        night.reason = "first"
-        return
-    out |= _interrupted(night.against)
-    before, after = _without(night.against.report, out), _without(done.report, out)
-    if not comparison.pairs(before, after):
-        night.reason = "nothing_shared"
-        return
-    night.regressions = [
-        {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
-        for each in comparison.regressions(before, after)
-    ]
+    known = [night.nightly.baseline] if night.nightly.baseline else _good(night)
+    night.state, night.reason = State.PASSED, "nothing_shared" if known else "first"
+    after: dict[str, Any] = {"questions": ()}
+    # With the last good night and, so that no slow fall is missed, with the first of many.
+    for against in known:
+        interrupted = out | _interrupted(against)
+        before, after = _without(against.report, interrupted), _without(done.report, interrupted)
+        if not comparison.pairs(before, after):
+            continue
+        night.reason = ""
+        night.regressions = [
+            {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
+            for each in comparison.regressions(before, after)
+        ]
+        if night.regressions or not night.against:
+            night.against = against
+        if night.regressions:
+            break
     if night.nightly.collection == MISSES:
         night.regressions += _fallen(night, after["questions"])
     if night.regressions:
@@ -361,12 +367,13 @@ def _fallen(night: GoldenNight, asked: Sequence[Mapping[str, Any]]) -> list[dict
     return [figure] if fell else []
 
 
-def _last_good(night: GoldenNight) -> Evaluation | None:
-    """The evaluation of the last night before this one that did not drop, by the same strategy."""
+def _good(night: GoldenNight) -> list[Evaluation]:
+    """The evaluations of the last night before this one that did not drop, by the same strategy, and of the first of
+    the last thirty."""
     good = GoldenNight.objects.filter(nightly=night.nightly_id, state=State.PASSED, pk__lt=night.pk)
-    rows = good.filter(evaluation__isnull=False, evaluation__strategy=night.nightly.strategy)
-    last = rows.select_related("evaluation").order_by("-pk").first()
-    return last.evaluation if last else None
+    rows = good.filter(evaluation__strategy=night.nightly.strategy).order_by("-pk")
+    numbers = list(rows.values_list("evaluation", flat=True)[:_NIGHTS_BEFORE])
+    return list(Evaluation.objects.filter(pk__in={*numbers[:1], *numbers[-1:]}).order_by("-pk"))
 
 
 def _interrupted(evaluation: Evaluation) -> set[str]:
