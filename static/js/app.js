@@ -145,7 +145,7 @@
   // what a part says after it was replaced is read out once: a region that is itself replaced stays silent
   const said = () => $$("main [data-told]").map((part) => part.textContent.trim().replace(/\s+/g, " ")).filter(Boolean).join(". ");
   let told = said();
-  document.addEventListener("htmx:afterSettle", () => {
+  for (const after of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(after, () => {
     const words = said(), place = $("#told");
     if (words !== told && place) place.textContent = told = words;
   });
