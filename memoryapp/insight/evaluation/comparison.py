@@ -161,7 +161,7 @@ def _by_chance(gains: Sequence[float]) -> float:
 
     Four of four can be chance, which the bootstrap over hundreds of equal answers does not see."""
     worse, changed = sum(gain < 0 for gain in gains), sum(gain != 0 for gain in gains)
-    return sum(comb(changed, count) for count in range(worse, changed + 1)) / 2**changed
+    return sum(comb(changed, count) for count in range(worse, changed + 1)) / (1 << changed)
 
 
 def loss(reference: Row, other: Row) -> Loss | None:
