@@ -141,6 +141,14 @@
   };
   time();
   document.addEventListener("htmx:afterSettle", time);
+
+  // what a part says after it was replaced is read out once: a region that is itself replaced stays silent
+  const said = () => $$("main [data-told]").map((part) => part.textContent.trim().replace(/\s+/g, " ")).filter(Boolean).join(". ");
+  let told = said();
+  for (const after of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(after, () => {
+    const words = said(), place = $("#told");
+    if (words !== told && place) place.textContent = told = words;
+  });
   document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest("[data-toast]").remove());
   tinykeys.tinykeys(window, {
     KeyU: () => { if (!$("dialog[open]")) $$("[data-toast] [data-undo]").at(-1)?.click(); },

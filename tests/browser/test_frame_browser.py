@@ -477,3 +477,17 @@ def test_the_theme_follows_the_system_until_one_is_chosen(viewed: Page) -> None:
     viewed.locator(".tools details summary").click()
     viewed.get_by_role("button", name="light").click()
     expect(viewed.locator("html")).to_have_attribute("data-bs-theme", "light")
+
+
+def test_a_narrowed_list_and_ended_work_are_told_to_who_listens(viewed: Page, anna: ChatUser) -> None:
+    talk(anna, *((f"Walk {number}", ["along the river", "in rain"]) for number in range(3)))
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    settle(viewed)
+    # The region stays while the list below it is replaced; only then do screen readers speak it.
+    viewed.evaluate("document.querySelector('#told').dataset.stays = 'yes'")
+    told = viewed.locator("#told[role=status][data-stays]")
+    expect(told).to_have_text("")
+    viewed.locator("main input[type=search]").fill("Walk")
+    expect(told).to_have_text("Found: 3")
+    viewed.locator("main input[type=search]").fill("Submarine")
+    expect(told).to_have_text("Nothing found")

@@ -316,3 +316,14 @@ def test_the_scripted_model_saw_the_candidates_as_the_page_shows_them(page: Page
     expect(page.locator(".candidate")).to_have_count(len(lines))
     peer.open()
     expect(page.locator(".chosen")).to_have_count(1)
+
+
+def test_what_a_run_chose_is_told_to_who_listens(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer)
+    expect(page.locator(".run-live-mark")).to_be_visible()
+    # Only a region that was there before the end, unlike all of the run, is spoken.
+    page.evaluate("document.querySelector('#told').dataset.stays = 'yes'")
+    told = page.locator("#told[role=status][data-stays]")
+    expect(told).to_have_text("")
+    peer.open()
+    expect(told).to_have_text(re.compile(r"^chosen 1 of \d+$"))

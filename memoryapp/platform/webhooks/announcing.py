@@ -19,10 +19,11 @@ from memoryapp.platform.statements import execute
 RUN_FINISHED = "run.finished"
 RUN_FELL_BACK = "run.fell_back"
 GOLDEN_DROPPED = "golden_run.dropped"
+GOLDEN_RECOVERED = "golden_run.recovered"
 INBOX_WAITING = "inbox.waiting"
 ERASURE_FINISHED = "erasure.finished"
 # What a webhook can be for. Names are parts of the interface; they never change.
-KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, INBOX_WAITING, ERASURE_FINISHED)
+KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED, INBOX_WAITING, ERASURE_FINISHED)
 # Goes to the one webhook that is tried.
 TEST = "webhook.test"
 # Ends of a run that somebody intended, or that had nothing to choose from.
@@ -153,5 +154,6 @@ _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     INBOX_WAITING: _waiting,
     ERASURE_FINISHED: _erasure,
     GOLDEN_DROPPED: _golden,
+    GOLDEN_RECOVERED: _golden,
     TEST: lambda delivery: {"url": address_of("webhook", delivery.webhook_id)},
 }
