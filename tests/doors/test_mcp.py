@@ -148,13 +148,13 @@ async def test_what_is_remembered_is_found_by_the_next_search(agent: Agent) -> N
 async def test_a_token_sees_the_tools_of_its_scopes_alone(runner: Runner, memory: ChatUser) -> None:
     agent = await agent_of(memory, scopes=("recall",))
     tools = await agent.tools()
-    assert tools.keys() == {"search_memory", "ask"}
-    assert all(tool["annotations"]["readOnlyHint"] for tool in tools.values())
+    assert tools.keys() == {"search_memory", "ask", "report_miss"}
+    assert all(tool["annotations"]["readOnlyHint"] != (name == "report_miss") for name, tool in tools.items())
     assert "needs the scope ingest" in await agent.fault("remember", text="x")
     assert not await Message.objects.filter(text="x").aexists()
     every = await (await agent_of(memory)).tools()
     changing = {name for name, tool in every.items() if not tool["annotations"]["readOnlyHint"]}
-    assert changing == {"apply_edit", "undo_edit", "remember", "request_forgetting"}
+    assert changing == {"apply_edit", "undo_edit", "remember", "report_miss", "request_forgetting"}
 
 
 async def test_without_an_address_a_tool_takes_the_name_unless_the_token_has_one_memory(
