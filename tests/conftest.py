@@ -330,8 +330,8 @@ def nothing_left_to_the_next() -> Iterator[None]:
 
 @pytest.fixture
 async def thread_closed() -> AsyncIterator[None]:
-    """For tests in an event loop: the rows are reached in asgiref's thread, whose connection nobody else closes. One that
-    is open before has lost its server if an earlier test killed that."""
+    """For tests in an event loop: the rows are reached in asgiref's thread, whose connection nobody else closes. One
+    that is open before has lost its server if an earlier test killed that."""
     await sync_to_async(connections.close_all)()
     yield
     await sync_to_async(connections.close_all)()
