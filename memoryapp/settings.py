@@ -13,6 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 from memoryapp.engine.parameters import Declaration, RerankParameters, declarations
 from memoryapp.engine.strategies.react.toolbox import ReactParameters
 from memoryapp.platform import environment as env
+from memoryapp.platform.accounts import sign_on_settings as sign_on
+from memoryapp.platform.accounts.sign_on_settings import *  # noqa: F403 settings too
 from memoryapp.platform.embedded import paths
 from memoryapp.platform.outgoing_settings import *  # noqa: F403 settings too
 
@@ -43,6 +45,7 @@ INSTALLED_APPS = [
     "django_htmx",
     *("channels", "channels_postgres"),
     *("memoryapp", "rerankui"),
+    *sign_on.SIGN_ON_APPS,
     # Measurements, which only a checkout has.
     *(["tools.bench"] if (BASE_DIR / "tools" / "bench").is_dir() else []),
 ]
@@ -64,6 +67,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "rerankui.web.moment.past_pages",
+    *sign_on.SIGN_ON_MIDDLEWARE,
     "axes.middleware.AxesMiddleware",
     "rerankui.web.refusals.MalformedMiddleware",
 ]
@@ -159,7 +163,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = [
     "memoryapp.platform.accounts.signing_in.Throttle",
-    "memoryapp.platform.accounts.signing_in.Passwords",
+    *(["memoryapp.platform.accounts.signing_in.Passwords"] if sign_on.PASSWORD_LOGIN else []),
+    *sign_on.SIGN_ON_BACKENDS,
     "memoryapp.platform.accounts.signing_in.RoleAdmin",
 ]
 # Wrong passwords allowed for an account at an address, and for all accounts together at an address.
@@ -175,6 +180,8 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
 AXES_VERBOSE = False
+# How long the link works with which an operator chooses a password.
+PASSWORD_RESET_TIMEOUT = int(env.seconds("INVITATION_KEEP", "3d", least=60, most=31_536_000))
 # Behind a proxy: the header with the client's address, such as X-Forwarded-For, which only the proxy may set.
 CLIENT_ADDRESS_HEADER = env.text("CLIENT_ADDRESS_HEADER")
 # Open sockets that one login session may have in each web process.

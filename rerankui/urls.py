@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from rerankui.account import account, audit, operators, webhooks
+from rerankui.account import account, audit, operators, sign_on, webhooks
 from rerankui.compare import compare
 from rerankui.curation.views import change, merge, queue, review
 from rerankui.evaluations import evaluations, filter_lab, golden, misses, nights, threshold
@@ -206,9 +206,11 @@ urlpatterns = [
     path("operators/", operators.operator_list, name="operators"),
     path("operators/new/", operators.operator_make, name="operator_make"),
     path("operators/<int:pk>/", operators.operator, name="operator"),
+    path("invitation/<str:uidb64>/<str:token>/", operators.invitation, name="operator_invitation"),
     # who looks, and how
     path("login/", account.login, name="login"),
     path("logout/", account.sign_out, name="logout"),
+    *sign_on.addresses(),
     path("account/", account.account, name="account"),
     path("account/password/", account.password, name="password"),
     path("i18n/", account.language, name="language"),

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -30,10 +31,11 @@ from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.intake.archiving import put_topics
 from memoryapp.intake.messages import add_messages
-from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
+from memoryapp.models import Access, ChatUser, Fact, Message, Operator, Role, Topic
 from memoryapp.platform.embedded.command_line import throwaway_environment
 from memoryapp.platform.embedded.lease import throwaway
 from memoryapp.platform.embedded.statics import collect
+from memoryapp.runs.clients import Clients, open_clients
 from tests import database, gate
 from tests.support import memory_limit
 from tests.support.chromium import CHROMIUM
@@ -196,6 +198,12 @@ def talk(owner: ChatUser, *topics: tuple[str, list[str]]) -> list[Topic]:
     return made
 
 
+def fact_of(owner: ChatUser, content: str, topic: Topic | None = None, **fields: Any) -> Fact:
+    """A fact, of a kind that no test looks at unless ``fields`` say it."""
+    usual = {"relation": "has", "category": "x", "type": "status", "importance": 5, "created_at": BEGAN}
+    return Fact.objects.create(owner=owner, content=content, topic=topic, **{**usual, **fields})
+
+
 def candidate(topic: Topic, rank: int = 1) -> Candidate:
     """The topic as search found it, at this rank."""
     return Candidate(
@@ -322,6 +330,32 @@ def nothing_left_to_the_next() -> Iterator[None]:
 
 @pytest.fixture
 async def thread_closed() -> AsyncIterator[None]:
-    """For tests in an event loop: the rows are reached in asgiref's thread, whose connection nobody else closes."""
+    """For tests in an event loop: the rows are reached in asgiref's thread, whose connection nobody else closes. One
+    that is open before has lost its server if an earlier test killed that."""
+    await sync_to_async(connections.close_all)()
     yield
     await sync_to_async(connections.close_all)()
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    """Three topics, one for each evening; the second is between the others in time. Their messages are m0 to m7."""
+    return talk(
+        anna,
+        ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),
+        ("Cats", ["How many?", "Three."]),
+        ("More tea", ["And black tea?", "At five."]),
+    )
+
+
+@pytest.fixture
+async def clients() -> AsyncIterator[Clients]:
+    async with open_clients() as opened:
+        yield opened
+
+
+@pytest.fixture
+def as_root(db: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
+    return client

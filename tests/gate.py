@@ -44,6 +44,7 @@ SUBJECTS = {
             "memoryapp/intake/items.py",
         ),
         *("memoryapp/doors/assistant.py", "memoryapp/runs", "client"),
+        *("memoryapp/platform/accounts", "rerankui/account", "templates/allauth"),
     ),
 }
 

@@ -133,6 +133,12 @@ def stop(work: BulkWork) -> bool:
     return bool(BulkWork.objects.filter(pk=work.pk, state=State.GOING_ON).update(state=State.STOPPED))
 
 
+def go_on(work: BulkWork) -> bool:
+    """The worker goes on with the topics that wait since it was stopped. False if it was not, or none waits."""
+    waits = work.rows.filter(state=BulkTopic.State.WAITING).exists()
+    return waits and bool(BulkWork.objects.filter(pk=work.pk, state=State.STOPPED).update(state=State.GOING_ON))
+
+
 def progress(work: BulkWork) -> BulkProgress:
     counts = Counter(dict(work.rows.order_by().values_list("state").annotate(n=Count("pk"))))
     state = BulkTopic.State

@@ -285,7 +285,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """A past run, and what the change would do to it. A run that selected no topic has no evidence and no ranks."""
+    """A past run, and what the change would do to it. A run that selected no topic has no evidence and no ranks.
+    ``is_passed_over`` says that the embedded scorer, asked again, does not choose it after the change either.
+    """
 
     run_id: UUID
     query: str
@@ -295,6 +297,7 @@ class RunEffect:
     verdict: Verdict
     sentence: str
     is_golden: bool
+    is_passed_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +437,8 @@ def _effect(memory: _TrialMemory, run: PastRun, query: _RescoredRun) -> RunEffec
     chosen = memory.chooses(choices, measured) if choices else (False, False)
     changed: Verdict = "same" if chosen[0] == chosen[1] else "better" if chosen[1] else "worse"
     again = _asked_again(*chosen) if choices else ""
-    nothing = RunEffect(run.id, run.text, run.when, none, none, changed, _without(run, again), run.is_golden)
+    without, passed_over = _without(run, again), bool(choices) and not chosen[1]
+    nothing = RunEffect(run.id, run.text, run.when, none, none, changed, without, run.is_golden, passed_over)
     if not evidence:
         return nothing
     before, after = memory.today.standing(measured, today), memory.then.standing(measured, then)

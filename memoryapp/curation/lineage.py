@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import EditedTopic, Topic, TopicEdit, TopicMessage
 from memoryapp.platform.statements import fetched
 
@@ -19,45 +20,12 @@ MOST_SUCCESSORS = 20
 # The share of a topic's messages that an heir must hold, as a divisor: a single moved message makes no heir.
 LEAST_SHARE = 20
 
-HOLDERS = """
-SELECT t.id, m.topic_id, count(*) * %s >= t.message_count FROM memoryapp_topic t
-LEFT JOIN memoryapp_topicmessage tm ON tm.topic_id = t.id
-LEFT JOIN memoryapp_message m ON m.id = tm.message_id AND m.topic_id IS NOT NULL
-WHERE t.owner_id = %s AND t.id = ANY(%s)
-GROUP BY t.id, m.topic_id ORDER BY t.id, count(*) DESC, m.topic_id
-"""
-FORMER_OF_EACH = """
-SELECT own.topic_id, t.id FROM memoryapp_topic shown
-JOIN memoryapp_topicmessage own ON own.topic_id = shown.id
-JOIN memoryapp_topicmessage other ON other.message_id = own.message_id AND other.topic_id <> own.topic_id
-JOIN memoryapp_topic t ON t.id = other.topic_id
-WHERE shown.owner_id = %(owner)s AND shown.id = ANY(%(topics)s) AND (shown.is_live OR t.id < shown.id)
-GROUP BY own.topic_id, t.id, t.message_count HAVING count(*) * %(share)s >= t.message_count
-"""
-# The live topics that hold so much of some retired ones.
-COME_FROM = """
-SELECT now.topic_id FROM memoryapp_topic old
-JOIN memoryapp_topicmessage was ON was.topic_id = old.id
-JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
-JOIN memoryapp_topic live ON live.id = now.topic_id AND live.is_live
-WHERE old.owner_id = %(owner)s AND old.id = ANY(%(topics)s) AND NOT old.is_live
-GROUP BY now.topic_id, old.id, old.message_count HAVING count(*) * %(share)s >= old.message_count
-"""
+_SQL = table_beside(__file__)
+HOLDERS: str = _SQL["holders"]
+FORMER_OF_EACH: str = _SQL["former_of_each"]
+COME_FROM: str = _SQL["come_from"]
 
-# A topic that gave away or received messages keeps its summary; by the summary it is recognised among the new ones.
-MOVED = """
-SELECT gone.edit_id, gone.topic_id, old.summary = new.summary, count(*)
-FROM memoryapp_editedtopic gone
-JOIN memoryapp_topicedit e ON e.id = gone.edit_id
-LEFT JOIN memoryapp_topicedit undone ON undone.id = e.undoes_id
-JOIN memoryapp_editedtopic came ON came.edit_id = gone.edit_id AND came.side = 'in'
-JOIN memoryapp_topic old ON old.id = gone.topic_id
-JOIN memoryapp_topic new ON new.id = came.topic_id
-JOIN memoryapp_topicmessage was ON was.topic_id = old.id
-JOIN memoryapp_topicmessage now ON now.topic_id = new.id AND now.message_id = was.message_id
-WHERE e.owner_id = %s AND e.id = ANY(%s) AND gone.side = 'out' AND 'move' IN (e.kind, undone.kind)
-GROUP BY gone.edit_id, gone.topic_id, old.summary, new.id, new.summary
-"""
+MOVED: str = _SQL["moved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +140,7 @@ MOST_STEPS = 100
 _MADE = """(
     SELECT min(side.edit_id) FROM memoryapp_editedtopic side WHERE side.topic_id = {topic} AND side.side = 'in'
 )"""
-# Which of the topics on one side of an edit shares most messages with a topic on the other side.
-_NEAREST = """
-    SELECT shared.topic_id FROM memoryapp_editedtopic beside
-    JOIN memoryapp_topicmessage shared ON shared.topic_id = beside.topic_id
-    JOIN memoryapp_topicmessage own ON own.message_id = shared.message_id AND own.topic_id = {topic}
-    WHERE beside.edit_id = line.edit_id AND beside.side = '{side}'
-    GROUP BY shared.topic_id ORDER BY count(*) DESC, shared.topic_id LIMIT 1
-"""
+_NEAREST: str = _SQL["nearest"]
 LINE = f"""
 WITH RECURSIVE line AS (
     SELECT t.id AS topic_id, {_MADE.format(topic="t.id")} AS edit_id, 0 AS depth

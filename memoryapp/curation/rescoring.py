@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from memoryapp.curation.change import Change
 from memoryapp.curation.effect_verdict import Position
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import RANKED
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS
 from memoryapp.engine.fusion import TopicPassages
@@ -47,25 +48,13 @@ CHUNK = 2_000
 # A cosine from the database is a sum of single floats; its further digits are noise and would separate equal texts.
 _DIGITS = 9
 
-VECTORS = """
-SELECT string_agg(int8send(passage_id), ''::bytea), string_agg(halfvec_send(vector), ''::bytea)
-FROM (
-    SELECT passage_id, vector FROM memoryapp_passagevector
-    WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND passage_id = ANY(%(passages)s::bigint[])
-) found
-"""
+_SQL = table_beside(__file__)
+VECTORS: str = _SQL["vectors"]
 TERMS = """
 SELECT tsvector_to_array(to_tsvector('russian', query))
 FROM unnest(%(queries)s::text[]) WITH ORDINALITY AS asked (query, place) ORDER BY place
 """
-# A join, because PostgreSQL then looks up each word of a passage in a hash of a thousand words, not in a list.
-COUNTS = """
-SELECT t.lexeme, string_agg(int8send(x.id), ''::bytea), string_agg(int4send(cardinality(t.positions)), ''::bytea)
-FROM memoryapp_passage x, unnest(x.terms) t
-JOIN unnest(%(terms)s::text[]) wanted (lexeme) ON wanted.lexeme = t.lexeme
-WHERE x.owner_id = %(owner)s
-GROUP BY t.lexeme
-"""
+COUNTS: str = _SQL["counts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +219,7 @@ def term_matches(owner_id: int, ids: Ids, terms: Sequence[Sequence[str]]) -> dic
 # Only messages of retired topics change their topic; nothing is written. Of equally good topics the new ones come
 # last, as they will when they have numbers.
 
-MESSAGE_PASSAGES = """
-SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(coalesce(m.topic_id, 0)), ''::bytea),
-       string_agg(int8send(coalesce(pm.passage_id, 0)), ''::bytea)
-FROM memoryapp_message m LEFT JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-WHERE m.owner_id = %s AND (m.topic_id IS NOT NULL OR NOT m.is_withdrawn)
-"""
+MESSAGE_PASSAGES: str = _SQL["message_passages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,16 +323,7 @@ def _sizes(owner_id: int, put: Mapping[int, int]) -> dict[int, int]:
 
 # Finds the words of past runs' queries in the summaries of today's topics and of those that a change puts in.
 
-HOLDING = """
-SELECT summary.lexeme, string_agg(int8send(summary.id), ''::bytea)
-FROM (
-    SELECT id, unnest(tsvector_to_array(terms)) FROM memoryapp_topic WHERE owner_id = %(owner)s AND is_live
-    UNION ALL
-    SELECT id, unnest(tsvector_to_array(to_tsvector('russian', summary)))
-    FROM unnest(%(new)s::bigint[], %(summaries)s::text[]) AS put (id, summary)
-) summary (id, lexeme) JOIN unnest(%(terms)s::text[]) wanted (lexeme) ON wanted.lexeme = summary.lexeme
-GROUP BY summary.lexeme
-"""
+HOLDING: str = _SQL["holding"]
 
 
 @dataclass(frozen=True, slots=True)

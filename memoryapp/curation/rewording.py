@@ -14,28 +14,16 @@ from django.db import transaction
 
 from memoryapp.curation.change import Change
 from memoryapp.curation.topic_writer import lock_owner, settled_by_hand, swap
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 from memoryapp.platform.statements import execute, fetched
 
 REPLACES = "replaces"
 
-PAIRS = """
-SELECT old.id, new.id, old.topic_id, new.topic_id, old.is_withdrawn, new.is_withdrawn
-FROM memoryapp_message new
-JOIN memoryapp_message old ON old.owner_id = new.owner_id AND old.external_id = new.metadata ->> 'replaces'
-WHERE new.owner_id = %s AND new.batch_id = %s ORDER BY old.id
-"""
-# The other messages of the old message's passages are added to the first passage of the new message.
-HAND_OVER = """
-INSERT INTO memoryapp_passagemessage (owner_id, passage_id, message_id)
-SELECT DISTINCT gone.owner_id, (SELECT min(passage_id) FROM memoryapp_passagemessage WHERE message_id = pair.come),
-    beside.message_id
-FROM unnest(%(gone)s::bigint[], %(come)s::bigint[]) AS pair (gone, come)
-JOIN memoryapp_passagemessage gone ON gone.message_id = pair.gone
-JOIN memoryapp_passagemessage beside ON beside.passage_id = gone.passage_id AND beside.message_id <> ALL(%(gone)s)
-ON CONFLICT DO NOTHING
-"""
+_SQL = table_beside(__file__)
+PAIRS: str = _SQL["pairs"]
+HAND_OVER: str = _SQL["hand_over"]
 LEAVE = """
 DELETE FROM memoryapp_passagemessage beside USING memoryapp_passagemessage gone
 WHERE gone.message_id = ANY(%(gone)s) AND beside.passage_id = gone.passage_id AND beside.message_id <> ALL(%(gone)s)
@@ -122,16 +110,7 @@ def wordings(owner: int, messages: Iterable[int]) -> list[int]:
     return [number for (number,) in fetched(WORDINGS, {"owner": owner, "messages": list(messages)})]
 
 
-WORDINGS = """
-WITH RECURSIVE worded AS (
-    SELECT id, external_id, metadata ->> 'replaces' AS replaces FROM memoryapp_message
-    WHERE owner_id = %(owner)s AND id = ANY(%(messages)s)
-    UNION
-    SELECT m.id, m.external_id, m.metadata ->> 'replaces' FROM worded JOIN memoryapp_message m
-    ON m.owner_id = %(owner)s AND (m.external_id = worded.replaces OR m.metadata ->> 'replaces' = worded.external_id)
-)
-SELECT id FROM worded ORDER BY id
-"""
+WORDINGS: str = _SQL["wordings"]
 
 
 def _pairs(owner: int, batch: int) -> list[_Pair]:

@@ -14,45 +14,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import MERGER, CurationError
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import ChatUser, Suggestion, TopicEdit
 from memoryapp.platform.statements import execute, fetched
 
-# The merges of live topics that would join what a person decided to keep apart: messages of both topics of a merge that
-# was declined for good. Messages outlive every edit, so this also holds for later versions of the two topics.
-_APART = """
-declined AS (
-    SELECT id, (topics ->> 0)::bigint AS one, (topics ->> 1)::bigint AS other FROM memoryapp_suggestion
-    WHERE owner_id = %(owner)s AND kind = 'merge' AND state = 'never'
-), shared AS (
-    SELECT DISTINCT s.id, side.at, was.topic_id
-    FROM memoryapp_suggestion s
-    JOIN memoryapp_topic first ON first.id = (s.topics ->> 0)::bigint AND first.is_live
-    JOIN memoryapp_topic second ON second.id = (s.topics ->> 1)::bigint AND second.is_live
-    CROSS JOIN LATERAL (VALUES (0, first.id), (1, second.id)) AS side (at, topic)
-    JOIN memoryapp_topicmessage now ON now.topic_id = side.topic
-    JOIN memoryapp_topicmessage was ON was.message_id = now.message_id
-    WHERE s.owner_id = %(owner)s AND s.kind = 'merge' AND s.state <> 'never'
-      AND was.topic_id IN (SELECT one FROM declined UNION SELECT other FROM declined)
-), apart AS (
-    SELECT DISTINCT one.id FROM shared one JOIN shared other ON other.id = one.id AND other.at = 1
-    JOIN declined d ON d.id <> one.id AND (d.one, d.other) IN (
-        (one.topic_id, other.topic_id), (other.topic_id, one.topic_id)
-    )
-    WHERE one.at = 0
-)
-"""
-# Whether an edit that accepted a suggestion is in effect: the number of later edits in its chain is even. Only edits
-# that were undone at some time need this check.
-_UNDONE = """
-WITH RECURSIVE later AS (
-    SELECT s.id AS suggestion, e.id AS edit FROM memoryapp_suggestion s
-    JOIN memoryapp_topicedit e ON e.undoes_id = s.edit_id WHERE s.owner_id = %(owner)s
-    UNION ALL
-    SELECT later.suggestion, e.id FROM later JOIN memoryapp_topicedit e ON e.undoes_id = later.edit
-), undone AS (
-    SELECT suggestion, count(*) %% 2 = 0 AS stands FROM later GROUP BY suggestion
-)
-"""
+_SQL = table_beside(__file__)
+_APART: str = _SQL["apart"]
+_UNDONE: str = _SQL["undone"]
 # A statement of its own, before the other: what a person undid keeps other merges apart at once.
 DECLINE = f"""
 {_UNDONE}

@@ -28,6 +28,7 @@ from memoryapp.curation.change import (
     too_long_a_summary,
 )
 from memoryapp.curation.lineage import successors
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.text import summaries as extracts
@@ -45,26 +46,9 @@ LIST = """
 INSERT INTO memoryapp_topicmessage (owner_id, topic_id, message_id)
 SELECT %s, listed.topic, listed.message FROM unnest(%s::bigint[], %s::bigint[]) AS listed (topic, message)
 """
-# Materialized, and joined by message number alone: for an owner whose rows were never analysed, the planner expects one
-# message and would scan all of them for each listed one.
-POINT = """
-WITH listed AS MATERIALIZED (
-    SELECT topic_id, message_id FROM memoryapp_topicmessage WHERE owner_id = %(owner)s AND topic_id = ANY(%(put)s)
-)
-UPDATE memoryapp_message SET topic_id = listed.topic_id, is_withdrawn = false
-FROM listed WHERE memoryapp_message.id = listed.message_id
-"""
-# A topic that was brought back by hand counts as decided by a person, although its own row does not say so; one that is
-# pinned or never recalled would lose that in a larger topic.
-SETTLED = """
-SELECT t.id FROM memoryapp_topic t
-LEFT JOIN LATERAL (
-    SELECT e.kind FROM memoryapp_editedtopic side JOIN memoryapp_topicedit e ON e.id = side.edit_id
-    WHERE side.topic_id = t.id AND side.side = 'in' ORDER BY e.id DESC LIMIT 1
-) last ON true
-WHERE t.owner_id = %s AND t.id = ANY(%s) AND (t.locked_by_hand OR t.recall <> '' OR last.kind = 'undo')
-ORDER BY t.id
-"""
+_SQL = table_beside(__file__)
+POINT: str = _SQL["point"]
+SETTLED: str = _SQL["settled"]
 
 
 class _SwappedMessage(NamedTuple):

@@ -21,6 +21,7 @@ from memoryapp.curation import wordings
 from memoryapp.curation.knowledge.writing import lock as lock_knowledge
 from memoryapp.curation.settling import settle
 from memoryapp.curation.topic_writer import lock_owner, opening
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import item_id, topic_id
 from memoryapp.engine.text.lexical import fold
 from memoryapp.erasure.chat_user import delete_media, deleted
@@ -35,21 +36,8 @@ from memoryapp.platform.statements import execute, fetched
 # with it: its summary may contain their words. Facts and artifacts are erased if they came from a topic that listed
 # one, or from the message.
 
-TOUCHED = """
-WITH RECURSIVE touched AS (
-    SELECT DISTINCT topic_id AS id FROM memoryapp_topicmessage
-    WHERE owner_id = %(owner)s AND message_id = ANY(%(messages)s)
-    UNION
-    SELECT came.topic_id FROM touched
-    JOIN memoryapp_editedtopic gone ON gone.topic_id = touched.id AND gone.side = 'out'
-    JOIN memoryapp_topicedit e ON e.id = gone.edit_id AND e.kind <> 'undo'
-    JOIN memoryapp_editedtopic came ON came.edit_id = e.id AND came.side = 'in'
-    WHERE EXISTS (
-        SELECT FROM memoryapp_topicmessage was JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
-        WHERE was.topic_id = touched.id AND now.topic_id = came.topic_id)
-)
-SELECT id FROM touched ORDER BY id
-"""
+_SQL = table_beside(__file__)
+TOUCHED: str = _SQL["touched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +116,8 @@ def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -
     return sorted(set(models.Finding.objects.filter(found, owner=target.owner_id).values_list("pk", flat=True)))
 
 
-REWRITE = """
-UPDATE memoryapp_topic t SET summary = %(summary)s, terms = to_tsvector('russian', %(folded)s), erased_at = %(at)s,
-       is_live = t.is_live, consolidation_checked = false, facts_extracted = t.facts_extracted AND NOT %(lists)s,
-       message_count = real.n, size_chars = real.size, started_at = real.first, ended_at = real.last
-FROM (
-    SELECT count(*) AS n, sum(char_length(m.text)) AS size, min(m.sent_at) AS first, max(m.sent_at) AS last
-    FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id WHERE tm.topic_id = %(topic)s
-) real WHERE t.id = %(topic)s
-"""
-# All edits of the undo chains of an edit.
-CHAINED = """
-WITH RECURSIVE chained AS (
-    SELECT id, undoes_id FROM memoryapp_knowledgeedit WHERE id = ANY(%(ids)s)
-    UNION
-    SELECT e.id, e.undoes_id FROM chained JOIN memoryapp_knowledgeedit e
-    ON e.id = chained.undoes_id OR e.undoes_id = chained.id
-)
-SELECT id FROM chained
-"""
+REWRITE: str = _SQL["rewrite"]
+CHAINED: str = _SQL["chained"]
 
 
 class Moved(Exception):

@@ -12,6 +12,7 @@ from django.db.backends.utils import CursorWrapper
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import EmbeddingProfile
 from memoryapp.platform.statements import fetched
@@ -22,24 +23,9 @@ RUNS = """
 SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
 FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' AND origin = '' LIMIT %(most)s) open
 """
-# Of the latest passages, up to a bound.
-PASSAGES = """
-SELECT count(*) FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(most)s) p
-WHERE NOT EXISTS (
-    SELECT FROM memoryapp_passagevector v WHERE v.passage_id = p.id AND v.profile_id = %(profile)s
-)
-"""
-SESSIONS = """
-SELECT count(*) FROM (
-    SELECT FROM (
-        SELECT owner_id, session, sent_at, role FROM memoryapp_message
-        WHERE topic_id IS NULL AND NOT is_withdrawn LIMIT %(most)s
-    ) active
-    GROUP BY owner_id, session HAVING max(sent_at) < now() - make_interval(secs =>
-        CASE WHEN bool_or(role = 'peer') AND NOT bool_or(role = 'assistant') THEN %(people)s ELSE %(pause)s END
-    )
-) due
-"""
+_SQL = table_beside(__file__)
+PASSAGES: str = _SQL["passages"]
+SESSIONS: str = _SQL["sessions"]
 # Live topics that the archivist will read: not those that wait for a person, nor those of memories without extraction.
 UNREAD = """
 is_live AND NOT facts_extracted
@@ -67,12 +53,7 @@ _NO_VECTOR = """
 NOT EXISTS (SELECT FROM memoryapp_passagevector v WHERE v.passage_id = m.passage AND v.profile_id = %(profile)s)
 AND NOT EXISTS (SELECT FROM memoryapp_refusedtext r WHERE r.passage_id = m.passage AND r.profile_id = %(profile)s)
 """
-_NO_TOPIC = """
-(m.owner_id, m.session) NOT IN (
-    SELECT owner_id, session FROM memoryapp_message
-    WHERE topic_id IS NULL AND NOT is_withdrawn AND sent_at >= now() - make_interval(secs => %(pause)s)
-)
-"""
+_NO_TOPIC: str = _SQL["no_topic"]
 AGES = {
     "passage": _WAITING.format(looked_at=_ACTIVE, lacks=_NO_PASSAGE),
     "vector": _WAITING.format(looked_at=_PASSAGES, lacks=_NO_VECTOR),

@@ -12,7 +12,7 @@ WEB = ("http", "https")
 # Settings that may also come from a file.
 SECRETS = frozenset(
     (
-        *("SECRET_KEY", "DATABASE_URL", "REDIS_URL", "METRICS_TOKEN"),
+        *("SECRET_KEY", "DATABASE_URL", "REDIS_URL", "METRICS_TOKEN", "OIDC_CLIENT_SECRET"),
         *("LLM_API_KEY", "EMBEDDING_API_KEY", "EMBEDDING_PREVIOUS_API_KEY", "RERANK_API_KEY"),
     )
 )

@@ -19,6 +19,7 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.agents.enricher import ENRICH
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import Background, MessageContent, parse_topic_id, topic_id
@@ -55,17 +56,8 @@ SELECT event.kind, event.payload, raw.message
 FROM memoryapp_runevent AS event LEFT JOIN memoryapp_rawreply AS raw ON raw.event_id = event.id
 WHERE event.owner_id = %s AND event.run_id = %s ORDER BY event.seq
 """
-# When the first run of a line of forks was asked, and the earlier moment whose memory the line searches, if any.
-FIRST_ASKED = """
-WITH RECURSIVE line AS (
-    SELECT parent_id, created_at, changes ->> 'as_of' AS as_of, 0 AS depth
-    FROM memoryapp_run WHERE owner_id = %(owner)s AND id = %(run)s
-    UNION ALL
-    SELECT run.parent_id, run.created_at, run.changes ->> 'as_of', line.depth + 1
-    FROM memoryapp_run AS run JOIN line ON run.id = line.parent_id
-)
-SELECT min(created_at), (SELECT as_of FROM line WHERE as_of IS NOT NULL ORDER BY depth LIMIT 1) FROM line
-"""
+_SQL = table_beside(__file__)
+FIRST_ASKED: str = _SQL["first_asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +220,7 @@ def _content(message: Mapping[str, Any], number: int) -> MessageContent:
 # How long a lease lasts without being renewed, and how often it is renewed.
 LEASE = timedelta(seconds=15)
 RENEWED_EVERY = 3.0
-# Rows are locked in one order, so that two processes never wait for each other.
-RENEW = """
-WITH mine AS (
-    SELECT id FROM memoryapp_run WHERE id = ANY(%s::uuid[]) AND state = 'running'
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE memoryapp_run SET heartbeat_at = now() FROM mine WHERE memoryapp_run.id = mine.id
-RETURNING memoryapp_run.id, stopped_by
-"""
+RENEW: str = _SQL["renew"]
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import Event, ModelProgress, RunFinished, from_payload, raw_message, to_json
 from memoryapp.engine.kinds.kind import Totals
 from memoryapp.engine.outline import Outline, summarise
@@ -29,29 +30,8 @@ from memoryapp.runs.notices import Announce, Showing
 # Each attempt waits for a connection as long as the pool allows.
 TRIES = 3
 
-# The locks wait for a process that closes the run or erases its owner; the run is then found closed.
-_RECORD = """
-WITH run AS (
-    SELECT run.id, run.owner_id, run.evaluation_id
-    FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
-    WHERE run.id = %(run)s AND run.state = %(expected_state)s AND run.attempt = %(attempt)s
-    FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
-), last AS (
-    SELECT coalesce(max(seq), 0) AS seq FROM memoryapp_runevent WHERE run_id = %(run)s
-), stored AS (
-    INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
-    SELECT run.owner_id, run.id, %(first)s::int - 1 + event.place, event.kind, event.at, event.payload::jsonb
-    FROM run JOIN last ON last.seq = %(first)s::int - 1 CROSS JOIN
-         unnest(%(kinds)b::text[], %(moments)b::timestamptz[], %(payloads)b::text[])
-         WITH ORDINALITY AS event (kind, at, payload, place)
-    RETURNING id, run_id, owner_id, seq
-), beside AS (
-    INSERT INTO memoryapp_rawreply (event_id, owner_id, message)
-    SELECT stored.id, stored.owner_id, raw.message
-    FROM stored JOIN unnest(%(messages)b::text[]) WITH ORDINALITY AS raw (message, place)
-         ON stored.seq = %(first)s::int - 1 + raw.place
-    WHERE raw.message <> ''
-)"""
+_SQL = table_beside(__file__)
+_RECORD: str = _SQL["record"]
 RECORD = _RECORD + "SELECT run.owner_id, last.seq FROM run, last"
 # Also fills the columns of the run's row that belong to its end, and announces it to webhooks.
 RECORD_AND_END = (

@@ -20,6 +20,7 @@ from django.dispatch import receiver
 from numpy.typing import NDArray
 from psycopg import AsyncConnection
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.text.excerpts import Saying
 from memoryapp.engine.text.lexical import Floats
@@ -245,39 +246,20 @@ def build_index(version: Version, archive: Archive, talk: ActiveTalk, rows: Sequ
 
 # Bytes that one process keeps, for all owners together.
 MOST = 100_000_000
-# The time is compared too: when a database is restored from a backup, numbers are assigned again.
-STATE = """
-SELECT last_edit.id, last_edit.at, owner.talk, erasure.id, erasure.at
-FROM (SELECT max(id) AS id, greatest(max(cut_at), max(ended_at)) AS at FROM memoryapp_erasure) erasure
-LEFT JOIN memoryapp_chatuser owner ON owner.id = %(owner)s
-LEFT JOIN LATERAL (
-    SELECT id, at FROM memoryapp_topicedit WHERE owner_id = owner.id ORDER BY id DESC LIMIT 1
-) AS last_edit ON true
-"""
+_SQL = table_beside(__file__)
+STATE: str = _SQL["state"]
 PASSAGES = """
 SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
        string_agg(boolsend(is_wide), ''::bytea)
 FROM memoryapp_passage WHERE owner_id = %(owner)s
 """
-# A message refers only to a live topic, so the table of topics need not be read.
-MESSAGES = """
-SELECT string_agg(int8send(id), ''::bytea), string_agg(int8send(topic_id), ''::bytea),
-       string_agg(float8send(date_part('epoch', sent_at)), ''::bytea),
-       string_agg(boolsend(role = 'assistant'), ''::bytea)
-FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NOT NULL
-"""
+MESSAGES: str = _SQL["messages"]
 # Read separately from the messages: joining 300,000 of them takes the database longer than reading both.
 MESSAGES_OF = """
 SELECT string_agg(int8send(message_id), ''::bytea), string_agg(int8send(passage_id), ''::bytea)
 FROM memoryapp_passagemessage WHERE owner_id = %(owner)s
 """
-# Everybody who speaks in the memory. Beyond some hundred people, names are no reason to leave words out of a query.
-AUTHORS = """
-SELECT array_agg(author) FROM (
-    SELECT DISTINCT author FROM memoryapp_message
-    WHERE owner_id = %(owner)s AND topic_id IS NOT NULL AND author <> '' LIMIT 500
-) AS authors
-"""
+AUTHORS: str = _SQL["authors"]
 
 UNKNOWN: Version = (None, None, -1)
 Erasure = tuple[int | None, datetime | None]

@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet, Subquery
 from pgvector.django import CosineDistance
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Embedder, Profile
 from memoryapp.engine.events import QueryEnriched
 from memoryapp.engine.memory import parse_topic_id
@@ -21,35 +22,8 @@ from memoryapp.search.retrieval import SearchResult, Sizes, search
 from memoryapp.search.similarity import Question
 from memoryapp.search.wording import Worded, word_query
 
-# A passage with several messages of a part counts once.
-NEAREST_TO_PARTS = """
-WITH profile AS (
-    SELECT id FROM memoryapp_embeddingprofile
-    WHERE (provider, model, dimensions, query_prefix, passage_prefix) = (%s, %s, %s, %s, %s)
-), part_passage AS (
-    SELECT DISTINCT part_message.place, pm.passage_id
-    FROM unnest(%s::bigint[], %s::int[]) AS part_message (message_id, place)
-    JOIN memoryapp_passagemessage pm ON pm.message_id = part_message.message_id
-), part AS (
-    SELECT part_passage.place, avg(pv.vector) AS vector
-    FROM part_passage
-    JOIN memoryapp_passagevector pv ON pv.passage_id = part_passage.passage_id AND pv.owner_id = %s
-    JOIN profile ON pv.profile_id = profile.id
-    GROUP BY part_passage.place
-)
-SELECT part.place, near.topic_id, 1 - near.distance
-FROM part
-CROSS JOIN LATERAL (
-    SELECT tv.topic_id, tv.vector <=> part.vector AS distance
-    FROM memoryapp_topicvector tv
-    JOIN profile ON tv.profile_id = profile.id
-    JOIN memoryapp_topic t ON t.id = tv.topic_id AND t.is_live
-    WHERE tv.owner_id = %s AND tv.topic_id <> %s
-    ORDER BY distance, tv.topic_id
-    LIMIT %s
-) near
-ORDER BY part.place, near.distance, near.topic_id
-"""
+_SQL = table_beside(__file__)
+NEAREST_TO_PARTS: str = _SQL["nearest_to_parts"]
 
 
 @dataclass(frozen=True, slots=True)

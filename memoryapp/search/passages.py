@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.memory import ANYWHERE, MessageContent, Where
 from memoryapp.engine.strategies.strategy import FoundPassage
@@ -22,30 +23,15 @@ from memoryapp.platform.database import SqlRead, SqlStatement, array
 from memoryapp.search.columns import Positions
 from memoryapp.search.scores import ScoredTexts
 
-ROWS = """
-SELECT p.id, p.text, array_agg(m.id ORDER BY m.sent_at, m.id),
-       coalesce(array_agg(DISTINCT m.topic_id) FILTER (WHERE m.topic_id IS NOT NULL), '{{}}'), {messages}
-FROM memoryapp_passage p
-JOIN memoryapp_passagemessage of_passage ON of_passage.passage_id = p.id
-JOIN memoryapp_message m ON m.id = of_passage.message_id
-WHERE p.owner_id = %(owner)s AND p.id = ANY(%(passages)s::bigint[]) AND {conditions}
-GROUP BY p.id
-"""
+_SQL = table_beside(__file__)
+ROWS: str = _SQL["rows"]
 # The messages that a restricted search may read of each passage.
 MESSAGES = """
 json_agg(json_build_object('id', m.id, 'role', m.role, 'author', m.author, 'sent_at', m.sent_at, 'text', m.text,
                            'forwarded_from', m.forwarded_from) ORDER BY m.sent_at, m.id)
 """
 
-SAYINGS = """
-SELECT p.id, p.text, bool_and(m.forwarded_from <> ''), extract(epoch FROM min(m.sent_at))::float8,
-       array_agg(m.author), array_agg(m.role), array_agg(m.forwarded_from)
-FROM memoryapp_passage p
-JOIN memoryapp_passagemessage of_passage ON of_passage.passage_id = p.id
-JOIN memoryapp_message m ON m.id = of_passage.message_id
-WHERE p.owner_id = %(owner)s AND p.id = ANY(%(passages)s::bigint[])
-GROUP BY p.id
-"""
+SAYINGS: str = _SQL["sayings"]
 
 
 def best(scored: ScoredTexts, most: int, within: Positions) -> Positions:

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.framing import bare
 from memoryapp.engine.text.lexical import is_question_word, normal, stems
 from memoryapp.engine.text.scripts import WORD, has_own_terms
@@ -27,29 +28,9 @@ _LETTERS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрс�
 # What is written large so often, of all times, is a name.
 _MOSTLY = 0.8
 _INSIDE = re.compile(r"[\w,)] ")
-# The query itself may be stored already; what it says does not count as known.
-_UNKNOWN = """
-SELECT word FROM unnest(%(words)s::text[]) AS wanted (word)
-WHERE NOT EXISTS (
-    SELECT FROM memoryapp_passage p
-    WHERE p.owner_id = %(owner)s AND p.terms @@ plainto_tsquery('russian', word) AND strpos(p.text, %(query)s) = 0
-) AND NOT EXISTS (
-    SELECT FROM memoryapp_card c WHERE c.owner_id = %(owner)s AND c.terms @@ plainto_tsquery('russian', word)
-) AND NOT EXISTS (
-    SELECT FROM memoryapp_topic t WHERE t.owner_id = %(owner)s AND t.terms @@ plainto_tsquery('russian', word)
-)
-"""
-_TEXTS = """
-WITH sought AS MATERIALIZED (
-    SELECT replace(strip(to_tsvector('russian', %(sought)s))::text, ' ', ' | ')::tsquery AS terms
-)
-(SELECT text FROM memoryapp_passage, sought
- WHERE owner_id = %(owner)s AND memoryapp_passage.terms @@ sought.terms AND strpos(text, %(query)s) = 0
- LIMIT %(most)s)
-UNION ALL
-(SELECT text FROM memoryapp_card, sought
- WHERE owner_id = %(owner)s AND memoryapp_card.terms @@ sought.terms LIMIT %(most)s)
-"""
+_SQL = table_beside(__file__)
+_UNKNOWN: str = _SQL["unknown"]
+_TEXTS: str = _SQL["texts"]
 
 # Of a word, its spellings in the memory, and all others: which is likelier; empty where none is.
 Likelier = Callable[[str, Sequence[str], Sequence[str]], Awaitable[str]]

@@ -34,8 +34,9 @@ from django.views.i18n import set_language
 
 from memoryapp.models import ApiToken, ChatUser, LoginSession, Role
 from memoryapp.platform.accounts import signing_in, tokens
+from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.platform.accounts.signing_in import address_of
-from rerankui.frame.access import open_to, operator_for, visible_owners
+from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.forms import TokenForm
 from rerankui.frame.frame import DENSITIES, THEMES
 from rerankui.frame.pages import page_of
@@ -64,7 +65,8 @@ def account(request: HttpRequest) -> HttpResponse:
     rows = signing_in.of_user(user)[:MOST_SESSIONS]
     # The digest is shown in place of the key.
     listed = [{"session": s, "name": signing_in.digest_of(s), "is_this_one": _is_this_one(request, s)} for s in rows]
-    return render(request, "pages/account/account.html", {"sessions": listed, "everywhere": EVERYWHERE})
+    context = {"sessions": listed, "everywhere": EVERYWHERE, "has_factors": settings.SECOND_FACTOR}
+    return render(request, "pages/account/account.html", context)
 
 
 def _is_this_one(request: HttpRequest, row: LoginSession) -> bool:
@@ -125,13 +127,28 @@ class SignInView(LoginView):
     template_name = "pages/account/login.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
+    extra_context = {
+        "provider": settings.OIDC_ISSUER and settings.OIDC_PROVIDER_ID,
+        "provider_name": settings.OIDC_NAME,
+        "has_passwords": settings.PASSWORD_LOGIN,
+        "has_passkeys": settings.SECOND_FACTOR,
+    }
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         user = form.get_user()
         before = user.last_login
-        answer = super().form_valid(form)
-        _warn_of_attempts(self.request, before)
+        answer = self._after_password(user) if settings.SECOND_FACTOR else super().form_valid(form)
+        # Who still owes a second factor is not told what happens here.
+        if self.request.user.is_authenticated:
+            _warn_of_attempts(self.request, before)
         return answer
+
+    def _after_password(self, user: User) -> HttpResponse:
+        from allauth.account.internal.flows.login import perform_password_login  # noqa: PLC0415 it needs its tables
+        from allauth.account.models import Login  # noqa: PLC0415
+
+        login = Login(user=user, redirect_url=self.get_success_url())
+        return cast(HttpResponse, perform_password_login(self.request, {"username": user.get_username()}, login))
 
 
 def _warn_of_attempts(request: HttpRequest, since: datetime | None) -> None:

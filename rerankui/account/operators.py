@@ -1,20 +1,29 @@
 """The pages of operators, for admins: who may sign in, with which role, to whose memories; and the record of it."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.tokens import default_token_generator
 from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse, reverse_lazy
+from django.utils import timezone
+from django.utils.encoding import force_bytes
 from django.utils.functional import Promise
+from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from memoryapp.models import ChatUser, Operator, Role
 from memoryapp.platform.accounts import operators as accounts
@@ -84,6 +93,10 @@ class NewOperatorForm(_RightsForm, PasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # The password is compared with the name, which is therefore read first.
         super().__init__(*args, field_order=("name", "password", "role", "owners"), **kwargs)
+        self.fields["password"].required = False
+
+    def clean_password(self) -> str:
+        return super().clean_password() if self.cleaned_data["password"] else ""
 
 
 class OperatorForm(_RightsForm):
@@ -115,10 +128,13 @@ def operator_make(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         sent = form.cleaned_data
         try:
-            made = accounts.make(sent["name"], sent["password"], Role(sent["role"]), sent["owners"], by=_by(request))
+            password = sent["password"] or None
+            made = accounts.make(sent["name"], password, Role(sent["role"]), sent["owners"], by=_by(request))
         except accounts.OperatorRefused as error:
             form.add_error("name", str(error))
         else:
+            if password is None:
+                return _invited(request, made)
             messages.success(request, _("%(name)s can sign in now.") % {"name": made})
             return redirect("operators")
     return render(request, "pages/operators/operator_make.html", {"form": form}, status=422 if form.is_bound else 200)
@@ -127,11 +143,14 @@ def operator_make(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("password")
 @open_to(Role.ADMIN, post=Role.ADMIN)
 def operator(request: HttpRequest, pk: int) -> HttpResponse:
-    """Role, memories and sign-in of one operator; posted with ``do=password``, the new password alone."""
+    """Role, memories and sign-in of one operator; posted with ``do=password``, the new password alone, and with
+    ``do=link``, a link with which the person chooses one."""
     row = get_object_or_404(Operator.objects.select_related("user"), pk=pk)
     if row.user.is_superuser and not cast(User, request.user).is_superuser:
         messages.warning(request, _("Only a superuser may change a superuser."))
         return redirect("operators")
+    if request.POST.get("do") == "link":
+        return _invited(request, row)
     posts_password = request.POST.get("do") == "password"
     form = OperatorForm(
         request.POST if request.method == "POST" and not posts_password else None, seen=_owners(), operator=row
@@ -144,8 +163,50 @@ def operator(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, _("%(name)s has a new password and is signed out everywhere.") % {"name": row})
         return redirect("operators")
     context = {"row": row, "form": form, "password": password, "is_self": row.user_id == request.user.pk}
+    context["has_passwords"] = settings.PASSWORD_LOGIN
     status = 422 if form.is_bound or password.is_bound else 200
     return render(request, "pages/operators/operator.html", context, status=status)
+
+
+@never_cache
+@sensitive_variables("address", "context")
+def _invited(request: HttpRequest, row: Operator) -> HttpResponse:
+    """The one page that shows the link; it ends with its first use, a login or ``INVITATION_KEEP``."""
+    names = {
+        "uidb64": urlsafe_base64_encode(force_bytes(row.user_id)),
+        "token": default_token_generator.make_token(row.user),
+    }
+    address = reverse("operator_invitation", kwargs=names)
+    link = f"{settings.PUBLIC_URL}{address}" if settings.PUBLIC_URL else request.build_absolute_uri(address)
+    until = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
+    context = {"row": row, "link": link, "until": until}
+    return render(request, "pages/operators/operator_invited.html", context, status=201)
+
+
+class InvitationView(PasswordResetConfirmView):
+    """Lets who has the link choose a password, once, and ends the sessions of the account."""
+
+    template_name = "pages/operators/invitation.html"
+    success_url = reverse_lazy("login")
+
+    def get_form(self, form_class: Any = None) -> Any:
+        form = super().get_form(form_class)
+        for field in form.fields.values():
+            field.widget.attrs["class"] = "field"
+        return form
+
+    def render_to_response(self, context: dict[str, Any], **named: Any) -> HttpResponse:
+        return super().render_to_response(context, **named, status=200 if context["validlink"] else 404)
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        row = get_object_or_404(Operator.objects.select_related("user"), user=form.user, user__is_active=True)
+        accounts.set_password(row, form.cleaned_data["new_password1"], by=row.user)
+        self.request.session.pop(INTERNAL_RESET_SESSION_TOKEN, None)
+        messages.success(self.request, _("Your password is set. Sign in with it as %(name)s.") % {"name": row})
+        return redirect("login")
+
+
+invitation = InvitationView.as_view()
 
 
 def _changed(request: HttpRequest, row: Operator, form: OperatorForm) -> bool:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
-from memoryapp.models import Role, Webhook, WebhookDelivery
+from memoryapp.models import GoldenNight, Role, Webhook, WebhookDelivery
 from memoryapp.platform.webhooks import announcing, receivers, sending
 from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of, show
@@ -40,6 +40,10 @@ KINDS: Mapping[str, tuple[Promise, Promise]] = {
         gettext_lazy("Golden run dropped"),
         gettext_lazy("The golden questions of a night were answered worse than before."),
     ),
+    announcing.GOLDEN_RECOVERED: (
+        gettext_lazy("Golden run recovered"),
+        gettext_lazy("The golden questions of a night are answered as well as before the drop again."),
+    ),
     announcing.INBOX_WAITING: (
         gettext_lazy("Decision waits"),
         gettext_lazy("New findings or suggestions wait for a person; gathered for a minute."),
@@ -54,6 +58,7 @@ KINDS: Mapping[str, tuple[Promise, Promise]] = {
     ),
 }
 TEST = gettext_lazy("Test message")
+_GOLDEN = (announcing.GOLDEN_DROPPED, announcing.GOLDEN_RECOVERED)
 _FAULTS: Mapping[str, Promise] = {
     "timeout": gettext_lazy("no answer in time"),
     "refused": gettext_lazy("nobody accepts connections there"),
@@ -84,9 +89,10 @@ def outcome(fault: str, status: int | None) -> str:
     return str(_FAULTS.get(fault, _FAULTS["broken"])) % {"status": status}
 
 
-def shown(row: WebhookDelivery) -> dict[str, Any]:
-    """A message as the log shows it; ``href`` is the page of what it is about, if there is one."""
-    about, href = _about(row)
+def shown(row: WebhookDelivery, nightly_of: Mapping[str, int]) -> dict[str, Any]:
+    """A message as the log shows it; ``href`` is the page of what it is about, if there is one. ``nightly_of`` has the
+    number of the nightly run of each night."""
+    about, href = _about(row, nightly_of)
     tries = [
         {**each, "at": datetime.fromisoformat(each["at"]), "words": outcome(each["fault"], each["status"])}
         for each in row.tries
@@ -95,15 +101,15 @@ def shown(row: WebhookDelivery) -> dict[str, Any]:
     return {"row": row, "name": kind_name(row.kind), "about": about, "href": href, "result": result, "tries": tries}
 
 
-def _about(row: WebhookDelivery) -> tuple[str, str]:
+def _about(row: WebhookDelivery, nightly_of: Mapping[str, int]) -> tuple[str, str]:
     if row.kind in (announcing.RUN_FINISHED, announcing.RUN_FELL_BACK):
         return row.subject[:4], reverse("run", args=[row.subject])
     if row.kind == announcing.INBOX_WAITING and row.owner:
         return str(row.owner), reverse("inbox", args=[row.owner.pk])
     if row.kind == announcing.ERASURE_FINISHED:
         return row.subject, reverse("erasure", args=[row.subject])
-    if row.kind == announcing.GOLDEN_DROPPED:
-        return row.subject, reverse("evaluation", args=[row.subject])
+    if row.kind in _GOLDEN and row.subject in nightly_of:
+        return row.subject, reverse("nightly", args=[nightly_of[row.subject]])
     if row.kind == announcing.AUDIT_SEALED:
         return row.subject, reverse("audit")
     return "", ""
@@ -149,13 +155,15 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     if state in State.values:
         rows = rows.filter(state=state)
     page = page_of(request, rows, ("-at", "-id"), PAGE_SIZE)
+    nights = GoldenNight.objects.filter(pk__in=[each.subject for each in page if each.kind in _GOLDEN])
+    nightly_of = {str(night): nightly for night, nightly in nights.values_list("pk", "nightly")}
     counts = sending.counts(row)
     soon = timezone.now() + timedelta(seconds=20)
     context = {
         "webhook": row,
         "listed": _listed(row, sending.strips([row])[row.pk]),
         "page": page,
-        "deliveries": [shown(each) for each in page],
+        "deliveries": [shown(each, nightly_of) for each in page],
         "state": state if state in State.values else "",
         "states": [(value, label, counts.get(value, 0)) for value, label in State.choices],
         "total": sum(counts.values()),

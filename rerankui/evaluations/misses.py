@@ -25,7 +25,7 @@ from memoryapp.models import ChatUser, Message, Miss, Role, Run
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.runner import runner
 from rerankui.evaluations.tags import STAGES
-from rerankui.frame.access import open_to, operator_of
+from rerankui.frame.access import open_to, operator_of, visible_owners
 from rerankui.frame.filters import Filter, choice
 from rerankui.frame.pages import Page, is_partial
 from rerankui.lists.facets import Facet
@@ -33,6 +33,8 @@ from rerankui.lists.list_page import AskedList, ListPage
 from rerankui.runs.page.why_not import view_of
 
 STEP, HEIGHT = 10, 60
+# Questions asked lately that a report offers.
+LATELY = 8
 
 
 class MissFilter(Filter):
@@ -100,7 +102,11 @@ def _bars(days: MissDays) -> list[MissBar]:
 
 @open_to(Role.DEBUGGER, post=Role.DEBUGGER)
 def miss_report(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens."""
+    """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens.
+
+    A complaint without its question ("the assistant forgot …") says what should have been known; the form then offers
+    the questions asked lately, and the other memories that say it.
+    """
     given = request.POST if request.method == "POST" else request.GET
     run = _run(owner, given.get("run", ""))
     typed = {
@@ -108,8 +114,11 @@ def miss_report(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     }
     error = ""
     if request.method == "POST":
+        for name in ("pasted", "question"):
+            if what := misses.forgotten(typed[name]):
+                typed |= {name: "", "expected": typed["expected"] or what}
         read = misses.read_pasted(typed["pasted"])
-        question = typed["question"] or (run.query if run else read.question)
+        question = run.query if run else typed["question"] or read.question
         told: dict[str, Any] = {"expected": typed["expected"], "answer": typed["answer"] or read.answer}
         by = operator_of(request).user
         try:
@@ -120,7 +129,15 @@ def miss_report(request: HttpRequest, owner: ChatUser) -> HttpResponse:
             _launch(miss.run)
             return redirect("miss", owner.pk, miss.pk)
     context = {"owner": owner, "run": run, "typed": typed, "error": error, "longest": LONGEST}
+    if run is None:
+        context |= _elsewhere(request, owner, typed["expected"])
     return render(request, "pages/misses/miss_report.html", context, status=422 if error else 200)
+
+
+def _elsewhere(request: HttpRequest, owner: ChatUser, expected: str) -> dict[str, Any]:
+    """What else may be meant: questions that were asked of this memory, and the other memories that say it."""
+    others = visible_owners(request).exclude(pk=owner.pk)
+    return {"asked_before": misses.asked_before(owner, LATELY), "others": misses.memories_saying(others, expected)}
 
 
 def _run(owner: ChatUser, number: str) -> Run | None:
@@ -150,8 +167,9 @@ def miss(request: HttpRequest, owner: ChatUser, miss: int) -> HttpResponse:
             error = str(refused)
         else:
             return redirect("miss", owner.pk, row.pk)
-    template = "partials/misses/miss.html" if is_partial(request) and not error else "pages/misses/miss.html"
-    context = {**_context(request, row), "owner": owner, "error": error}
+    is_swapped = is_partial(request) and not error
+    template = "partials/misses/miss.html" if is_swapped else "pages/misses/miss.html"
+    context = {**_context(request, row), "owner": owner, "error": error, "is_swapped": is_swapped}
     return render(request, template, context, status=409 if error else 200)
 
 
@@ -212,5 +230,7 @@ def miss_remedies(request: HttpRequest, owner: ChatUser, miss: int) -> HttpRespo
         "offers": [(each, json.dumps(dict(each.values), ensure_ascii=False)) for each in found],
         "may_change": may_change,
     }
+    if why and why.stage in ("chosen", "unknown") and operator_of(request).may(Role.DEBUGGER):
+        context |= _elsewhere(request, row.owner, row.expected or row.question)
     template = "partials/misses/miss_remedies.html" if is_partial(request) else "pages/misses/miss_remedies.html"
     return render(request, template, context)

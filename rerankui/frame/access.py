@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, cast
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
@@ -22,6 +22,7 @@ from django_htmx.middleware import HtmxDetails
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
 from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.accounts import signing_in
+from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.platform.audit import entries
 from rerankui.web.moment import PastMoment, past_of, refusal
 
@@ -35,15 +36,6 @@ class Request(HttpRequest):
     operator: Operator
     owner: ChatUser
     past: PastMoment
-
-
-def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
-    """The operator behind a signed-in user; a superuser without a row counts as admin."""
-    if not isinstance(user, User):
-        return None
-    if user.is_superuser:
-        return Operator(user=user, role=Role.ADMIN)
-    return Operator.objects.select_related("user").filter(user=user).first()
 
 
 def operator_of(request: HttpRequest) -> Operator:

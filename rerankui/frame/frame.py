@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.curation.suggestions.inbox import Waiting, waiting_in
 from memoryapp.models import ChatUser, Operator, Role
+from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.upkeep import demo
 from rerankui.frame import toasts
-from rerankui.frame.access import operator_for
 from rerankui.frame.navigation import GROUPS, ON_A_PHONE, OVERVIEW, SECTIONS, TABS, Destination, section_of, tab_of
 from rerankui.frame.toasts import Toast
 from rerankui.past.pages import PastHead

@@ -114,6 +114,7 @@ ELSEWHERE = (
     Destination(
         "bulk", _("Work on many topics"), "refresh", True, Role.CURATOR, _("summaries again, split again, bulk")
     ),
+    Destination("miss_report", _("Report a miss"), "alert-triangle", True, Role.DEBUGGER, _("forgot, this was wrong")),
     Destination("topic_map", _("Map of topics"), "chart-dots", True),
     Destination("run_open", _("Open a run’s file"), "file-text"),
     Destination("run_times", _("Times and costs"), "chart-dots", also=_("latency, p95, slow runs, dollars a day")),

@@ -392,7 +392,7 @@ def _begin(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 @open_to(Role.VIEWER, post=Role.CURATOR)
 def bulk_work(request: HttpRequest, owner: ChatUser, bulkwork: int) -> HttpResponse:
-    """How far it is; posted, it is stopped or taken back."""
+    """How far it is; posted, it is stopped, goes on or is taken back."""
     work = get_object_or_404(BulkWork.objects.select_related("owner"), owner=owner, pk=bulkwork)
     return _change(request, work) if request.method == "POST" else _page(request, work)
 
@@ -422,6 +422,8 @@ def _change(request: HttpRequest, work: BulkWork) -> HttpResponse:
                 left,
             ) % {"n": left}
         messages.success(request, sentence)
+    elif "go_on" in request.POST:
+        works.go_on(work)
     elif works.stop(work):
         messages.success(request, _("Stopped: what is done stays, and nothing more is begun."))
     return redirect("bulk_work", work.owner_id, work.pk)

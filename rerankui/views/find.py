@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
@@ -14,6 +15,7 @@ from django.utils.translation import pgettext
 
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.insight.browsing.topics import topics_by_words
+from memoryapp.insight.misses import misses
 from memoryapp.memory import past
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Person, Role, Run, Topic
 from rerankui.frame.access import open_to, operator_of, visible_owners
@@ -132,6 +134,16 @@ def question(frame: PageFrame, words: str) -> Action | None:
     return Action(label, "message-question", reverse("recall", args=[frame.owner.pk]), values)
 
 
+def forgotten(frame: PageFrame, words: str) -> Action | None:
+    """Why an assistant did not know what was typed; its report asks for the question."""
+    may_report = frame.operator is not None and frame.operator.may(Role.DEBUGGER)
+    if frame.owner is None or not may_report or len(words) < 2:
+        return None
+    what = misses.forgotten(words) or words
+    address = f"{reverse('miss_report', args=[frame.owner.pk])}?{urlencode({'expected': what})}"
+    return Action(_("Why was “%(what)s” forgotten?") % {"what": what}, "alert-triangle", address)
+
+
 def asks(words: str) -> bool:
     """Whether what was typed begins like a request to ask, so that the question comes first."""
     return words.casefold().startswith(ASK_WORDS) or words.endswith("?")
@@ -153,6 +165,7 @@ def find(request: HttpRequest) -> HttpResponse:
         context["views"] = saved.called(operator_of(request), words)[:FEW]
     context["is_empty"] = not any(context.values())
     context |= {"words": words, "question": question(frame, words), "asks": asks(words)}
+    context |= {"forgotten": forgotten(frame, words), "complains": bool(misses.forgotten(words))}
     context["has_topics_here"] = any(topic.owner == frame.owner for topic in context.get("topics", ()))
     context["has_exact_name"] = any(_is_called(person, words) for person in context.get("people", ()))
     return show(request, "pages/find.html", "partials/find/found.html", context)

@@ -44,7 +44,7 @@
     if (!step || !links.length) return;
     event.preventDefault();
     links[at]?.classList.remove("is-current");
-    const next = links[(at + step + links.length) % links.length];
+    const next = links.at(at < 0 && step < 0 ? -1 : (at + step) % links.length);
     next.classList.add("is-current");
     next.scrollIntoView({ block: "nearest" });
   });
@@ -108,7 +108,7 @@
     KeyJ: unlessOwned(() => move(1)),
     KeyK: unlessOwned(() => move(-1)),
     Enter: unlessOwned(enter),
-    KeyO: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
+    KeyO: unlessOwned(() => { const link = opens(current()); if (link?.href) location.assign(link.href); }),
     KeyN: unlessOwned(() => go("next")),
     KeyP: unlessOwned(() => go("prev")),
     KeyB: () => { if (!$("dialog[open]")) $("main a[data-view]:not([aria-current])")?.click(); },
@@ -141,6 +141,14 @@
   };
   time();
   document.addEventListener("htmx:afterSettle", time);
+
+  // what a part says after it was replaced is read out once: a region that is itself replaced stays silent
+  const said = () => $$("main [data-told]").map((part) => part.textContent.trim().replace(/\s+/g, " ")).filter(Boolean).join(". ");
+  let told = said();
+  for (const after of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(after, () => {
+    const words = said(), place = $("#told");
+    if (words !== told && place) place.textContent = told = words;
+  });
   document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest("[data-toast]").remove());
   tinykeys.tinykeys(window, {
     KeyU: () => { if (!$("dialog[open]")) $$("[data-toast] [data-undo]").at(-1)?.click(); },

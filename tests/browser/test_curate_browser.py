@@ -15,7 +15,7 @@ from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
 from tests.curation.test_merge_proposal import SUMMARY, Proposing, proposing
 from tests.insight.test_topic_map import placed
-from tests.rerankui.test_curation_queue import pairs
+from tests.rerankui.test_curation import pairs
 from tests.support.browsing import assert_fits, at_rest, message_ids, press, settle, style_by_script
 from tests.support.clock import PATIENCE
 

@@ -27,6 +27,7 @@ from memoryapp.models import (
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
+from tests.examples import text_of
 from tests.insight.test_topic_map import placed
 from tests.support.browsing import (
     PHONE,
@@ -42,61 +43,7 @@ from tests.support.browsing import (
 from tests.support.evaluations import score, stored, unanswerable
 
 # Of the pages that are looked through, with the names of ``numbers``.
-ADDRESSES = (
-    "/",
-    "/{memory}/",
-    "/{memory}/topics/",
-    "/topics/{topic}/",
-    "/{memory}/map/",
-    "/{memory}/messages/",
-    "/{memory}/people/",
-    "/{memory}/people/{person}/",
-    "/{memory}/people/{person}/edit/",
-    "/{memory}/facts/",
-    "/{memory}/facts/{fact}/",
-    "/{memory}/artifacts/",
-    "/{memory}/artifacts/{artifact}/",
-    "/{memory}/queue/",
-    "/{memory}/review/",
-    "/{memory}/extraction/",
-    "/{memory}/history/",
-    "/{memory}/imports/",
-    "/{memory}/history/edits/{made}/",
-    "/{memory}/history/edits/{first}/",
-    "/{memory}/history/changes/{renamed}/",
-    "/{memory}/history/range/?by=ada",
-    "/{memory}/imports/{batch}/withdraw/",
-    "/{memory}/work/",
-    "/work/",
-    "/{memory}/erase/",
-    "/erasures/{erased}/",
-    "/account/",
-    "/account/password/",
-    "/{memory}/ask/",
-    "/{memory}/recall/",
-    "/{memory}/inbox/",
-    "/{memory}/inbox/clusters/",
-    "/{memory}/inbox/failures/",
-    "/{memory}/misses/",
-    "/{memory}/misses/report/",
-    "/{memory}/quality/",
-    "/{memory}/bulk/",
-    "/quality/",
-    "/runs/",
-    "/evaluations/",
-    "/evaluations/{flash}/",
-    "/prompts/",
-    "/prompts/rerank/en/",
-    "/tokens/",
-    "/tokens/make/",
-    "/operators/",
-    "/operators/new/",
-    "/memory/new/",
-    "/{memory}/settings/",
-    "/erasures/",
-    "/find/?q=a",
-    "/nowhere/",
-)
+ADDRESSES = text_of("addresses.txt").split()
 PARTS = 5
 
 
@@ -530,3 +477,17 @@ def test_the_theme_follows_the_system_until_one_is_chosen(viewed: Page) -> None:
     viewed.locator(".tools details summary").click()
     viewed.get_by_role("button", name="light").click()
     expect(viewed.locator("html")).to_have_attribute("data-bs-theme", "light")
+
+
+def test_a_narrowed_list_and_ended_work_are_told_to_who_listens(viewed: Page, anna: ChatUser) -> None:
+    talk(anna, *((f"Walk {number}", ["along the river", "in rain"]) for number in range(3)))
+    viewed.goto(f"/memory/{anna.pk}/topics/")
+    settle(viewed)
+    # The region stays while the list below it is replaced; only then do screen readers speak it.
+    viewed.evaluate("document.querySelector('#told').dataset.stays = 'yes'")
+    told = viewed.locator("#told[role=status][data-stays]")
+    expect(told).to_have_text("")
+    viewed.locator("main input[type=search]").fill("Walk")
+    expect(told).to_have_text("Found: 3")
+    viewed.locator("main input[type=search]").fill("Submarine")
+    expect(told).to_have_text("Nothing found")

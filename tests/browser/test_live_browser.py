@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
+from tests.examples import text_of
 from tests.support.browsing import at_rest
 from tests.support.clock import PATIENCE
 from tests.support.peer import Peer
@@ -24,34 +25,6 @@ from tests.support.stack import PASSWORD, Stack, wait_for
 from tests.support.watched import patient_context
 
 QUERY = "Помнишь, как мы чинили vLLM на H100?"
-
-CHAT = {
-    "user": "anna",
-    "messages": [
-        {
-            "id": f"m{day}-{place}",
-            "role": role,
-            "author": author,
-            "ts": f"2026-03-{day:02}T10:{place:02}:00Z",
-            "text": text,
-        }
-        for day, talk in enumerate(
-            [
-                (
-                    "Как настроить vLLM на H100, он падает с нехваткой памяти?",
-                    "Уменьшите gpu_memory_utilization до 0.85.",
-                ),
-                ("Which cake for Masha's birthday?", "A honey cake keeps for two days."),
-                ("Колено болит после бега, это мениск?", "Покой, лёд и приём у ортопеда."),
-                ("Postgres autovacuum lags behind", "Lower the scale factor for the busy tables."),
-                ("Что посмотреть в Тбилиси за два дня?", "Сололаки, Нарикала и серные бани."),
-                ("vLLM снова не стартует после обновления драйвера", "Проверьте версию CUDA и пересоберите образ."),
-            ],
-            start=1,
-        )
-        for place, (role, author, text) in enumerate([("user", "Anna", talk[0]), ("assistant", "bot", talk[1])])
-    ],
-}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +47,7 @@ def started(peer: Peer, folder: Path) -> Iterator[Stack]:
     made = Stack(folder, "--no-demo", LLM_BASE_URL=peer.url, RERANKER_TIMEOUT="10m", RERANKER_TURN_TIMEOUT="10m")
     try:
         chat = folder / "chat.jsonl"
-        chat.write_text(json.dumps(CHAT, ensure_ascii=False), encoding="utf-8")
+        chat.write_text(text_of("chats/live.json"), encoding="utf-8")
         assert made.json("import_chat", str(chat), "--user", "anna")["messages_added"] == 12
         assert made.json("import_chat", str(chat), "--user", "anna")["messages_added"] == 0
         assert made.json("archive", "--now")["topics"] >= 6
@@ -343,3 +316,14 @@ def test_the_scripted_model_saw_the_candidates_as_the_page_shows_them(page: Page
     expect(page.locator(".candidate")).to_have_count(len(lines))
     peer.open()
     expect(page.locator(".chosen")).to_have_count(1)
+
+
+def test_what_a_run_chose_is_told_to_who_listens(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer)
+    expect(page.locator(".run-live-mark")).to_be_visible()
+    # Only a region that was there before the end, unlike all of the run, is spoken.
+    page.evaluate("document.querySelector('#told').dataset.stays = 'yes'")
+    told = page.locator("#told[role=status][data-stays]")
+    expect(told).to_have_text("")
+    peer.open()
+    expect(told).to_have_text(re.compile(r"^chosen 1 of \d+$"))

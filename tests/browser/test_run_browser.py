@@ -26,6 +26,7 @@ from memoryapp.models import (
 )
 from tests.browser.conftest import Browse
 from tests.conftest import candidate, operator, talk
+from tests.examples import text_of
 from tests.runs.stored_events import every_event, found_in, store
 from tests.support.answering import COSINES, compared_run
 from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
@@ -333,25 +334,7 @@ def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, 
 
 
 # Twenty messages of the socket, as ``run_speaking.html`` renders them; returns what changed in the run besides texts.
-SPOKEN = """async () => {
-  const heard = () => document.dispatchEvent(new Event("htmx:wsAfterMessage"));
-  heard();
-  const changes = [];
-  const named = (each) => `${each.type} ${each.attributeName} ${each.target.nodeName}`;
-  const seen = new MutationObserver((all) => changes.push(...all.map(named)));
-  seen.observe(document.querySelector(".lanes"), { childList: true, attributes: true, subtree: true });
-  const words = ["so far"];
-  for (let at = 0; at < 20; at++) {
-    words.push(`word${at}`);
-    const part = `<pre dir="auto" class="model-text" data-spoken="text">${words.join(" ")}</pre>`;
-    const sent = `<div id="run-speaking" class="speaking" hx-swap-oob="innerHTML">${part}</div>`;
-    htmx.swap(document.body, sent, { swapStyle: "none" });
-    heard();
-    await new Promise(requestAnimationFrame);
-  }
-  changes.push(...seen.takeRecords().map(named));
-  return changes.filter((each) => !each.includes("hidden BUTTON"));
-}"""
+SPOKEN = text_of("spoken.js")
 
 
 def test_words_that_come_grow_one_text_and_change_no_element(page: Page, run: Run, events: list[Event]) -> None:

@@ -277,3 +277,18 @@ def test_a_question_is_answered_while_one_looks_and_its_source_opens(
     ask_page.set_viewport_size({"width": 390, "height": 844})
     ask_page.goto(asked)
     assert_fits(ask_page, first)
+
+
+def test_of_a_large_matrix_only_what_is_in_view_is_drawn_and_its_headings_stay(
+    page: Page, run: Run, events: list[Event]
+) -> None:
+    made = [Run(owner=run.owner, query="vllm?", strategy="flash", state=Run.State.FINISHED) for _more in range(60)]
+    for each in Run.objects.bulk_create(made):
+        store(each, events)
+    page.goto("/compare/?" + "&".join(f"run={each.pk}" for each in made))
+    canvas, box = page.locator("#matrix canvas"), page.locator(".matrix-scroll")
+    expect(canvas).to_be_visible()
+    assert page.evaluate("document.querySelector('#matrix canvas').offsetWidth < innerWidth")
+    box.evaluate("box => box.scrollTo(100_000, 100_000)")
+    assert box.evaluate("box => box.scrollLeft > 300")
+    expect(canvas).to_be_in_viewport(ratio=0.9)

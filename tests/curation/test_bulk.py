@@ -231,3 +231,25 @@ def test_all_that_match_are_worked_on_and_no_other_than_those_that_were_shown(
     assert "Waiting for the worker" in waiting
     bulk.carry_on(work, until=iter([False, True]).__next__)
     assert "Waiting for the worker" not in get(as_curator, begun.url)
+
+
+def test_a_stopped_work_goes_on_where_it_was_and_pays_for_nothing_twice(
+    anna: ChatUser, topics: list[Topic], merger: Merger, as_curator: Client
+) -> None:
+    work = asked(anna, topics)
+    merger.before = lambda: bulk.stop(work) and None
+    tasks.carry_on_bulk()
+    merger.before = lambda: None
+    shown = f"/memory/{anna.pk}/bulk/{work.pk}/"
+    assert 'name="go_on"' in get(as_curator, shown)
+    as_curator.post(shown, {"go_on": "1"})
+    tasks.carry_on_bulk()
+    assert states(work) == [State.DONE] * 3
+    assert len(merger.asked) == 3
+    page = get(as_curator, shown)
+    assert 'name="go_on"' not in page
+    assert "3 of 3 topics" in page
+    as_curator.post(shown, {"undo": "1"})
+    as_curator.post(shown, {"go_on": "1"})
+    work.refresh_from_db()
+    assert work.state == BulkWork.State.UNDONE

@@ -9,7 +9,7 @@ from django.test import Client
 from memoryapp.curation import plan_edit, suggestions, swap
 from memoryapp.models import ChatUser, Operator, Suggestion, Topic, TopicEdit
 from tests.conftest import talk
-from tests.rerankui.test_curation_queue import pairs, suggested
+from tests.rerankui.test_curation import pairs, suggested
 from tests.support.browsing import cost, get
 
 State = Suggestion.State

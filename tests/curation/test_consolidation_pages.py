@@ -20,7 +20,7 @@ from memoryapp.platform import work
 from memoryapp.platform.llm import clients
 from tests.conftest import lawless
 from tests.curation.merger_passes import REASON, SUMMARY, Merger, Mode, live, passed, verdict, wants
-from tests.curation.placed_topics import place, placed, renamed
+from tests.curation.placed_topics import only, place, placed, renamed
 from tests.support.browsing import HTMX, cost, get
 
 pytestmark = pytest.mark.usefixtures("scale")
@@ -37,12 +37,6 @@ def merger(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Merger:
 
 def queue(owner: ChatUser, suggestion: Suggestion | None = None, then: str = "") -> str:
     return f"/memory/{owner.pk}/queue/" + (f"{suggestion.pk}/{then}" if suggestion else "")
-
-
-def only(owner: ChatUser) -> Suggestion:
-    suggestions.suggest(owner)
-    [found] = suggestions.opened(owner)
-    return found
 
 
 class TestQueue:

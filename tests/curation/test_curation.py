@@ -20,17 +20,6 @@ from tests.search.test_vectors import Hashing
 Kind = TopicEdit.Kind
 
 
-@pytest.fixture
-def topics(anna: ChatUser) -> list[Topic]:
-    """Three topics, one for each evening; the second is between the others in time."""
-    return talk(
-        anna,
-        ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),
-        ("Cats", ["How many?", "Three."]),
-        ("More tea", ["And black tea?", "At five."]),
-    )
-
-
 def messages(topic: Topic | int) -> list[int]:
     listed = TopicMessage.objects.filter(topic=topic).order_by("message__sent_at", "message")
     return list(listed.values_list("message", flat=True))

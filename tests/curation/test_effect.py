@@ -33,10 +33,10 @@ from memoryapp.models import (
 )
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
-from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.search.test_retrieval import Synonyms, search
+from tests.support.executing import executed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -271,8 +271,7 @@ def recalled(owner: ChatUser, query: str) -> Run:
     """A run of the program itself, in which the embedded scorer chooses."""
 
     async def carried_out(run: Run) -> None:
-        async with open_clients() as clients:
-            await lifecycle.execute(run.pk, clients)
+        await executed(run)
 
     run = lifecycle.start(owner, query)
     async_to_sync(carried_out)(run)

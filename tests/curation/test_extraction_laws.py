@@ -42,19 +42,8 @@ SAID = {
     "Sasha": 6,
 }
 WORDS = [
-    "Lidl",
-    "Riga",
-    "works",
-    "figs",
-    "Porto",
-    "yacht",
-    "never",
-    "divorced",
-    "500",
-    "Igor",
-    "not",
-    "вино",
-    "</topic>",
+    *("Lidl", "Riga", "works", "figs", "Porto", "yacht", "never"),
+    *("divorced", "500", "Igor", "not", "вино", "</topic>"),
 ]
 HOSTILE = [
     *(fact(content, "works_at", "work", only_one=True) for content in ("Works at Bosch.", "Works at Aldi.")),

@@ -171,14 +171,6 @@ def test_one_topic_alone_is_not_worth_asking(
     assert model.requests == []
 
 
-def test_a_viewer_and_a_stranger_ask_no_model(
-    anna: ChatUser, as_viewer: Client, as_stranger: Client, topics: list[Topic], model: Proposing
-) -> None:
-    assert as_viewer.post(address(anna), sent(*topics)).status_code == 403
-    assert as_stranger.post(address(anna), sent(*topics)).status_code == 404
-    assert model.requests == []
-
-
 def test_topics_of_somebody_else_are_not_read_to_the_model(
     anna: ChatUser, boris: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing
 ) -> None:

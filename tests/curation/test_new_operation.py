@@ -25,9 +25,9 @@ from memoryapp.doors.api.curation import add_endpoint
 from memoryapp.doors.api.refusals import add_handlers
 from memoryapp.doors.api.urls import DescribedAPI
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.models import ChatUser, Message, Operator, Role, Topic, TopicEdit
+from memoryapp.models import ChatUser, Message, Operator, Topic, TopicEdit
 from memoryapp.models.topic import OPERATION_KINDS
-from tests.conftest import operator, signed_in, talk
+from tests.conftest import signed_in, talk
 from tests.doors.api.curated import changed
 from tests.support.api_client import Program, token_for
 
@@ -76,11 +76,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OPERATIONS, SCATTER.name, SCATTER)
     monkeypatch.setitem(OPERATION_KINDS, SCATTER.name, SCATTER.words.done)
     register(SCATTER)
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("clara", Role.CURATOR, anna)
 
 
 @pytest.fixture

@@ -3,34 +3,24 @@
 import html
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from memoryapp.models import AgentCall, ChatUser, Role, Topic, TopicEdit
-from tests.conftest import operator, signed_in, talk
-from tests.curation.test_merge_proposal import Proposing, proposing
+from memoryapp.models import AgentCall, ChatUser, Topic, TopicEdit
+from tests.conftest import talk
+from tests.curation.test_merge_proposal import Proposing, model
 from tests.support.browsing import HTMX, flat
+
+__all__ = ["model"]
 
 TEA = "Green tea, Sencha of all kinds"
 
 
 @pytest.fixture
-def model(settings: Any) -> Iterator[Proposing]:
-    with proposing(settings) as peer:
-        yield peer
-
-
-@pytest.fixture
 def topic(anna: ChatUser) -> Topic:
     return talk(anna, ("Honey cake, then tea", ["I bake a honey cake", "At 180", "I drink green tea", "Sencha"]))[0]
-
-
-@pytest.fixture
-def as_curator(anna: ChatUser) -> Client:
-    return signed_in(operator("cora", Role.CURATOR, anna))
 
 
 def split(topic: Topic, **more: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from django.db import OperationalError
 from django.test import AsyncClient
 
 from memoryapp.curation.suggestions.inbox import waiting_in
-from memoryapp.doors.api import recall
 from memoryapp.doors.mcp_server import changing, protocol
 from memoryapp.erasure import Target, begin, finish
 from memoryapp.models import ApiToken, ChatUser, ForgetRequest, Message, Operator, Run, Topic, TopicEdit
@@ -35,16 +33,6 @@ THEIRS: dict[str, dict[str, Any]] = {
     "list_edits": {},
     "remember": {"text": "I was here."},
 }
-
-
-@pytest.fixture
-async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    made = Runner()
-    made.bind()
-    await made.clients()
-    monkeypatch.setattr(recall, "runner", made)
-    yield made
-    await made.close()
 
 
 class Agent:
@@ -160,13 +148,13 @@ async def test_what_is_remembered_is_found_by_the_next_search(agent: Agent) -> N
 async def test_a_token_sees_the_tools_of_its_scopes_alone(runner: Runner, memory: ChatUser) -> None:
     agent = await agent_of(memory, scopes=("recall",))
     tools = await agent.tools()
-    assert tools.keys() == {"search_memory", "ask"}
-    assert all(tool["annotations"]["readOnlyHint"] for tool in tools.values())
+    assert tools.keys() == {"search_memory", "ask", "report_miss"}
+    assert all(tool["annotations"]["readOnlyHint"] != (name == "report_miss") for name, tool in tools.items())
     assert "needs the scope ingest" in await agent.fault("remember", text="x")
     assert not await Message.objects.filter(text="x").aexists()
     every = await (await agent_of(memory)).tools()
     changing = {name for name, tool in every.items() if not tool["annotations"]["readOnlyHint"]}
-    assert changing == {"apply_edit", "undo_edit", "remember", "request_forgetting"}
+    assert changing == {"apply_edit", "undo_edit", "remember", "report_miss", "request_forgetting"}
 
 
 async def test_without_an_address_a_tool_takes_the_name_unless_the_token_has_one_memory(

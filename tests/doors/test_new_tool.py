@@ -9,9 +9,9 @@ from pydantic import Field
 from memoryapp.doors.api.access import Scope
 from memoryapp.doors.mcp_server.tool import TOOLS, Arguments, Memory, ToolAnswer, tool
 from memoryapp.models import ChatUser
-from tests.doors.test_mcp import Agent, agent_of, memory, runner
+from tests.doors.test_mcp import Agent, agent_of, memory
 
-__all__ = ["memory", "runner"]
+__all__ = ["memory"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 

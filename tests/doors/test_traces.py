@@ -316,12 +316,6 @@ def test_the_list_is_narrowed_by_origin_and_figures_of_the_memory_leave_it_out(
     assert [each.pk for each in Run.objects.made_here()] == [own.pk]
 
 
-def test_a_stranger_sees_nothing_of_it(anna: ChatUser, as_stranger: Client) -> None:
-    run = foreign(anna, *TEXTS)
-    assert as_stranger.get(f"/runs/{run.pk}/").status_code == 404
-    assert as_stranger.get(f"/runs/{run.pk}/documents/d1/").status_code == 404
-
-
 # Instrumented programs send their traces to a live server, and each is a foreign run that people can read.
 
 

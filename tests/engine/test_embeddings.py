@@ -1,8 +1,6 @@
 """Embedding endpoints: replies that are checked, and limits that are found out and remembered."""
 
-import base64
 import json
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from memoryapp.engine import http_embedder
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.http_embedder import Accepted, HttpEmbedder, fewer, pieces
+from tests.examples import table
 
 PROFILE = Profile("http://models.test/v1", "small", 3, 0.3)
 
@@ -73,22 +72,7 @@ async def test_texts_that_endpoints_refuse_are_made_acceptable() -> None:
     assert all(text.strip() and "\x00" not in text and len(text) < 10_000 for text in seen)
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ({"data": [{"index": 0, "embedding": [1, 0, 0]}]}, "1 vectors for 2 texts"),
-        ({"data": [{"index": 1, "embedding": [1, 0, 0]}, {"index": 1, "embedding": [1, 0, 0]}]}, "vectors for 2 texts"),
-        ({"data": [{"index": [], "embedding": [1, 0, 0]}, {"index": 1, "embedding": [1, 0, 0]}]}, "for 2 texts"),
-        ({"data": [{"index": i, "embedding": [1, 0]} for i in (0, 1)]}, "2 dimensions; EMBEDDING_DIMENSIONS is 3"),
-        ({"data": [{"index": i, "embedding": "abc="} for i in (0, 1)]}, "no list of numbers"),
-        ({"data": [{"index": i, "embedding": [0, 0, 0]} for i in (0, 1)]}, "no direction"),
-        ({"data": [{"index": i, "embedding": ["x", 0, 0]} for i in (0, 1)]}, "cannot be used"),
-        ({"data": [{"index": i, "embedding": [10**400, 0, 0]} for i in (0, 1)]}, "cannot be used"),
-        ({"data": None}, "without embeddings"),
-        ({"error": {"message": "no such model"}}, "no such model"),
-        ([], "without embeddings"),
-    ],
-)
+@pytest.mark.parametrize(("body", "sentence"), table("unusable_vectors"))
 async def test_a_reply_that_does_not_fit_is_refused_with_a_sentence(body: Any, sentence: str) -> None:
     with pytest.raises(EmbeddingError, match=sentence):
         await embedder(replying(body)).embed(["one", "two"])
@@ -264,23 +248,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-TOO_MANY = {
-    "DashScope": (10, 400, "<400> InternalError.Algo.InvalidParameter: Value error, batch size is invalid, it "
-                  "should not be larger than 10.: input.contents"),
-    "TEI": (32, 413, "batch size 100 > maximum allowed batch size 32"),
-    "SiliconFlow": (64, 413, "input batch size 100 > maximum allowed batch size 64"),
-    "Azure": (16, 400, "Too many inputs. The max number of inputs is 16. We hope to increase it soon."),
-    "Gemini": (50, 400, "* BatchEmbedContentsRequest.requests: at most 50 requests can be in one batch"),
-    "Mistral": (30, 400, "Too many inputs in request, split into more batches."),
-    "pydantic": (8, 422, "List should have at most 8 items after validation, not 100"),
-    "a proxy": (40, 413, ""),
-    "Databricks": (30, 400, "input embeddings size is too large, exceeding 150 limit for databricks-gte-large-en"),
-    "tokens of all texts": (60, 400, "This model's maximum context length is 8192 tokens, however you requested 9000."),
-    "Vertex": (5, 400, "5 instance(s) is allowed per prediction. Actual: 100"),
-    "MiniMax": (40, 200, "invalid params, texts length exceed limit 40"),
-    "a server that fails": (10, 500, "CUDA out of memory"),
-    "OpenAI's tokens": (60, 400, "Requested 600000 tokens, max 300000 tokens per request"),
-}  # fmt: skip
+TOO_MANY = table("too_large_batches")
 
 
 @pytest.mark.parametrize(("most", "status", "words"), TOO_MANY.values(), ids=TOO_MANY)
@@ -307,24 +275,7 @@ def test_a_limit_that_is_named_is_taken_and_otherwise_the_half() -> None:
     assert fewer("at most 500", 3) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
-        (
-            400,
-            {"object": "error", "message": 'Model "bge-m3" does not support matryoshka representation.', "code": 400},
-        ),
-        (400, {"error": {"message": "This model does not support specifying dimensions.", "param": None}}),
-        (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "dimensions"], "msg": "Extra inputs …"}]}),
-        (500, {"error": {"message": "litellm.UnsupportedParamsError: Setting dimensions is not supported for OpenAI"}}),
-        (400, {"detail": "Argument 'dimensions' is not supported by our API."}),
-        (404, {"error": {"message": "No endpoints found that support the requested dimensions", "code": 404}}),
-        (403, {"error": {"message": "Parameter dimensions is not allowed for this deployment."}}),
-        (501, {"error": "dimensions is not implemented"}),
-        (200, {"error": {"message": "unexpected parameter: dimensions"}}),
-    ],
-    ids=["vLLM", "OpenAI", "Mistral", "LiteLLM", "Voyage", "OpenRouter", "a deployment", "LocalAI", "within 200"],
-)
+@pytest.mark.parametrize(("status", "body"), table("refused_dimensions").values(), ids=table("refused_dimensions"))
 async def test_refused_dimensions_are_left_out_and_the_vectors_are_still_checked(status: int, body: Any) -> None:
     """QwenLM/Qwen3-Embedding#188 (vLLM), BerriAI/litellm#11940, plastic-labs/honcho#772 (ada-002, mistral-embed)."""
     endpoint = Endpoint(lambda sent: httpx.Response(status, json=body) if "dimensions" in sent else None)
@@ -338,11 +289,13 @@ async def test_refused_dimensions_are_left_out_and_the_vectors_are_still_checked
 
 TOO_LONG = {
     "Ollama": (400, "the input length exceeds the context length"),
-    "llama.cpp": (500, "input (992 tokens) is too large to process. increase the physical batch size (current batch "
-                  "size: 512)"),
+    "llama.cpp": (
+        500,
+        "input (992 tokens) is too large to process. increase the physical batch size (current batch size: 512)",
+    ),
     "OpenAI": (400, "This model's maximum context length is 8192 tokens, however you requested 10000 tokens."),
     "TEI": (413, "`inputs` must have less than 512 tokens. Given: 600"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("status", "words"), TOO_LONG.values(), ids=TOO_LONG)
@@ -392,7 +345,7 @@ ALONE = {
     "serde": (422, "Failed to deserialize the JSON body: input: invalid type: sequence, expected a string"),
     "in words": (400, {"error": {"message": "multiple inputs are not supported"}}),
     "without words": (500, ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("status", "body"), ALONE.values(), ids=ALONE)
@@ -491,41 +444,7 @@ def test_pieces_are_cut_between_words_and_each_has_the_prefix() -> None:
     assert pieces("x" * 20, 8, "") == ["x" * 8, "x" * 8, "x" * 4]
 
 
-def encoded(*numbers: float) -> str:
-    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
-
-
-ROW, OTHER = [3.0, 4.0, 0.0], [0.0, 0.0, 5.0]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"data": [{"embedding": ROW}, {"index": 1, "embedding": OTHER}]},
-        {"data": [{"embedding": ROW}, {"embedding": OTHER}]},
-        {"data": [{"index": None, "embedding": ROW}, {"index": None, "embedding": OTHER}]},
-        {"data": [{"index": 0, "embedding": ROW}, {"index": 0, "embedding": OTHER}]},
-        {"data": [{"index": 2, "embedding": OTHER}, {"index": 1, "embedding": ROW}]},
-        {"data": [{"index": "1", "embedding": OTHER}, {"index": "0", "embedding": ROW}]},
-        {"data": [{"index": 1, "embedding": encoded(*OTHER)}, {"index": 0, "embedding": encoded(*ROW)}]},
-        {"data": [{"index": 0, "embedding": [ROW]}, {"index": 1, "embedding": [OTHER]}]},
-        {"embeddings": [ROW, OTHER]},
-        {"embeddings": {"float": [ROW, OTHER]}, "response_type": "embeddings_by_type"},
-        {"embeddings": [{"values": ROW}, {"values": OTHER}]},
-        [{"index": 0, "embedding": ROW}, {"index": 1, "embedding": OTHER}],
-        {"data": [{"index": 0, "embedding": ROW}, {"index": 1, "embedding": OTHER}], "usage": None, "model": None},
-        {"data": [{"index": 1.0, "embedding": OTHER}, {"index": 0.0, "embedding": ROW}]},
-        {"data": [{"index": 0, "embedding": [ROW, OTHER]}]},
-        {"data": [{"index": 0, "embedding": json.dumps(ROW)}, {"index": 1, "embedding": json.dumps(OTHER)}]},
-        {"result": {"data": [ROW, OTHER], "shape": [2, 3]}, "success": True, "errors": []},
-        {"output": {"embeddings": [{"text_index": 1, "embedding": OTHER}, {"text_index": 0, "embedding": ROW}]}},
-        {"code": 0, "data": {"object": "list", "data": [{"embedding": ROW}, {"embedding": OTHER}]}},
-        {"vectors": [ROW, OTHER], "base_resp": {"status_code": 0, "status_msg": "success"}},
-    ],
-    ids=["Gemini leaves out 0", "no index", "null", "all 0", "from 1", "texts", "base64", "nested", "Ollama's own",
-         "Cohere's own", "Gemini's own", "a list", "no usage", "floats", "all in one",
-         "as texts", "Cloudflare's own", "DashScope's own", "an envelope", "MiniMax's own"],
-)  # fmt: skip
+@pytest.mark.parametrize("answer", table("written_rows").values(), ids=table("written_rows"))
 async def test_rows_are_read_in_their_order_however_they_are_numbered_and_written(answer: Any) -> None:
     """samfoy/pi-session-search#13 and spring-projects/spring-ai#7019 (Gemini), doobidoo/mcp-memory-service#612,
     arabold/docs-mcp-server#469 (base64), opea-project/GenAIComps#926 (no usage), llama.cpp's older list."""

@@ -151,12 +151,6 @@ def test_a_name_cannot_break_out_of_its_head() -> None:
     assert "\n" not in head
 
 
-@given(st.text())
-def test_quoting_keeps_the_length_and_is_done_once(text: str) -> None:
-    assert len(quoted(text)) == len(text)
-    assert quoted(quoted(text)) == quoted(text)
-
-
 def test_ordinary_text_is_left_alone() -> None:
     text = "if a < b and c > d: x[0] == y[1]  # [note] <b>bold</b> user [1]"
     assert quoted(text) == text

@@ -33,7 +33,6 @@ from memoryapp.models import (
     ChatUser,
     Erasure,
     Evaluation,
-    Fact,
     ImportBatch,
     KnowledgeEdit,
     Message,
@@ -46,7 +45,7 @@ from memoryapp.models import (
     TopicEdit,
 )
 from memoryapp.runs.journal import finished_columns
-from tests.conftest import candidate, talk
+from tests.conftest import candidate, fact_of, talk
 
 
 def erase_user(owner: ChatUser, actor: str) -> Erasure:
@@ -104,16 +103,7 @@ def stored_run(owner: ChatUser, events: list[Any], **columns: Any) -> Run:
 
 def distilled(owner: ChatUser, topic: Topic, message: Message, person: Person) -> None:
     at = timezone.now()
-    Fact.objects.create(
-        owner=owner,
-        topic=topic,
-        relation="has",
-        category="x",
-        content=PARAPHRASE,
-        type="status",
-        importance=5,
-        created_at=at,
-    )
+    fact_of(owner, PARAPHRASE, topic, created_at=at)
     Artifact.objects.create(
         owner=owner, message=message, file_type="pdf", name="plan.pdf", sha256="1" * 64, created_at=at, summary=SECRET
     )

@@ -25,8 +25,9 @@ from memoryapp.erasure.chat_user import begin_user
 from memoryapp.erasure.marks import Marks, packed, runs_of
 from memoryapp.erasure.scanner import Receipt
 from memoryapp.intake.messages import add_messages
-from memoryapp.models import Artifact, ChatUser, Erasure, Fact, KnowledgeEdit, Message, Person, Run
-from tests.conftest import lawless, record, talk
+from memoryapp.models import Artifact, ChatUser, Erasure, KnowledgeEdit, Message, Person, Run
+from tests.conftest import fact_of, lawless, record, talk
+from tests.examples import table
 
 SECRET = "Zwiebelfisch"
 TABLES = """
@@ -85,26 +86,26 @@ def planted(cursor: Any, *secrets: str) -> Iterator[str]:
     """Writes a row with one of the secrets, in turn, for every column of every table that can contain it."""
     cursor.execute(TABLES)
     tables: dict[str, list[Any]] = {}
-    for table, *column in cursor.fetchall():
-        tables.setdefault(table, []).append(column)
+    for named, *column in cursor.fetchall():
+        tables.setdefault(named, []).append(column)
     numbers = count(1_000)
-    for table, columns in tables.items():
+    for named, columns in tables.items():
         for name, kind, _needed, _default, _identity, is_generated, most in columns:
             number = next(numbers)
             fitting = [secret for secret in secrets if not most or len(secret) <= most]
             if is_generated or kind in NOT_TEXT or not fitting:
                 continue
-            assert kind in PLANTED, f"{table}.{name} is of a kind that this test does not know: {kind}"
-            values = dict(NEEDED.get(table, {})) | {
+            assert kind in PLANTED, f"{named}.{name} is of a kind that this test does not know: {kind}"
+            values = dict(NEEDED.get(named, {})) | {
                 other: DUMMIES[kind] if not most or most > 3 else "'x'"
                 for other, kind, needed, default, identity, made, most in columns
-                if needed and not default and not identity and not made and other not in NEEDED.get(table, {})
+                if needed and not default and not identity and not made and other not in NEEDED.get(named, {})
             }
             values[name] = PLANTED[kind].format(fitting[number % len(fitting)])
             chosen = ", ".join(f'"{each}"' for each in values)
             filled = ", ".join(text if each == name else text.format(n=number) for each, text in values.items())
-            cursor.execute(f'INSERT INTO "{table}" ({chosen}) VALUES ({filled})')
-            yield f"{table}.{name}"
+            cursor.execute(f'INSERT INTO "{named}" ({chosen}) VALUES ({filled})')
+            yield f"{named}.{name}"
 
 
 @pytest.mark.slow
@@ -280,27 +281,7 @@ LONG = (
     "The tenant Ottokar Wibbelstetz pays eleven hundred crowns each quarter. The key to the cellar hangs behind the "
     "old stove in the laundry. Whoever breaks a window of the conservatory replaces it within nine days."
 )
-KINDS = {
-    "message": "I buried the tin of sapphires under the third apple tree",
-    "quoted": "Grandfather never told anybody about the second bakery downtown",
-    "summary": "Plans for a secret trip to Spitzbergen next February",
-    "fact": "Is allergic to the pollen of the common mugwort",
-    "bio": "Met in Ljubljana while repairing a broken accordion together",
-    "profile": "Answers should be short and never mention the accident",
-    "file": LONG,
-    "description": "A lease for the yellow house beside the canal lock",
-    "hint": "When does the rent for the yellow house rise again",
-    "reason": "Two different quarrels about the inheritance were mixed here",
-    "query": "Which of my cousins borrowed the inflatable canoe",
-    "person": "Zdenka Wurmling",
-    "alias": "Zdenchen",
-    "username": "zd_wurm",
-    "author": "Wilhelmine",
-    "file name": "Mietvertrag_Kanal7.pdf",
-    "keyword": "Nebenkosten",
-    "entity": "Hufschlag",
-    "name": "ottilie",
-}
+KINDS = table("erased_kinds")
 
 
 def filled(kinds: dict[str, str]) -> ChatUser:
@@ -309,16 +290,7 @@ def filled(kinds: dict[str, str]) -> ChatUser:
     at = timezone.now()
     [topic] = talk(owner, (kinds["summary"], [kinds["message"], "Yes."]))
     Message.objects.filter(owner=owner).update(author=kinds["author"], metadata={"reply": [{"text": kinds["quoted"]}]})
-    Fact.objects.create(
-        owner=owner,
-        topic=topic,
-        content=kinds["fact"],
-        relation="is",
-        category="x",
-        type="status",
-        importance=5,
-        created_at=at,
-    )
+    fact_of(owner, kinds["fact"], topic, relation="is", created_at=at)
     names = {"display_name": kinds["person"], "aliases": [kinds["alias"]], "username": kinds["username"]}
     Person.objects.create(owner=owner, bio=kinds["bio"], **names)
     about = {"keywords": [kinds["keyword"]], "entities": [kinds["entity"]], "rag_hints": [kinds["hint"]]}

@@ -65,7 +65,7 @@ from memoryapp.runs import lifecycle
 from memoryapp.runs.journal import finished_columns
 from memoryapp.search.vectors import embed_pending
 from memoryapp.upkeep import tasks
-from tests.conftest import record, talk
+from tests.conftest import fact_of, record, talk
 from tests.curation.reading import fact
 from tests.engine.test_events import STORED
 from tests.erasure.conftest import REMAINING, Filled, erase_user
@@ -120,16 +120,7 @@ def filled(owner: ChatUser) -> None:
     curation.undo(owner, merged, actor=SECRET, reason=SECRET)
     Person.objects.create(owner=owner, display_name=SECRET)
     topic = Topic.objects.of(owner).live()[0]
-    Fact.objects.create(
-        owner=owner,
-        topic=topic,
-        relation="is",
-        category="x",
-        content=SECRET,
-        type="identity",
-        importance=90,
-        created_at=at,
-    )
+    fact_of(owner, SECRET, topic, relation="is", type="identity", importance=90, created_at=at)
     message = Message.objects.of(owner)[0]
     Artifact.objects.create(owner=owner, message=message, file_type="pdf", name=SECRET, sha256="0" * 64, created_at=at)
     Suggestion.objects.create(owner=owner, kind="merge", key=SECRET, topics=[topic.pk], evidence={"why": SECRET})

@@ -154,3 +154,10 @@ def test_three_points_less_over_two_hundred_questions_are_caught_and_a_repeat_ra
     worse = of_two_hundred([0 if number in lost else hit for number, hit in enumerate(hits)])
     (found,) = [each for each in regressions(before, worse) if each.name == "f1"]
     assert -0.045 < found.difference.mean < -0.02
+
+
+def test_four_questions_that_a_repeat_loses_are_chance_and_six_are_not() -> None:
+    hits = [2] * 200
+    before = of_two_hundred(hits)
+    assert regressions(before, of_two_hundred([0] * 4 + hits[4:])) == []
+    assert "f1" in {each.name for each in regressions(before, of_two_hundred([0] * 6 + hits[6:]))}

@@ -5,25 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
 from memoryapp.models import ChatUser, Evaluation, Message, PassageVector, Run
-from memoryapp.platform.llm.clients import offline_embedder
-from memoryapp.search.vectors import embed_pending
-from tests.conftest import talk
+from tests.runs.test_recall import memory
 
-
-@pytest.fixture
-def memory(transactional_db: None) -> ChatUser:
-    anna = ChatUser.objects.create(name="anna")
-    talk(
-        anna,
-        ("vLLM on H100", ["vLLM on the H100 is out of memory", "Lower gpu_memory_utilization"]),
-        ("Honey cake", ["Which cake for a birthday?", "Honey cake keeps for days"]),
-    )
-    async_to_sync(embed_pending)(offline_embedder())
-    return anna
+__all__ = ["memory"]
 
 
 def questions(folder: Path, *asked: tuple[str, str, str]) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from memoryapp.insight.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
+from tests.examples import table
 
 GOOD = '{"user": "anna", "question": "?", "evidence": ["m1"]}'
 
@@ -19,26 +20,7 @@ def written(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        pytest.param("no json", "Expecting value", id="not-json"),
-        pytest.param('{"user": "anna"}', "“evidence”", id="field-missing"),
-        pytest.param('{"user": "anna", "question": "?", "evidence": []}', "“evidence”", id="no-evidence"),
-        pytest.param('["anna"]', "an object", id="not-an-object"),
-        pytest.param('{"user": "anna", "question": " ", "evidence": ["m1"]}', "“question”", id="empty-question"),
-        pytest.param('{"user": "anna", "question": 7, "evidence": ["m1"]}', "“question”", id="a-number-asked"),
-        pytest.param('{"user": ["anna"], "question": "?", "evidence": ["m1"]}', "“user”", id="a-list-of-users"),
-        pytest.param('{"question": "?", "evidence": ["m1"]}', "“user”", id="nobodys"),
-        pytest.param('{"user": "an\\u0000na", "question": "?", "evidence": ["m1"]}', "“user”", id="unstorable"),
-        pytest.param('{"user": "anna", "question": "?", "evidence": "m1"}', "“evidence”", id="evidence-in-no-list"),
-        pytest.param('{"user": "anna", "question": "?", "evidence": [1]}', "“evidence”", id="evidence-by-number"),
-        pytest.param(
-            '{"user": "anna", "question": "?", "evidence": ["m1"], "category": 3}', "“category”", id="category"
-        ),
-        pytest.param('{"user": "anna", "qid": [], "question": "?", "evidence": ["m1"]}', "“qid”", id="id"),
-        pytest.param('{"user": "anna", "qid": 1, "question": "?", "evidence": ["m1"]}', "same id, “1”", id="id-twice"),
-        pytest.param('{"user": "anna", "question": "?", "unanswerable": "yes"}', "true or false", id="odd-flag"),
-        pytest.param(
-            '{"user": "anna", "question": "?", "unanswerable": true, "evidence": ["m1"]}', "unanswerable", id="both"
-        ),
+        *(pytest.param(*row, id=id) for id, row in table("bad_questions").items()),
         pytest.param("[" * 100_000, "recursion", id="bottomless"),
         pytest.param("9" * 5_000, "digits", id="endless-number"),
     ],

@@ -7,8 +7,8 @@ from django.test import Client
 from memoryapp.insight.evaluation.threshold import trade_of
 from memoryapp.models import ChatUser, GoldenQuestion, Message, Operator, Run
 from memoryapp.runs import lifecycle
-from memoryapp.runs.clients import open_clients
 from tests.conftest import signed_in, talk
+from tests.support.executing import executed
 
 ANSWERED, UNANSWERED = "What did the dentist say about the tooth?", "Who repaired the elevator downtown?"
 
@@ -30,8 +30,7 @@ def memory(transactional_db: None) -> ChatUser:
 
 
 async def _execute(run: Run) -> None:
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
 
 
 def asked(owner: ChatUser, question: str) -> list[str]:

@@ -1,6 +1,5 @@
 """A fork over the memory of an earlier moment: its topics, people and facts, whatever was changed since."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from memoryapp.memory.sessions import limits
 from memoryapp.models import Fact, Run, Topic, TopicEdit
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients
 from memoryapp.runs.replays import ForkError
 from memoryapp.search.vectors import embed_pending
 from tests.intake.test_archiving import in_pairs
@@ -26,12 +25,6 @@ from tests.memory.test_active_sessions import speak_now
 from tests.support.executing import events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
-
-
-@pytest.fixture
-async def clients() -> AsyncIterator[Clients]:
-    async with open_clients() as opened:
-        yield opened
 
 
 async def ran(run: Run, clients: Clients) -> list[Any]:

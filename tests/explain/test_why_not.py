@@ -19,14 +19,14 @@ from memoryapp.insight.browsing.topics import topic_counts
 from memoryapp.insight.explain import WhyNotError, why_not
 from memoryapp.insight.explain.fate import Story, fate
 from memoryapp.insight.explain.why_not import story_of
-from memoryapp.models import ChatUser, EmbeddingProfile, Fact, Person, Run, Topic, TopicEdit
+from memoryapp.models import ChatUser, EmbeddingProfile, Person, Run, Topic, TopicEdit
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import followers, forks, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs import fragments
 from rerankui.runs.page import waterfall
-from tests.conftest import talk
+from tests.conftest import fact_of, talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -217,12 +217,12 @@ async def test_a_fork_that_replays_the_search_is_explained_by_the_memory_of_its_
 async def test_people_and_facts_are_asked_for_by_what_they_are_called(memory: Memory, run: Run) -> None:
     def asked() -> tuple[str, str]:
         topic = memory.other[0]
-        Fact.objects.create(
-            owner=memory.owner,
-            topic=topic,
+        fact_of(
+            memory.owner,
+            "keeps bees on the roof",
+            topic,
             relation="self",
             category="home",
-            content="keeps bees on the roof",
             type="context",
             importance=50,
             created_at=topic.started_at,

@@ -4,6 +4,7 @@ released."""
 import hashlib
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,12 @@ from tests.kept import kept
 from tests.support.node import fetched, node
 
 # Fields of these classes are columns, parts of an answer and settings, which are read by name.
-READ_BY_NAME = ("memoryapp/models/", "memoryapp/admin/", "memoryapp/doors/api/shapes/", "memoryapp/settings.py")
+READ_BY_NAME = (
+    *("memoryapp/models/", "memoryapp/admin/", "memoryapp/doors/api/shapes/", "memoryapp/settings.py"),
+    # What allauth calls and reads.
+    *("memoryapp/platform/accounts/sign_on", "memoryapp/platform/accounts/second_factor.py"),
+    "memoryapp/doors/mcp_server/oauth.py",
+)
 TAGS = re.compile(r"\{[{%].*?[%}]\}", re.S)
 DOTTED = re.compile(r"""["'][\w.]+[.:](\w+)["']""")
 OF_KEYWORD = re.compile(r"(\w+)=")
@@ -118,3 +124,27 @@ def test_every_subject_is_there_and_every_suite_has_tests_that_always_run() -> N
     for suite, subject in SUBJECTS.items():
         assert [path for path in subject if not list(CHECKOUT.glob(f"{path}*"))] == []
         assert any("mark.smoke" in path.read_text() for path in (CHECKOUT / "tests" / suite).glob("test_*.py"))
+
+
+# A test that grows without end fails by its name, and takes no other down with it.
+
+
+# Grows in small steps, to 2 GB at most.
+GROWING = """
+from tests.support.memory_limit import watch
+def grow():
+    kept = []
+    while len(kept) < 2000:
+        kept.append(bytes([1]) * 2**20)
+watch(2, 200 * 2**20, every=0.001)
+grow()
+"""
+
+
+def test_a_process_beyond_the_limit_ends_with_the_name_of_its_test_and_where_it_was() -> None:
+    command = [sys.executable, "-c", GROWING]
+    environment = {"PYTEST_CURRENT_TEST": "tests/some/test_file.py::test_growing (call)"}
+    ended = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "FAILED tests/some/test_file.py::test_growing (call): its process has grown to 2" in ended.stderr
+    assert " in grow\n" in ended.stderr

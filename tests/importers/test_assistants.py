@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memoryapp.importers import LeftOut, MessageRecord, Rejected, UnreadableFile, open_chat, read
+from tests.examples import FIXTURES, table
 from tests.support.chats import (
     asked,
     chatgpt,
@@ -166,31 +167,7 @@ class TestClaude:
 
 class TestClaudeCode:
     def test_words_stay_and_everything_else_is_left_out(self, tmp_path: Path) -> None:
-        path = lines(
-            tmp_path,
-            {"type": "summary", "summary": "SECRET", "leafUuid": "u9"},
-            {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
-            code_line(1, "user", "Fix the kettle"),
-            code_line(2, "user", "<command-name>/clear</command-name>"),
-            code_line(3, "user", "Caveat: SECRET", isMeta=True),
-            code_line(4, "assistant", [{"type": "thinking", "thinking": "SECRET"}]),
-            code_line(5, "assistant", [{"type": "text", "text": "I look."}]),
-            code_line(6, "assistant", [{"type": "tool_use", "name": "Bash", "input": {"command": "SECRET"}}]),
-            code_line(7, "user", [{"type": "tool_result", "content": "SECRET", "tool_use_id": "t1"}]),
-            code_line(8, "user", "SECRET of a helper", isSidechain=True),
-            code_line(9, "assistant", [{"type": "text", "text": "SECRET"}], isSidechain=True),
-            code_line(10, "user", "SECRET of before", isCompactSummary=True),
-            code_line(
-                11,
-                "user",
-                [
-                    {"type": "text", "text": "<ide_opened_file>SECRET</ide_opened_file>"},
-                    {"type": "text", "text": "And this?"},
-                    {"type": "image", "source": {"data": "SECRET"}},
-                ],
-            ),
-            {**code_line(12, "assistant", "SECRET"), "message": {"model": "<synthetic>", "content": "SECRET"}},
-        )
+        path = FIXTURES / "chats" / "claude_code.jsonl"
         assert open_chat(path).format == "claude-code"
         records, rejected = sorted_out(path)
         assert rejected == []
@@ -219,22 +196,7 @@ class TestClaudeCode:
     def test_what_was_typed_stands_in_the_queue_alone(self, tmp_path: Path) -> None:
         """Some versions write no line for it (anthropics/claude-code#30623, simonw/claude-code-transcripts#98)."""
 
-        def queued(operation: str, content: str = "", **fields: Any) -> dict[str, Any]:
-            known = {"type": "queue-operation", "operation": operation, "timestamp": "2025-05-01T10:02:00.000Z"}
-            return {**known, "sessionId": "s1", **({"content": content} if content else {}), **fields}
-
-        path = lines(
-            tmp_path,
-            code_line(1, "user", "Boil it"),
-            queued("enqueue", "And milk"),
-            queued("enqueue", "With sugar"),
-            queued("remove", "And milk", reason="absorbed_mid_turn"),
-            queued("enqueue", "<task-notification>SECRET</task-notification>"),
-            queued("enqueue", "Pour it away"),
-            queued("popAll", "Pour it away"),
-            queued("dequeue"),
-            code_line(2, "user", "With sugar"),
-        )
+        path = FIXTURES / "chats" / "claude_code_queue.jsonl"
         assert texts(path) == [("user", "Boil it"), ("user", "And milk"), ("user", "With sugar")]
         ids = [record.external_id for record in sorted_out(path)[0]]
         assert ids == [record.external_id for record in sorted_out(path)[0]]
@@ -244,31 +206,7 @@ class TestClaudeCode:
 
         The sentences are those of Open-ClaudeCode, src/utils/messages.ts.
         """
-        asks = {"questions": [{"question": "Which pot?", "options": [{"label": "clay"}, {"label": "tin"}]}]}
-        refused = (
-            "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
-            "edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nUse tin"
-        )
-        answered = 'User has answered your questions: "Which pot?"="clay". You can now continue.'
-        command = "<command-message>brew</command-message>\n<command-name>/brew</command-name>"
-
-        def result(content: str) -> list[dict[str, Any]]:
-            return [{"type": "tool_result", "tool_use_id": "t", "content": content}]
-
-        path = lines(
-            tmp_path,
-            code_line(1, "user", f"{command}\n<command-args>green tea</command-args>"),
-            code_line(2, "user", f"{command}\n<command-args></command-args>"),
-            code_line(3, "assistant", [{"type": "tool_use", "id": "t", "name": "AskUserQuestion", "input": asks}]),
-            code_line(4, "user", result(answered), toolUseResult={"answers": {"Which pot?": "clay"}}),
-            code_line(5, "user", result(answered.replace("clay", "none of them"))),
-            code_line(
-                6, "assistant", [{"type": "tool_use", "id": "t", "name": "ExitPlanMode", "input": {"plan": "Boil"}}]
-            ),
-            code_line(7, "user", result(refused), toolUseResult="Error"),
-            code_line(8, "user", result("SECRET: the user said: nothing")),
-            code_line(9, "user", "<command-name>/model</command-name><command-args>SECRET</command-args>"),
-        )
+        path = FIXTURES / "chats" / "claude_code_answers.jsonl"
         assert texts(path) == [
             ("user", "/brew green tea"),
             ("assistant", "Which pot?\n- clay\n- tin"),
@@ -301,19 +239,7 @@ def now(payload: dict[str, Any], kind: str = "response_item", minute: int = 1) -
 
 class TestCodex:
     def test_a_log_of_today(self, tmp_path: Path) -> None:
-        path = lines(
-            tmp_path,
-            now({"id": "s1", "timestamp": "2025-10-01T10:00:00Z", "cwd": "/tea", "instructions": "x"}, "session_meta"),
-            now(codex("developer", "SECRET")),
-            now(codex("user", "<environment_context>SECRET</environment_context>")),
-            now(codex("user", "Boil it"), minute=2),
-            now({"type": "user_message", "message": "Boil it"}, "event_msg"),
-            now({"type": "reasoning", "summary": [{"type": "summary_text", "text": "SECRET"}]}),
-            now({"type": "function_call", "name": "shell", "arguments": "SECRET"}),
-            now({"type": "function_call_output", "output": "SECRET"}),
-            now(codex("assistant", "Boiled.", "output_text"), minute=3),
-            now({"type": "agent_message", "message": "Boiled."}, "event_msg"),
-        )
+        path = FIXTURES / "chats" / "codex.jsonl"
         assert open_chat(path).format == "codex"
         records, rejected = sorted_out(path)
         assert rejected == []
@@ -427,18 +353,7 @@ class TestChatGPT:
         [record], _rejected = sorted_out(written(tmp_path, [chatgpt(message)]))
         assert record.text == "[file: plan.pdf]\n[image]\nspoken\ntyped"
 
-    @pytest.mark.parametrize(
-        ("conversation", "reason"),
-        [
-            ({"id": "c1", "title": "x"}, "mapping"),
-            (chatgpt(), "mapping"),
-            (chatgpt(node("a", None, "x"), id=None), "no id"),
-            (chatgpt(node("a", None, "x"), current_node="gone"), "'gone'"),
-            (chatgpt(node("a", None, "x"), node("b", None, "y"), current_node=None), "current_node"),
-            (chatgpt(node("a", None, "x"), current_node=["a"]), "current_node"),
-            (5, "JSON object"),
-        ],
-    )
+    @pytest.mark.parametrize(("conversation", "reason"), table("conversations_that_are_none"))
     def test_a_conversation_without_its_tree_is_reported_with_its_place(
         self, tmp_path: Path, conversation: Any, reason: str
     ) -> None:

@@ -18,7 +18,7 @@ from memoryapp.importers import Distilled, Hints, MessageRecord, Rejected, Unrea
 from memoryapp.importers.values import BadRecord, clean
 from memoryapp.intake.imports import Course, import_for
 from memoryapp.models import Message
-from tests.examples import examples
+from tests.examples import examples, table
 from tests.support.chats import (
     asked,
     chat_line,
@@ -41,29 +41,7 @@ from tests.support.chats import (
 
 
 class TestFiles:
-    @pytest.mark.parametrize(
-        ("value", "format"),
-        [
-            ({"messages": [chat_line()]}, "jsonl"),
-            (telegram(sent()), "telegram"),
-            (telegram(), "telegram"),
-            ({"about": "", "chats": {"about": "", "list": []}}, "telegram"),
-            ([chatgpt(node("a", None, "x"))], "chatgpt"),
-            (chatgpt(node("a", None, "x")), "chatgpt"),
-            ([claude(asked())], "claude"),
-            (claude(asked()), "claude"),
-            ({"messages": [{"role": "user", "content": "hi"}]}, "openai"),
-            ([{"role": "user", "content": "hi"}], "openai"),
-            ([{"messages": [{"role": "user", "content": "hi"}]}], "openai"),
-            (discord(), "discord"),
-            ([webui(webui_message("a", None))], "open-webui"),
-            (letta(letta_message("user", "hi")), "letta"),
-            ([letta_api("user_message", "hi")], "letta"),
-            ({"results": [memory()]}, "mem0"),
-            ([memory()], "mem0"),
-            ({"messages": [{"id": "m1", "role": "user", "content": [], "text": "hi", "ts": 1753453800}]}, "jsonl"),
-        ],
-    )
+    @pytest.mark.parametrize(("value", "format"), table("formats"))
     def test_the_format_is_found_by_content(self, tmp_path: Path, value: Any, format: str) -> None:
         assert open_chat(written(tmp_path, value, "one-line"), hints=Hints(me="-")).format == format
         assert open_chat(written(tmp_path, json.dumps(value, indent=1), "two"), hints=Hints(me="-")).format == format
@@ -131,33 +109,9 @@ JSON = st.recursive(
     max_leaves=8,
 )
 CHAT_FIELDS = (
-    "id",
-    "type",
-    "messages",
-    "mapping",
-    "from",
-    "from_id",
-    "date",
-    "text",
-    "current_node",
-    "parent",
-    "message",
-    "uuid",
-    "content",
-    "role",
-    "sender",
-    "payload",
-    "timestamp",
-    "created_at",
-    "attachments",
-    "author",
-    "parentId",
-    "output",
-    "files",
-    "tool_calls",
-    "message_type",
-    "memory",
-    "payload",
+    *("id", "type", "messages", "mapping", "from", "from_id", "date", "text", "current_node", "parent"),
+    *("message", "uuid", "content", "role", "sender", "payload", "timestamp", "created_at", "attachments"),
+    *("author", "parentId", "output", "files", "tool_calls", "message_type", "memory"),
 )
 
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memoryapp.importers import Hints, LeftOut, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
+from tests.examples import table, text_of
 from tests.support.chats import discord, discord_message, sent, sorted_out, telegram, written
 
 
@@ -65,43 +66,8 @@ class TestTelegram:
         records, _rejected = sorted_out(written(tmp_path, text))
         assert [record.text for record in records] == ["a\x0bb", r"C:\x0B"]
 
-    @pytest.mark.parametrize(
-        ("fields", "text"),
-        [
-            ({"text": ["see ", {"type": "link", "text": "x.org"}, "!"]}, "see x.org!"),
-            ({"text": "", "text_entities": [{"type": "plain", "text": "new"}]}, "new"),
-            ({"text": "old", "text_entities": "..."}, "old"),
-            ({"text": "old", "text_entities": []}, "old"),
-            ({"text": "sea", "photo": "photos/1.jpg"}, "[photo] sea"),
-            ({"text": "", "file": "f/a.pdf"}, "[file: a.pdf]"),
-            ({"text": "", "file": "(File not included. Change data exporting settings to download.)"}, "[file]"),
-            ({"text": "", "file": "s.webp", "media_type": "sticker", "sticker_emoji": "😀"}, "[sticker: 😀]"),
-            ({"text": "", "file": "v.ogg", "media_type": "voice_message", "duration_seconds": 4}, "[voice message]"),
-            ({"text": "", "media_type": "audio_file", "performer": "P", "title": "T"}, "[audio: P – T]"),
-            ({"text": "", "contact_information": {"first_name": "Ivan", "last_name": ""}}, "[contact: Ivan]"),
-            ({"text": "", "location_information": {"latitude": 1.5, "longitude": 2}}, "[location: 1.5, 2]"),
-            ({"text": "", "location_information": None}, "[location]"),
-            ({"text": "", "poll": {"question": "Q?", "answers": [{"text": "A"}, {"text": "B"}]}}, "[poll: Q? / A / B]"),
-            ({"text": "", "invoice_information": '{"title": "Tea", "amount": 3}'}, "[invoice: Tea 3]"),
-            ({"text": "", "invoice_information": "{"}, "[invoice]"),
-            # In the smallest unit, by core.telegram.org/bots/payments/currencies.json.
-            ({"text": "", "invoice_information": '{"amount": 12000, "currency": "EUR"}'}, "[invoice: 120.00 EUR]"),
-            ({"text": "", "invoice_information": {"amount": 5, "currency": "USD"}}, "[invoice: 0.05 USD]"),
-            ({"text": "", "invoice_information": {"amount": "1200", "currency": "JPY"}}, "[invoice: 1200 JPY]"),
-            ({"text": "", "invoice_information": {"amount": 250, "currency": "XTR"}}, "[invoice: 250 XTR]"),
-            ({"text": "", "invoice_information": {"amount": 1500, "currency": "KWD"}}, "[invoice: 1.500 KWD]"),
-            ({"text": {"type": "plain", "text": "an object"}}, "an object"),
-            (
-                {"text": "", "poll": {"question": {"text": "Q?"}, "answers": [{"text": {"text": "A"}}]}},
-                "[poll: Q? / A]",
-            ),
-            ({"text": "...", "text_entities": [{"type": "plain", "text": "..."}]}, "..."),
-            (
-                {"text": "", "rich_message": {"blocks": [{"items": ["tent", {"text": "rope"}]}, {"code": "x=1"}]}},
-                "tent\nrope\nx=1",
-            ),
-        ],
-    )
+    # Invoices are in the smallest unit, by core.telegram.org/bots/payments/currencies.json.
+    @pytest.mark.parametrize(("fields", "text"), table("telegram_contents"))
     def test_every_kind_of_content_becomes_words(self, tmp_path: Path, fields: dict[str, Any], text: str) -> None:
         [record], _rejected = sorted_out(written(tmp_path, telegram(sent(**fields))))
         assert record.text == text
@@ -140,25 +106,7 @@ class TestTelegram:
         assert records[0].metadata.keys().isdisjoint({"links", "hashtags", "lang"})
         assert records[1].metadata["lang"] == "ru"
 
-    @pytest.mark.parametrize(
-        ("fields", "text"),
-        [
-            (
-                {"action": "create_group", "title": "Team", "members": ["A", None]},
-                "created the group “Team” with A, De",
-            ),
-            ({"action": "phone_call", "duration_seconds": 60, "discard_reason": "hangup"}, "called (60 s, hangup)"),
-            ({"action": "phone_call", "discard_reason": "missed"}, "called (missed)"),
-            ({"action": "send_payment", "amount": 12000, "currency": "EUR"}, "paid 120.00 EUR"),
-            ({"action": "invite_members"}, "invited nobody"),
-            ({"action": "suggest_profile_photo"}, "suggest profile photo"),
-            ({"action": "edit_group_title", "title": "{0}{x}"}, "renamed the group to “{0}{x}”"),
-            ({"action": "topic_edit", "new_title": "Trips"}, "topic edit: Trips"),
-            ({"action": "send_star_gift", "gift_text": [{"type": "plain", "text": "for you"}]}, "gift: for you"),
-            ({"action": "todo_append_tasks", "items": [{"id": 3, "text": "buy rope"}]}, "append tasks: buy rope"),
-            ({"information_text": "Something custom"}, "Something custom"),
-        ],
-    )
+    @pytest.mark.parametrize(("fields", "text"), table("telegram_events"))
     def test_what_happened_in_a_chat_is_a_system_sentence(
         self, tmp_path: Path, fields: dict[str, Any], text: str
     ) -> None:
@@ -291,42 +239,10 @@ def test_the_channels_of_a_server_are_read_together(tmp_path: Path, form: str) -
 # KakaoTalk's exported chats: the texts of phones and computers, and the tables of Macs, in Korean and English.
 
 
-ANDROID = """정원 님과 카카오톡 대화
-저장한 날짜 : 2023년 1월 2일 오후 3:24
-
-
-2023년 1월 1일 오후 3:24
-2023년 1월 1일 오후 3:24, 정원 : 장미: 심을까
-둘째 줄
-
-2023년 1월 1일 오전 12:05
-2023년 1월 1일 오전 12:05, 보라 : 응
-2023년 1월 1일 오후 12:06, 지훈님이 들어왔습니다.
-"""
-IPHONE = """Talk_2026.1.7 13:01-1.txt
-저장한 날짜 : 2026. 1. 7. 오후 11:01
-
-2026년 1월 7일 수요일
-2026. 1. 7. 오후 1:01, 보라 : 안녕
-2026. 1. 7. 오후 1:02: 정원님이 지훈님을 초대했습니다.
-"""
-COMPUTER = """정원 님과 카카오톡 대화
-저장한 날짜 : 2024-01-03 15:20:41
-
---------------- 2024년 1월 1일 월요일 ---------------
-[정원] [오후 3:20] 장미 [빨강]
-둘째 줄
-지훈님이 들어왔습니다.
---------------- 2024년 1월 2일 화요일 ---------------
-[보라] [오전 12:07] 응
-"""
-ENGLISH = """KakaoTalk Chats with Boris
-Date Saved : Jan 2, 2023 3:24 PM
-
-Jan 1, 2023 3:24 PM
-Jan 1, 2023 3:24 PM, Boris : roses?
-Jan 1, 2023 12:05 AM, Anna : yes
-"""
+ANDROID = text_of("chats/kakaotalk_android.txt")
+IPHONE = text_of("chats/kakaotalk_iphone.txt")
+COMPUTER = text_of("chats/kakaotalk_computer.txt")
+ENGLISH = text_of("chats/kakaotalk_english.txt")
 ENGLISH_COMPUTER = """KakaoTalk Chats with Boris
 Date Saved : 2024-12-10 10:00:00
 

@@ -9,6 +9,7 @@ import threading
 import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from memoryapp.intake.imports import Course, Paused, import_for
 from memoryapp.intake.transfer import files
 from memoryapp.models import ChatUser, ImportFile
 from memoryapp.upkeep import tasks
+from tests.examples import table
 from tests.intake.laplaced import database, endless, fact, message
 from tests.intake.test_import_files import conversation as lines_of_chat
 from tests.intake.test_import_files import folder, staged, worked
@@ -179,141 +181,10 @@ class TestSwollen:
             open_chat(path)
 
 
-OTHERS: list[tuple[Any, str]] = [
-    ([{"type": "message", "user": "U1", "text": "hi", "ts": "1512085950.000216"}], "a Slack export"),
-    ({"messages": [{"creator": {"name": "A"}, "created_date": "Monday", "text": "hi"}]}, "a Google Takeout export"),
-    ([{"header": "Gemini Apps", "title": "Prompted x", "time": "2025-01-01T00:00:00Z"}], "a Google Takeout export"),
-    ({"participants": [], "messages": [{"sender_name": "A", "timestamp_ms": 1}]}, "a Facebook or Instagram export"),
-    ("<!DOCTYPE html><html></html>", "a web page"),
-    ([{"subtype": "bot_message", "type": "message", "text": "hi", "ts": "1512085950.000216"}], "a Slack export"),
-    ("[LINE] Chat history with Boris\nSaved on: 25/7/2024 15:30\n", "a chat of LINE"),
-    ("Conversation,Time,Author,Message\nTea,2024-07-25T15:24:10,Human,hi\n", "an export of Copilot's activity"),
-    ({"contents": [{"role": "user", "parts": [{"text": "q"}]}]}, "a chat of Gemini CLI"),
-    ({"histories": [{"msgs": [{"txt": "hi"}]}]}, "an export of Character.AI"),
-    ([{"instruction": "Boil", "input": "tea", "output": "Done"}], "a data set of instructions"),
-    ([{"uuid": "a", "full_name": "Anna", "email_address": "a@example.org"}], "a part of Claude's export"),
-    # help.getzep.com, "Get session": a message has role_type beside role.
-    ({"messages": [{"uuid": "1", "role": "Anna", "role_type": "user", "content": "hi"}]}, "a dump of Zep"),
-    ({"facts": [{"uuid": "1", "fact": "Anna likes tea", "created_at": "2025-01-01T00:00:00Z"}]}, "a dump of Zep"),
-    # google-gemini/gemini-cli, chatRecordingService.ts and logger.ts; a saved checkpoint is a list of contents.
-    (
-        {
-            "sessionId": "s",
-            "projectHash": "p",
-            "startTime": "x",
-            "messages": [{"id": "1", "type": "user", "content": "hi"}],
-        },
-        "a chat of Gemini CLI",
-    ),
-    ([{"sessionId": "s", "messageId": 0, "type": "user", "message": "hi", "timestamp": "x"}], "a chat of Gemini CLI"),
-    ([{"role": "user", "parts": [{"text": "hi"}]}], "a chat of Gemini CLI"),
-    # danny-avila/LibreChat, useExportConversation.ts.
-    (
-        {"conversationId": "c", "endpoint": "openAI", "messages": [{"messageId": "m", "text": "hi", "sender": "User"}]},
-        "a LibreChat export",
-    ),
-    # The export of Skype and of the free Teams.
-    (
-        {"userId": "8:a", "exportDate": "x", "conversations": [{"id": "8:b", "MessageList": []}]},
-        "a Skype or Teams export",
-    ),
-    # signalapp/Signal-Desktop, the plain text export; carderne/signal-export writes data.json.
-    ('{"version": "1", "backupTimeMs": "1"}\n{"account": {}}\n', "a Signal export"),
-    ([{"date": "2025-01-01 10:00", "sender": "Anna", "body": "hi", "quote": "", "sticker": ""}], "a Signal export"),
-    # xAI's export, as milosz's and others' viewers read it.
-    ({"conversations": [{"conversation": {"id": "1"}, "responses": []}]}, "a Grok export"),
-    # DeepSeek's export looks like ChatGPT's, but a message has fragments.
-    (
-        [{"id": "1", "mapping": {"root": {"message": None}, "1": {"message": {"fragments": [{"type": "REQUEST"}]}}}}],
-        "a DeepSeek export",
-    ),
-    # matrix-org/matrix-react-sdk, JSONExport.ts.
-    (
-        {"room_name": "Tea", "exported_by": "@a:b", "messages": [{"event_id": "$1", "sender": "@a:b"}]},
-        "a Matrix export",
-    ),
-    ('{"user_name": "A", "character_name": "B"}\n{"name": "A", "is_user": true, "mes": "hi"}', "a SillyTavern chat"),
-    # The file messages.json of a channel in the package that Discord itself sends.
-    ([{"ID": 1, "Timestamp": "2025-01-01 10:00:00", "Contents": "hi", "Attachments": ""}], "a data package of Discord"),
-    ("ID,Timestamp,Contents,Attachments\n1,2025-01-01 10:00:00.000000+00:00,hi,\n", "a data package of Discord"),
-    # Tyrrrz/DiscordChatExporter, PlainTextMessageWriter.cs and CsvMessageWriter.cs; their heads look like WhatsApp's.
-    (
-        "=====\nGuild: Tea\nChannel: Pots / general\n=====\n\n[13/03/2025 10:00] anna\nhi\n",
-        r"a Discord export as text or CSV \(export it again as JSON\)",
-    ),
-    ('AuthorID,Author,Date,Content,Attachments,Reactions\n"9","anna","2025-03-01","hi","",""\n', "a Discord export as"),
-    ("<!DOCTYPE html>\n<html><head><title>Exported Data</title></head></html>", "a Telegram export as a web page"),
-    # LINE's lists without a head; those of computers are not told apart from other texts.
-    ("2025/03/01(Sat)\n10:00\tAnna\thi\n10:01\tBoris\tyes\n", "a chat of LINE"),
-    ("01/03/2025,10:00:00,Anna,+491,hi\n", "an export of Viber"),
-    # ReagentX/imessage-exporter, exporters/txt.rs.
-    ("Mar 01, 2025 10:00:00 AM (Read by you after 1 minute)\nMe\nhi\n", "an export of imessage-exporter"),
-    ('<?xml version="1.0"?>\n<smses count="1"><sms date="1" body="hi" /></smses>', "an export of SMS Backup & Restore"),
-    ("--- Log opened Sat Mar 01 10:00:00 2025\n10:00 < anna> hi\n", "an export of IRC"),
-    # Facebook's download of encrypted chats names its fields in another way than that of the others.
-    (
-        {
-            "participants": ["Anna"],
-            "messages": [{"isUnsent": False, "senderName": "Anna", "text": "hi", "timestamp": 1}],
-        },
-        "a Facebook or Instagram export",
-    ),
-    ({"conversations": [{"events": [{"conversation_id": {}, "sender_id": {}, "timestamp": "1"}]}]}, "a Google Takeout"),
-    ([{"id": "U1", "team_id": "T", "name": "anna", "profile": {}}], "a Slack export"),
-    # QwenLM/qwen-code, chatRecordingService.ts: lines like those of Claude Code, with the words of Gemini.
-    (
-        '{"uuid": "1", "sessionId": "s", "timestamp": "x", "type": "user", "message": {"role": "user", "parts": []}}\n'
-        "{}\n",
-        "an export of Qwen",
-    ),
-    ('{"sessionId": "s", "projectHash": "h", "kind": "main"}\n{"id": "1", "type": "user"}\n', "a chat of Gemini CLI"),
-    # An older export of DeepSeek has the words in content, as no export of ChatGPT has.
-    (
-        [{"id": "1", "mapping": {"1": {"message": {"model": "m", "content": "hi", "inserted_at": "x"}}}}],
-        "a DeepSeek export",
-    ),
-    # cline/cline, ui_messages.json; its api_conversation_history.json is a list of OpenAI messages.
-    ([{"ts": 1741000000000, "type": "say", "say": "text", "text": "hi"}], "an export of Cline"),
-    # modelcontextprotocol/servers, src/memory: from and to are no speakers.
-    (
-        '{"type": "entity", "name": "Anna", "entityType": "person", "observations": ["tea"]}\n'
-        '{"type": "relation", "from": "Anna", "to": "Boris", "relationType": "knows"}\n',
-        "an export of MCP Memory",
-    ),
-    ([{"type": "m.room.message", "event_id": "$1", "sender": "@a:b", "origin_server_ts": 1}], "a Matrix export"),
-    ({"value": [{"id": "1", "messageType": "message", "createdDateTime": "x", "body": {}}]}, "a Skype or Teams export"),
-    ([{"id": 1, "date": 1, "peer_id": 2, "from_id": 2, "text": "hi"}], "an export of VK"),
-    ([{"id": 1, "type_name": "x", "is_sender": 0, "talker": "w", "msg": "hi"}], "an export of WeChat"),
-    (
-        {
-            "export": {
-                "list": [{"creator": {}, "created_date": "x"}],
-                "messages": [{"creator": {}, "created_date": "x"}],
-            }
-        },
-        "a Google Takeout export",
-    ),
-    ({"info": {"id": "s"}, "messages": [{"info": {"role": "user"}, "parts": []}]}, "an export of OpenCode"),
-]
-
-
 class TestWrapped:
     """A known document in a wrapper of whoever saved it: an answer of an interface, a list of one, a chat a line."""
 
-    @pytest.mark.parametrize(
-        "wrapped",
-        [
-            {"conversations": [claude(asked())]},
-            {"data": [claude(asked())], "has_more": False},
-            {"conversation": claude(asked())},
-            {"version": 2, "export": {"chats": [claude(asked())]}},
-            {"conversations": [claude(asked())], "users": [{"uuid": "u", "full_name": "A", "email_address": "a"}]},
-            {"result": telegram(sent(text="hi"))},
-            [telegram(sent(text="hi"))],
-            {"data": {"messages": [{"role": "user", "content": "hi", "created_at": "2025-05-01T10:00:00Z"}]}},
-        ],
-        ids=["claude", "data", "one chat", "two levels", "beside others", "telegram", "in a list", "openai"],
-    )
+    @pytest.mark.parametrize("wrapped", table("wrapped_documents").values(), ids=table("wrapped_documents"))
     def test_a_known_document_is_read_in_any_wrapper(self, tmp_path: Path, wrapped: Any) -> None:
         path = written(tmp_path, wrapped)
         records, rejected = sorted_out(path)
@@ -333,10 +204,10 @@ class TestWrapped:
 
 
 class TestOthers:
-    @pytest.mark.parametrize(("content", "name"), OTHERS)
-    def test_what_another_program_wrote_is_named(self, tmp_path: Path, content: Any, name: str) -> None:
-        with pytest.raises(UnreadableFile, match=rf"is {name}.*; it cannot be read yet\."):
-            open_chat(written(tmp_path, content))
+    @pytest.mark.parametrize("other", table("other_programs"), ids=itemgetter("is"))
+    def test_what_another_program_wrote_is_named(self, tmp_path: Path, other: dict[str, Any]) -> None:
+        with pytest.raises(UnreadableFile, match=rf"is {other['is']}.*; it cannot be read yet\."):
+            open_chat(written(tmp_path, other["content"]))
 
     @pytest.mark.parametrize(
         ("members", "name"),

@@ -8,36 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memoryapp.importers import Hints, UnknownOrder, UnknownSpeaker, UnreadableFile, open_chat
+from tests.examples import table, text_of
 from tests.support.chats import sorted_out, written
 
-LRM, NNBSP, NBSP = "\u200e", "\u202f", "\u00a0"
+LRM, NNBSP = "\u200e", "\u202f"
 
-IOS = "\n".join(
-    (
-        f"[25.07.24, 09:05:11] Boris: {LRM}Messages and calls are end-to-end encrypted.",
-        "[25.07.24, 09:05:12] Boris: Are you up?",
-        "[25.07.24, 09:05:40] Anna: Yes!",
-        "Two lines,",
-        "",
-        "and a third: with a colon.",
-        f"{LRM}[25.07.24, 09:06:00] Anna: {LRM}<attached: 00000012-PHOTO-2024-07-25.jpg>",
-        f"[25.07.24, 09:07:00] Boris: Lunch at one {LRM}<This message was edited>",
-        f"[25.07.24, 09:07:30] Boris: {LRM}You deleted this message.",
-    )
-)
-ANDROID = "\n".join(
-    (
-        "12/31/23, 11:58 PM - Messages and calls are end-to-end encrypted. Tap to learn more.",
-        "12/31/23, 11:59 PM - Anna: Happy new year: almost",
-        "1/1/24, 12:00 AM - Boris Petrov: <Media omitted>",
-        "1/1/24, 12:00 AM - Boris Petrov: ok",
-        "1/1/24, 12:00 AM - Boris Petrov: ok",
-        '1/1/24, 12:01 AM - Boris Petrov changed the subject from "Old: one" to "New"',
-        "1/1/24, 12:02 AM - Anna: IMG-20240101-WA0001.jpg (file attached)",
-        "the fireworks",
-        "1/1/24, 12:03 AM - Anna: ",
-    )
-)
+IOS = text_of("chats/whatsapp_ios.txt")
+ANDROID = text_of("chats/whatsapp_android.txt")
 
 
 def read(tmp_path: Path, text: str, me: str = "Anna", **hints: Any) -> list[tuple[str, str, str]]:
@@ -112,31 +89,7 @@ class TestPhones:
         records, _rejected = sorted_out(written(tmp_path, IOS, "chat.txt"), me="Anna")
         assert [record.text for record in records if record.metadata.get("edited")] == ["Lunch at one"]
 
-    @pytest.mark.parametrize(
-        ("line", "time"),
-        [
-            ("13.05.2024, 14:30 - Anna: ж", "2024-05-13 14:30:00"),
-            ("[13.05.2024, 14:30:59] Anna: ж", "2024-05-13 14:30:59"),
-            ("13/05/2024 à 14:30 - Anna: oui", "2024-05-13 14:30:00"),
-            ("13.5.2024 klo 14.30 - Anna: joo", "2024-05-13 14:30:00"),
-            (f"13/5/24, 2:30{NNBSP}p.{NBSP}m. - Anna: sí", "2024-05-13 14:30:00"),
-            ("13/05/24, 2:30 pm - Anna: yes", "2024-05-13 14:30:00"),
-            ("2024-05-13, 14:30 - Anna: hej", "2024-05-13 14:30:00"),
-            ("2024/5/13 14:30 - Anna: はい", "2024-05-13 14:30:00"),
-            ("2024/13/05, 14:30 - Anna: x", "2024-05-13 14:30:00"),
-            ("13. 5. 2024. 14:30 - Anna: da", "2024-05-13 14:30:00"),
-            ("13-05-2024 14:30 - Anna: ja", "2024-05-13 14:30:00"),
-            (f"{LRM}[5/13/24, 2:30:05 PM] Anna: yes", "2024-05-13 14:30:05"),
-            ("5/13/24, 12:05 AM - Anna: yes", "2024-05-13 00:05:00"),
-            ("13 de may. de 2016 14:30 - Anna: sí", "2016-05-13 14:30:00"),
-            ("13 mai 2016 à 14:30 - Anna: oui", "2016-05-13 14:30:00"),
-            ("[13. Mai 2024, 14:30:05] Anna: ja", "2024-05-13 14:30:05"),
-            ("13 мая 2024 г., 14:30 - Anna: да", "2024-05-13 14:30:00"),
-            ("May 13, 2016, 2:30 PM - Anna: yes", "2016-05-13 14:30:00"),
-            ("5/13/24, 2:30:05 PM ~ Anna: yes", "2024-05-13 14:30:05"),
-            ("5/13/24, 24:05 - Anna: yes", "2024-05-13 00:05:00"),
-        ],
-    )
+    @pytest.mark.parametrize(("line", "time"), table("whatsapp_dates"))
     def test_dates_of_many_languages(self, tmp_path: Path, line: str, time: str) -> None:
         assert [at for at, _role, _text in read(tmp_path, line)] == [time]
 
@@ -199,64 +152,7 @@ class TestHalvesOfTheDay:
     Afternoon must never be stored as morning, because nobody would see it.
     """
 
-    @pytest.mark.parametrize(
-        ("line", "time"),
-        [
-            ("2023/9/14 下午3:24 - 小林: x", "15:24"),
-            ("2023/9/14 凌晨1:05 - 小林: x", "01:05"),
-            ("2023/9/14 中午12:05 - 小林: x", "12:05"),
-            ("2023/9/14 晚上11:58 - 小林: x", "23:58"),
-            ("[2023/9/14 下午3:24:10] 小林: x", "15:24"),
-            ("2023年9月14日 下午3:24 - 小林: x", "15:24"),
-            ("[2023/09/14 午後3:24:10] 葵: x", "15:24"),
-            ("2023/9/14 午後0:05 - 葵: x", "12:05"),
-            ("2023년 9월 14일 오후 3:24 - 지훈: x", "15:24"),
-            ("2023. 9. 14. 오후 12:05 - 지훈: x", "12:05"),
-            ("2023. 9. 14. 오전 12:05 - 지훈: x", "00:05"),
-            ("14‏/9‏/2023، 3:24 م - سامي: x", "15:24"),
-            ("‏[١٤‏/٩‏/٢٠٢٣، ٣:٢٤:١٠ م] سامي: x", "15:24"),
-            ("۱۴۰۲/۶/۲۳،‏ ۳:۲۴ ب.ظ. - سارا: x", "15:24"),
-            ("۲۰۲۳/۹/۱۴، ۹:۰۵ ق.ظ. - سارا: x", "09:05"),
-            ("14/9/23, 3:24 अपराह्न - राज: x", "15:24"),
-            ("१४/९/२३, ३:२४ pm - राज: x", "15:24"),
-            ("14/9/23, 3:24 μ.μ. - Νίκος: x", "15:24"),
-            ("14/9/23, 9:05 π.μ. - Νίκος: x", "09:05"),
-            ("14/9/23, 3:24 CH - Lan: x", "15:24"),
-            ("2023/9/14 傍晚6:24 - 小林: x", "18:24"),
-            ("14.9.2023, 3:24 אחה״צ - דנה: x", "15:24"),
-            ("14.9.2023, 9:05 לפנה״צ - דנה: x", "09:05"),
-            ("14/9/23, 3:24 ល្ងាច - Sok: x", "15:24"),
-            ("14/9/23, 3:24 կեսօրից հետո - Ani: x", "15:24"),
-            ("15:24, 14/9/2023 - Lan: x", "15:24"),
-            ("3:24 CH 14/9/23 - Lan: x", "15:24"),
-            ("14.9.2023, 3:24 e pasdites - Ana: x", "15:24"),
-            ("14.9.2023, 3:24 MD - Ana: x", "15:24"),
-            ("2023. 09. 14. du. 3:24 - Réka: x", "15:24"),
-            ("14.09.2023 ÖS 3:24 - Ece: x", "15:24"),
-            ("14.9.2023 klo 3.24 ip. - Aino: x", "15:24"),
-            ("14/9/23 3:24 ptg - Siti: x", "15:24"),
-            ("14/9/23, 3:24 da tarde - Rui: x", "15:24"),
-            ("14/9/23, 3:24 หลังเที่ยง - นก: x", "15:24"),
-            ("14/9/2566 15:24 - นก: x", "15:24"),
-            ("14/9/66 15:24 - นก: x", "15:24"),
-            ("๑๔/๙/๒๕๖๖ ๑๕:๒๔ - นก: x", "15:24"),
-            ("14.09.2023 г., 15:24 ч. - Иво: x", "15:24"),
-            ("14.09.23, 3:24 сл.об. - Иво: x", "15:24"),
-            ("2023-09-14 15 h 24 - Luc: x", "15:24"),
-            ("14/9/23 à 15:24 - Luc: x", "15:24"),
-            ("14.9.2023 u 15:24 - Iva: x", "15:24"),
-            ("[14.09.23, 3:24:10 nachm.] Uwe: x", "15:24"),
-            ("9/14/23, 3:24:10 PM: Sam: x", "15:24"),
-            ("14/9/2023، 12:05 صباحًا - سامي: x", "00:05"),
-            ("14/9/2023، 12:05 مساءً - سامي: x", "12:05"),
-            ("14/9/23, பிற்பகல் 9:05 - ராஜ்: x", "21:05"),
-            ("14/9/23, 9:05 വൈകുന്നേരം - രാജ്: x", "21:05"),
-            ("14/9/23، 12:05 شام - علی: x", "12:05"),
-            ("14/9/23, রাত 11:05 - রাজ: x", "23:05"),
-            ("2023年9月14日 半夜1:05 - 小林: x", "01:05"),
-            ("14/9/23, 12:05 de la mañana - Ana: x", "00:05"),
-        ],
-    )
+    @pytest.mark.parametrize(("line", "time"), table("whatsapp_halves_of_the_day"))
     def test_every_language_and_place(self, tmp_path: Path, line: str, time: str) -> None:
         assert [at[:16] for at, *_rest in read(tmp_path, line, me="-")] == [f"2023-09-14 {time}"]
 

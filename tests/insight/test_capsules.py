@@ -25,12 +25,12 @@ from memoryapp.insight.capsules import CapsuleError
 from memoryapp.models import ChatUser, Fact, Person, Run
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import lifecycle
-from memoryapp.runs.clients import open_clients
 from memoryapp.runs.followers import StoredEvent
 from memoryapp.search.vectors import embed_pending
 from rerankui.runs import capsule
 from tests.conftest import talk
 from tests.support.api_client import Program, error_of, token_for
+from tests.support.executing import executed
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -50,8 +50,7 @@ def run(anna: ChatUser) -> Run:
 
     async def asked() -> None:
         await embed_pending(offline_embedder())
-        async with open_clients() as clients:
-            await lifecycle.execute(made.pk, clients)
+        await executed(made)
 
     made = lifecycle.start(anna, "Who repairs the boiler, Olga?")
     async_to_sync(asked)()

@@ -25,7 +25,7 @@ from memoryapp.insight.compare import CompareError, compare, stability
 from memoryapp.insight.compare.comparison import always_together, meanwhile
 from memoryapp.insight.compare.stability import WantedRepetitions
 from memoryapp.insight.explain import why_not
-from memoryapp.models import ChatUser, EmbeddingProfile, Prompt, Run, Topic, TopicEdit
+from memoryapp.models import ChatUser, Prompt, Run, Topic, TopicEdit
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import forks, lifecycle
 from memoryapp.runs.clients import open_clients
@@ -35,6 +35,7 @@ from rerankui.compare.compare import sentence_of
 from rerankui.runs.page.why_not import view_of
 from tests.conftest import talk
 from tests.explain.planted import ByPlace, Memory, executed, seeded, shown_by
+from tests.explain.test_why_not import memory
 from tests.insight.test_compare_pages import events, stored
 from tests.runs.stored_events import every_event
 from tests.support.browsing import get
@@ -42,14 +43,6 @@ from tests.support.browsing import get
 __all__ = ["events", "memory"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-async def memory() -> Memory:
-    made = await sync_to_async(seeded)(3)
-    await embed_pending(offline_embedder())
-    await EmbeddingProfile.objects.aupdate(threshold=0.97)
-    return made
 
 
 async def by_place(memory: Memory, reads: Sequence[int], chooses: Sequence[int], **given: Any) -> tuple[Run, list[str]]:

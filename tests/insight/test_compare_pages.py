@@ -21,7 +21,8 @@ from memoryapp.models import AgentCall, ChatUser, Message, Run, Topic
 from memoryapp.runs.runner import Runner
 from tests.conftest import talk
 from tests.curation.test_merge_proposal import proposing
-from tests.doors.api.test_api_recall import client, memory, post, runner
+from tests.doors.api.test_api_recall import client, memory, post
+from tests.doors.conftest import runner
 from tests.runs.stored_events import every_event, found_in, store, store_as_columns
 
 __all__ = ["client", "memory", "runner"]

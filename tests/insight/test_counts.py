@@ -17,7 +17,6 @@ from memoryapp.models import (
     Artifact,
     ChatUser,
     Evaluation,
-    Fact,
     Finding,
     ImportFile,
     Message,
@@ -31,7 +30,7 @@ from memoryapp.models import (
     UnreadTopic,
     Work,
 )
-from tests.conftest import BEGAN, candidate, signed_in, talk
+from tests.conftest import candidate, fact_of, signed_in, talk
 from tests.support.answering import record
 from tests.support.browsing import cost, get, grow, message_of, opened_to, rows, topic_of
 
@@ -60,17 +59,7 @@ def memory(anna: ChatUser) -> list[Topic]:
     found = CandidatesFound((candidate(made[0]),), 1, 0.1)
     record(run, RunStarted("flash", "cake?", {}, "", "", "p"), found, RunFinished((), (), ""))
     for number, until in enumerate((None, NOW - timedelta(days=2), NOW - timedelta(days=30))):
-        Fact.objects.create(
-            owner=anna,
-            topic=made[0],
-            relation="r",
-            category="c",
-            content=f"{number}",
-            type="status",
-            importance=9,
-            created_at=BEGAN,
-            superseded_at=until,
-        )
+        fact_of(anna, f"{number}", made[0], relation="r", category="c", importance=9, superseded_at=until)
     for mentions in (0, 1, 5):
         Person.objects.create(owner=anna, display_name=f"P{mentions}", mention_count=mentions)
     return [*made[:3], *put_in(edit)]

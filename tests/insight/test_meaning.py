@@ -15,7 +15,7 @@ from memoryapp.platform.llm import clients
 from memoryapp.search import neighbours
 from memoryapp.search.items import refresh
 from memoryapp.search.vectors import embed_pending
-from tests.conftest import BEGAN, talk
+from tests.conftest import fact_of, talk
 from tests.rerankui.test_facets import facet
 from tests.support.browsing import get, rows
 from tests.support.executing import TOPICS
@@ -31,16 +31,7 @@ def memory(anna: ChatUser) -> list[Topic]:
     Person.objects.create(owner=anna, display_name="Dr. Weber", bio="Treats knees after running injuries")
     Person.objects.create(owner=anna, display_name="Masha", bio="Turns ten in May")
     for topic, content in zip(made, ("Has an H100", "Bakes honey cakes", "Had a torn meniscus"), strict=True):
-        Fact.objects.create(
-            owner=anna,
-            topic=topic,
-            relation="r",
-            category="c",
-            content=content,
-            type="status",
-            importance=5,
-            created_at=BEGAN,
-        )
+        fact_of(anna, content, topic, relation="r", category="c")
     refresh(anna)
     async_to_sync(embed_pending)(clients.offline_embedder())
     return made

@@ -143,7 +143,8 @@ def test_a_drop_alarms_once_and_again_when_it_is_worse_or_comes_back(nightly: Ni
     assert not night(nightly, WORSE).is_alarm
     assert night(nightly, GOOD).state == "passed"
     assert night(nightly, BAD).is_alarm
-    assert len(mail.outbox) == len(kinds()) == 3
+    # Three alarms, and one letter that the first drop was over.
+    assert (len(mail.outbox), len(kinds())) == (4, 3)
 
 
 def test_a_night_without_the_endpoint_is_no_drop_and_single_outages_are_left_out(nightly: NightlyRun) -> None:
@@ -313,3 +314,35 @@ def test_an_alarm_waits_in_the_inbox_until_a_curator_has_seen_it(
     assert GoldenAlarm.objects.exists()
     as_curator.post(inbox, {"seen": str(alarm.pk)})
     assert not GoldenAlarm.objects.exists()
+
+
+@override_settings(**MAILED)
+def test_the_end_of_a_drop_is_told_once(nightly: NightlyRun, as_admin: Client) -> None:
+    hook, _secret = hooked("http://127.0.0.1:9/", "golden_run.dropped", "golden_run.recovered")
+    for values in (GOOD, GOOD, BAD, BAD, GOOD, GOOD):
+        night(nightly, values)
+    assert kinds() == ["golden_run.recovered", "golden_run.dropped"]
+    _fell, over = mail.outbox
+    assert "as good as before again" in over.subject
+    assert f"/nights/{nightly.pk}/" in over.body
+    # Each message leads to the nights that it is about.
+    log = as_admin.get(f"/webhooks/{hook.pk}/").content.decode()
+    assert log.count(f'href="/nights/{nightly.pk}/"') == 2
+    assert 'href="/evaluations/' not in log.split("<main")[1]
+
+
+@override_settings(**MAILED)
+def test_figures_that_were_accepted_as_a_baseline_are_no_recovery(nightly: NightlyRun) -> None:
+    night(nightly, GOOD)
+    nightly.baseline = night(nightly, BAD).evaluation
+    nightly.save()
+    assert night(nightly, BAD).state == "passed"
+    assert len(mail.outbox) == 1
+
+
+def test_a_slow_fall_is_told_too(nightly: NightlyRun) -> None:
+    hooked("http://127.0.0.1:9/", "golden_run.dropped")
+    fallen = [night(nightly, [1.0] * (20 - lost) + [0.0] * lost).state for lost in range(0, 6)]
+    assert fallen == ["passed", "passed", "passed", "dropped", "dropped", "dropped"]
+    # Further by a twentieth is news, as with any drop.
+    assert set(kinds()) == {"golden_run.dropped"}

@@ -7,30 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-SCHEMA = """
-CREATE TABLE users (id TEXT PRIMARY KEY, username TEXT, first_name TEXT, last_name TEXT, last_seen TIMESTAMP);
-CREATE TABLE history (id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, role TEXT NOT NULL, content TEXT NOT NULL,
-    topic_id INTEGER, created_at TIMESTAMP, author TEXT, message_id TEXT, conversation_id TEXT, thread_root TEXT,
-    trace_id TEXT);
-CREATE TABLE topics (id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, summary TEXT, start_msg_id INTEGER NOT NULL,
-    end_msg_id INTEGER NOT NULL, size_chars INTEGER DEFAULT 0, embedding BLOB, facts_extracted BOOLEAN DEFAULT 0,
-    is_consolidated BOOLEAN DEFAULT 0, consolidation_checked BOOLEAN DEFAULT 0, embedding_version TEXT,
-    created_at TIMESTAMP);
-CREATE TABLE structured_facts (id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, relation TEXT NOT NULL,
-    category TEXT NOT NULL, content TEXT NOT NULL, type TEXT NOT NULL, importance INTEGER NOT NULL, embedding BLOB,
-    topic_id INTEGER, embedding_version TEXT, created_at TIMESTAMP, last_updated TIMESTAMP,
-    UNIQUE (user_id, relation, content));
-CREATE TABLE people (id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, display_name TEXT NOT NULL,
-    aliases TEXT DEFAULT '[]', telegram_id INTEGER, username TEXT, circle TEXT DEFAULT 'Other', bio TEXT,
-    embedding BLOB, embedding_version TEXT, first_seen TIMESTAMP, last_seen TIMESTAMP, mention_count INTEGER DEFAULT 1,
-    external_transport TEXT, external_id TEXT, UNIQUE (user_id, display_name));
-CREATE TABLE artifacts (id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, message_id INTEGER NOT NULL,
-    file_type TEXT NOT NULL, file_path TEXT NOT NULL, file_size INTEGER, mime_type TEXT, original_name TEXT,
-    content_hash TEXT NOT NULL, state TEXT DEFAULT 'pending', error_message TEXT, retry_count INTEGER DEFAULT 0,
-    last_failed_at TIMESTAMP, summary TEXT, keywords TEXT, entities TEXT, rag_hints TEXT, embedding BLOB,
-    embedding_version TEXT, created_at TIMESTAMP, processed_at TIMESTAMP, context_load_count INTEGER DEFAULT 0,
-    last_loaded_at TIMESTAMP, user_context TEXT, UNIQUE (user_id, content_hash));
-"""
+from tests.examples import text_of
+
+SCHEMA = text_of("laplaced.sql")
 USER = "5d1cbe3f-0000-5000-8000-000000000001"
 TIME = "2025-07-25 14:30:00.5 +0300 MSK m=+0.1"
 

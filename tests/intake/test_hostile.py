@@ -50,7 +50,7 @@ from memoryapp.models import (
 )
 from memoryapp.models.user import Owned
 from rerankui.curation.change_form import actor_words
-from tests.intake.test_transfer import export, filled
+from tests.intake.test_transfer import export, filled, settled
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -231,12 +231,6 @@ def put(line: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
         for step in way:
             at = at[step]
         at[last] = value
-
-
-def settled() -> None:
-    """What the database looks at when a transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
 
 
 def fingerprint(owner: ChatUser) -> list[Any]:

@@ -36,20 +36,17 @@ from memoryapp.models import (
 )
 from memoryapp.upkeep import tasks
 from tests.intake.laplaced import USER, artifact, database, fact, message, topic
+from tests.intake.test_import_files import folder, worked
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
+
+__all__ = ["folder"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 State = ImportFile.State
 RECORDS = [*(message(n, 7) for n in (1, 2, 5)), *(message(n, 8) for n in (3, 4)), message(6, 9), message(7, None)]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, settings: Any) -> Path:
-    settings.IMPORT_DIR = tmp_path / "imports"
-    return tmp_path
 
 
 @pytest.fixture
@@ -82,12 +79,6 @@ def path(folder: Path) -> Path:
             artifact(3, content_hash="nonsense"),
         ],
     )
-
-
-def worked(row: ImportFile) -> ImportFile:
-    tasks.import_waiting()
-    row.refresh_from_db()
-    return row
 
 
 def staged(owner: ChatUser, path: Path) -> ImportFile:

@@ -37,7 +37,7 @@ from memoryapp.models import (
     TopicEdit,
 )
 from memoryapp.models.user import Owned
-from tests.conftest import record, talk
+from tests.conftest import fact_of, record, talk
 
 pytestmark = pytest.mark.django_db
 
@@ -94,9 +94,7 @@ def distilled(owner: ChatUser, topic: Topic, at: Any) -> None:
         actor="ada",
         topic=topic,
     )
-    gone = Fact.objects.create(
-        owner=owner, topic=topic, relation="is", category="x", content="old", type="status", importance=1, created_at=at
-    )
+    gone = fact_of(owner, "old", topic, relation="is", importance=1, created_at=at)
     knowledge.delete(owner, gone, actor="ada")
     assert fact.after
     Artifact.objects.create(
@@ -109,7 +107,8 @@ def export(owner: ChatUser, path: Path) -> Path:
     return path
 
 
-def checked() -> None:
+def settled() -> None:
+    """What the database looks at when a transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
 
@@ -157,7 +156,7 @@ def file(anna: ChatUser, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_export_import_export_is_equal_up_to_numbers(file: Path, tmp_path: Path) -> None:
     restored = transfer.restore(file, "copy")
-    checked()
+    settled()
     again = export(ChatUser.objects.get(name="copy"), tmp_path / "copy.jsonl")
     assert canonical(again) == canonical(file)
     assert restored.counts["message"] == Message.objects.filter(owner__name="copy").count() == 9
@@ -174,7 +173,7 @@ def test_what_is_restored_can_be_undone_like_the_original(file: Path) -> None:
     knowledge.undo(copy, change, actor="eve")
     merged = KnowledgeEdit.objects.filter(owner=copy, kind="merge").get()
     knowledge.undo(copy, merged, actor="eve")
-    checked()
+    settled()
     assert Fact.objects.filter(owner=copy, content="old").exists()
     people = Person.objects.filter(owner=copy).order_by("pk").values_list("display_name", "bio")
     assert sorted(people) == [("Dasha", "a namesake"), ("Dasha", "bakes"), ("Dasha P.", "runs")]

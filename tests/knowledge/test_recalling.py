@@ -1,12 +1,10 @@
 """What is pinned is handed over with every recall, what is never recalled with none; by page, by API, with undo."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -18,7 +16,7 @@ from memoryapp.insight.explain import why_not
 from memoryapp.intake.invariants import violations
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Person, Role, Run, Topic, TopicEdit
 from memoryapp.runs import forks, lifecycle
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients
 from memoryapp.runs.replays import ForkError
 from tests.conftest import operator, signed_in, talk
 from tests.support.answers import document_of
@@ -29,12 +27,6 @@ from tests.support.executing import QUERY, background_of, events_of, memory_of_t
 BOTH = f"{QUERY}, and which cake for a birthday?"
 STRATEGIES = ["flash", "filter", "vector", "react", "plain"]
 over_runs = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
-
-
-@pytest.fixture
-async def clients() -> AsyncIterator[Clients]:
-    async with open_clients() as opened:
-        yield opened
 
 
 async def recalled(owner: ChatUser, clients: Clients, query: str = QUERY, **given: Any) -> tuple[Run, list[Any], Any]:
@@ -210,13 +202,6 @@ class TestDecisions:
         again = cora.post(address, {"recall": "never"})
         assert (again.status_code, "Nothing would change." in again.content.decode()) == (422, True)
         cora.post(reverse("undo_change", args=[anna.pk, KnowledgeEdit.objects.get().pk]))
-        assert Topic.objects.get(pk=tea.pk).recall == ""
-
-    def test_only_curators_decide(self, anna: ChatUser, as_viewer: Client, as_stranger: Client) -> None:
-        [tea] = talk(anna, ("Tea", ["Which tea?"]))
-        address = reverse("row_recall", args=[anna.pk, "topic", tea.pk])
-        assert as_viewer.post(address, {"recall": "never"}).status_code == 403
-        assert as_stranger.post(address, {"recall": "never"}).status_code == 404
         assert Topic.objects.get(pk=tea.pk).recall == ""
 
 

@@ -1,6 +1,6 @@
 """What was just said is found at once, and what a run met of it is explained."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,13 +19,11 @@ from memoryapp.intake.messages import add_messages
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageVector, Run
 from memoryapp.runs import lifecycle
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients
 from memoryapp.upkeep import tasks
 from tests.intake.test_archiving import in_pairs
 from tests.support.answers import document_of
 from tests.support.executing import events_of, memory_of_three, start
-
-__all__ = ["clients"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -53,12 +51,6 @@ def speak(
     ]
     add_messages(owner, records, batch=batch)
     return list(Message.objects.of(owner).filter(external_id__in=[each.external_id for each in records]).in_order())
-
-
-@pytest.fixture
-async def clients() -> AsyncIterator[Clients]:
-    async with open_clients() as opened:
-        yield opened
 
 
 async def asked(owner: ChatUser, clients: Clients, query: str = ASKED, **given: Any) -> tuple[Run, list[Any]]:

@@ -7,22 +7,11 @@ import pytest
 from memoryapp.memory import documents
 from memoryapp.memory.document_child import MOST_CHARS
 from memoryapp.memory.documents import Unreadable
+from tests.examples import table
 from tests.intake.files import bomb, pdf, word
 
 
-@pytest.mark.parametrize(
-    ("name", "mime_type", "kind"),
-    [
-        ("notes.txt", "", "text"),
-        ("README.md", "application/octet-stream", "text"),
-        ("page", "text/html", "text"),
-        ("offer.PDF", "", "pdf"),
-        ("x", "application/pdf", "pdf"),
-        ("letter.docx", "", "docx"),
-        ("letter.doc", "application/msword", None),
-        ("cat.jpg", "image/jpeg", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "mime_type", "kind"), table("kinds_of_documents"))
 def test_a_file_is_read_by_its_type_or_its_name(name: str, mime_type: str, kind: str | None) -> None:
     assert documents.kind_of(name, mime_type) == kind
 

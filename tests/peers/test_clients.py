@@ -39,6 +39,7 @@ from mnemoscope_client import (
 from mnemoscope_client.langchain import MnemoscopeRetriever
 from mnemoscope_client.langgraph import MnemoscopeStore
 
+from tests.examples import text_of
 from tests.peers.chat_provider import MODEL, WORDS, ChatProvider
 from tests.support.clock import PATIENCE
 from tests.support.node import fetched, installed, node
@@ -443,29 +444,7 @@ EARLIER = [
     "Lower gpu_memory_utilization.",
 ]
 # A Node program: it prints what it got as one JSON document.
-NODE = """
-import OpenAI from PACKAGE;
-const [baseURL, apiKey, model] = process.argv.slice(2);
-const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
-const messages = [{ role: "user", content: "What did I do about vLLM on the H100?" }];
-const { data, response } = await client.chat.completions.create({ model, messages }).withResponse();
-let streamed = "";
-for await (const chunk of await client.chat.completions.create({ model, messages, stream: true }))
-  streamed += chunk.choices[0]?.delta?.content ?? "";
-const left = await client.chat.completions.create({ model, messages, stream: true });
-for await (const chunk of left) break;
-const listed = await client.models.list();
-let refused = {};
-try {
-  await new OpenAI({ baseURL, apiKey: "wrong", maxRetries: 0 }).chat.completions.create({ model, messages });
-} catch (error) {
-  refused = { status: error.status, code: error.code, kind: error.constructor.name };
-}
-console.log(JSON.stringify({
-  text: data.choices[0].message.content, run: response.headers.get("x-mnemoscope-run"), streamed, refused,
-  models: listed.data.map((each) => each.id),
-}));
-"""
+NODE = text_of("openai_client.mjs")
 
 
 @pytest.fixture(scope="module")

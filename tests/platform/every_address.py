@@ -254,6 +254,8 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("embedding", "embeddingprofile"): lambda: memory["embeddingprofile"].pk,
         ("tokens", "pk"): lambda: memory["apitoken"].pk,
         ("operators", "pk"): lambda: 1,
+        ("invitation", "uidb64"): lambda: "MQ",
+        ("invitation", "token"): lambda: "guessed",
         ("webhooks", "pk"): lambda: memory["webhook"].pk,
         ("erasures", "pk"): lambda: 1,
         ("erasures", "number"): lambda: 1,

@@ -30,6 +30,7 @@ from memoryapp.platform.logs import JsonFormatter, LineFormatter
 from memoryapp.runs.parameters import all_declarations
 from tests.engine.endpoint import FREE, PLAIN, Endpoint, error, says
 from tests.engine.scripted import collect
+from tests.examples import table
 from tests.support import forked
 from tests.support.stack import CHECKOUT
 
@@ -93,61 +94,7 @@ def test_the_data_folder_is_closed_also_beside_a_database_elsewhere(tmp_path: Pa
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("RERANKER_CANDIDATES", "many", "must be a whole number, not 'many'."),
-        ("RERANKER_CANDIDATES", "0", "must be between 1 and 200, not 0."),
-        ("RERANKER_TOOL_MODE", "both", "must be one of forced, auto, not 'both'."),
-        ("RERANKER_ENABLED", "perhaps", "must be true or false, not 'perhaps'."),
-        ("ENABLE_AGENT", "maybe", "must be true or false, not 'maybe'."),
-        ("AGENT_MAX_STEPS", "5", "must be between 2 and 4, not 5."),
-        ("CHAT_TIMEOUT", "0", "must be between 0.05 and 3600 seconds"),
-        ("CHAT_STORE", "maybe", "must be true or false, not 'maybe'."),
-        ("TOOL_TIMEOUT_S", "1m", "must be between 0.05 and 30 seconds, not '1m'."),
-        ("AGENT_FUSION", "mean", "must be one of zsum, rrf, not 'mean'."),
-        ("RRF_K", "0", "must be between 1 and 1000, not 0."),
-        ("AGENT_MMR", "true", "must be one of on, off, not 'true'."),
-        ("MMR_LAMBDA", "1.5", "must be between 0.0 and 1.0, not 1.5."),
-        ("MMR_OUTPUT_K", "0", "must be between 1 and 100, not 0."),
-        ("RERANK_ENABLE", "sometimes", "must be one of auto, always, never, not 'sometimes'."),
-        ("RERANK_TOP_N", "0", "must be between 1 and 200, not 0."),
-        ("SEARCH_CACHE_TTL", "2h", "must be between 0 and 3600 seconds, not '2h'."),
-        ("RERANKER_TIMEOUT", "soon", "must be a duration such as 10s, 500ms or 1h, not 'soon'."),
-        ("RERANKER_TIMEOUT", "20m", "must be between 0.05 and 600 seconds, not '20m'."),
-        ("RERANKER_TURN_TIMEOUT", "1ms", "must be between 0.05 and 600 seconds, not '1ms'."),
-        ("ARCHIVIST_TIMEOUT", "11m", "must be between 0.05 and 600 seconds, not '11m'."),
-        ("FACT_SIMILARITY_THRESHOLD", "2", "must be between 0 and 1, not 2."),
-        ("CHUNK_INTERVAL", "0", "must be between 1 and 1e+09 seconds, not '0'."),
-        ("CHUNK_INTERVAL", "9" * 30 + "d", "must be between 1 and 1e+09 seconds"),
-        ("API_RATE", "600", "must be a number of requests in a time, such as 600/m or 10/s, not '600'."),
-        ("API_RATE", "0/s", "must be a number of requests in a time, such as 600/m or 10/s, not '0/s'."),
-        ("API_MAX_RUNS", "0", "must be between 1 and 10000, not 0."),
-        ("MEDIA_MAX_BYTES", "5MB", "must be a whole number, not '5MB'."),
-        ("IMPORT_MAX_BYTES", "2000000000", "must be between 1000 and 1000000000, not 2000000000."),
-        ("IMPORT_KEEP", "a week", "must be a duration such as 10s, 500ms or 1h, not 'a week'."),
-        ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not 'LOUD'."),
-        ("DATABASE_URL", "memory", "is not a PostgreSQL address: "),
-        ("DATABASE_URL", "postgresql://someone@localhost", "names no database: postgresql://user@host/name."),
-        ("LLM_BASE_URL", "localhost:11434/v1", "must be an address that begins with http:// or https://, not 'local"),
-        ("LLM_BASE_URL", "http:///v1", "must be an address that begins with"),
-        ("LLM_BASE_URL", "http://localhost:port/v1", "must be an address that begins with"),
-        ("LLM_STREAM", "sometimes", "must be true or false, not 'sometimes'."),
-        ("LLM_RESPONSE_HEALING", "2", "must be true or false, not '2'."),
-        ("LLM_REASONING_EFFORT", "hard", "must be one of max, xhigh, high, medium, low, minimal, none, not 'hard'."),
-        ("LLM_PROVIDER", "{sort", "must be a JSON object: "),
-        ("LLM_PROVIDER", '["acme"]', "must be a JSON object, not '[\"acme\"]'."),
-        ("EMBEDDING_BASE_URL", "ftp://localhost/v1", "must be an address that begins with http:// or https://"),
-        ("EMBEDDING_QUERY_PREFIX", "x" * 300, "must be shorter than 300 characters, not 300."),
-        ("CSRF_TRUSTED_ORIGINS", "https://one.example, two.example", "begins with http:// or https://, not 'two.ex"),
-        ("SECRET_KEY", "known", "must have at least 32 characters that nobody can guess, not 5."),
-        ("METRICS_TOKEN", "guess", "must have at least 16 characters that nobody can guess, not 5."),
-        ("LOGIN_ATTEMPTS", "0", "must be between 1 and 1000, not 0."),
-        ("REDIS_URL", "localhost:6379", "must be an address that begins with redis:// or rediss://"),
-        ("CELERY_BROKER_URL", "rabbit://localhost", "must be an address that begins with filesystem://, redis://, "),
-        ("CELERY_BROKER_URL", "localhost", "must be an address that begins with"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "words"), table("wrong_settings"))
 def test_a_wrong_value_is_a_sentence_that_names_its_setting(read: Any, name: str, value: str, words: str) -> None:
     with pytest.raises(SettingError) as refused:
         read(**{name: value})
@@ -216,40 +163,7 @@ def test_a_timeout_may_be_what_a_run_may_ask_for(read: Any, name: str, parameter
             read(**{name: f"{value}s"})
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "meant"),
-    [
-        ("ALLOWED_HOSTS", " a.example , ,b.example", ["a.example", "b.example"]),
-        (
-            "CSRF_TRUSTED_ORIGINS",
-            "https://a.example, https://*.b.example",
-            ["https://a.example", "https://*.b.example"],
-        ),
-        ("LOG_LEVEL", "info", "INFO"),
-        ("ENABLE_AGENT", "no", False),
-        ("SEARCH_CACHE_TTL", "0", 0),
-        ("AGENT_MAX_STEPS", "3", 3),
-        ("CHAT_STORE", "on", True),
-        ("CHAT_TIMEOUT", "5m", 300.0),
-        ("TOOL_TIMEOUT_S", "2", 2),
-        ("TOOL_TIMEOUT_S", "500ms", 0.5),
-        ("AGENT_FUSION", "rrf", "rrf"),
-        ("RRF_K", "10", 10),
-        ("AGENT_MMR", "on", "on"),
-        ("MMR_LAMBDA", "0.7", 0.7),
-        ("MMR_OUTPUT_K", "12", 12),
-        ("RERANK_ENABLE", "never", "never"),
-        ("RERANK_TOP_N", "20", 20),
-        ("CELERY_BROKER_URL", "sentinel://one:26379;sentinel://two:26379", "sentinel://one:26379;sentinel://two:26379"),
-        ("CHUNK_INTERVAL", "90m", 5400),
-        ("LLM_REASONING_EFFORT", "High", "high"),
-        ("LLM_REASONING_EFFORT", "", ""),
-        ("LLM_PROVIDER", '{"sort": "latency"}', {"sort": "latency"}),
-        ("LLM_FALLBACK_MODELS", "acme/pro, other/one", ["acme/pro", "other/one"]),
-        ("LLM_STREAM", "no", False),
-        ("LLM_BASE_URL", "http://[::1]:8080/v1", "http://[::1]:8080/v1"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "meant"), table("right_settings"))
 def test_a_right_value_is_understood(read: Any, name: str, value: str, meant: object) -> None:
     assert read(**{name: value})[name] == meant
 

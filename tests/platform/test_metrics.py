@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -74,48 +75,26 @@ from rerankui.web import server_limits
 from tests.conftest import BEGAN, record, talk
 from tests.engine.scripted import ScriptedChat, Step
 from tests.support.clock import PATIENCE
+from tests.support.executing import executed
 from tests.support.splitting import SplittingChat, in_fours
 
 HERE = {"host": "localhost"}
 # The metrics of topics, each with the sample that grows.
 OF_TOPICS = [
-    "topics_extracted_total",
-    "splitter_duration_seconds_count",
-    "topics_size_chars_count",
-    "topics_coverage_gaps_total",
-    "topics_merged_total",
-    "merger_duration_seconds_count",
-    "topics_consolidation_candidates_count",
-    "topics_search_duration_seconds_count",
-    "topics_search_results_count",
-    "topics_reranker_selected_count",
+    *("topics_extracted_total", "splitter_duration_seconds_count", "topics_size_chars_count"),
+    *("topics_coverage_gaps_total", "topics_merged_total", "merger_duration_seconds_count"),
+    *("topics_consolidation_candidates_count", "topics_search_duration_seconds_count"),
+    *("topics_search_results_count", "topics_reranker_selected_count"),
 ]
 PROMISED = [
-    "reranker_duration_seconds",
-    "reranker_tool_calls_total",
-    "reranker_candidates_input",
-    "reranker_candidates_output",
-    "reranker_cost_usd_total",
-    "reranker_fallback_total",
-    "topics_extracted_total",
-    "topics_size_chars",
-    "topics_coverage_gaps_total",
-    "topics_merged_total",
-    "topics_consolidation_candidates",
-    "topics_search_duration_seconds",
-    "topics_search_results",
-    "topics_reranker_selected",
-    "splitter_duration_seconds",
-    "merger_duration_seconds",
-    "llm_requests_total",
-    "llm_tokens_total",
-    "llm_cost_usd_total",
-    "llm_retries_total",
-    "embedding_texts_total",
-    "embedding_duration_seconds",
-    "reranker_hallucinated_ids_total",
-    "websocket_viewers",
-    "queue_depth",
+    *("reranker_duration_seconds", "reranker_tool_calls_total", "reranker_candidates_input"),
+    *("reranker_candidates_output", "reranker_cost_usd_total", "reranker_fallback_total"),
+    *("topics_extracted_total", "topics_size_chars", "topics_coverage_gaps_total", "topics_merged_total"),
+    *("topics_consolidation_candidates", "topics_search_duration_seconds", "topics_search_results"),
+    *("topics_reranker_selected", "splitter_duration_seconds", "merger_duration_seconds"),
+    *("llm_requests_total", "llm_tokens_total", "llm_cost_usd_total", "llm_retries_total"),
+    *("embedding_texts_total", "embedding_duration_seconds", "reranker_hallucinated_ids_total"),
+    *("websocket_viewers", "queue_depth"),
 ]
 COUNT_IN_ANOTHER_PROCESS = """
 import os, sys, django
@@ -392,8 +371,7 @@ def lines(log: io.StringIO) -> list[dict[str, str]]:
 @pytest.mark.usefixtures("thread_closed")
 async def test_every_log_line_during_a_run_names_the_run(log: io.StringIO) -> None:
     run = await started("What did мандрагора say?")
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=Muttering()))
+    await executed(run, chat=Muttering())
     logger.warning("all is quiet")
     runs = {line["message"]: line.get("run") for line in lines(log)}
     assert runs["the line crackles"] == str(run.pk)
@@ -464,34 +442,34 @@ def test_an_address_that_names_a_chat_user_stands_in_the_log_without_the_name(fo
     assert "/v1/users/…/topics" in line
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("noun", ["topics", "people/Person:1", "nothing"])
-@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
-def test_no_part_of_a_name_with_spaces_and_slashes_stands_in_the_log(formatter: logging.Formatter, noun: str) -> None:
+@contextmanager
+def log_in(formatter: logging.Formatter) -> Iterator[io.StringIO]:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(formatter)
     logging.getLogger().addHandler(handler)
     try:
-        for method in ("get", "delete"):
-            getattr(Client(), method)(f"/v1/users/Anna%20Petrova%2FSmith/{noun}", headers={"authorization": "Bearer x"})
+        yield written
     finally:
         logging.getLogger().removeHandler(handler)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("noun", ["topics", "people/Person:1", "nothing"])
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_no_part_of_a_name_with_spaces_and_slashes_stands_in_the_log(formatter: logging.Formatter, noun: str) -> None:
+    with log_in(formatter) as written:
+        for method in ("get", "delete"):
+            getattr(Client(), method)(f"/v1/users/Anna%20Petrova%2FSmith/{noun}", headers={"authorization": "Bearer x"})
     assert written.getvalue().count("/v1/") == 2
     assert not re.search("Anna|Petrova|Smith", written.getvalue())
 
 
 @pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
 def test_a_refused_page_is_one_line_that_names_nobody(formatter: logging.Formatter, as_stranger: Client) -> None:
-    written = io.StringIO()
-    handler = logging.StreamHandler(written)
-    handler.setFormatter(formatter)
-    logging.getLogger().addHandler(handler)
-    try:
+    with log_in(formatter) as written:
         for path in ("/tokens/", "/memory/7/", "/prompts/anna/en/", "/anna/", "/v1/users/anna/topics"):
             assert as_stranger.get(f"{path}?q=anna").status_code in (401, 403, 404)
-    finally:
-        logging.getLogger().removeHandler(handler)
     lines = written.getvalue().splitlines()
     assert [line for line in lines if "anna" in line] == []
     places = (

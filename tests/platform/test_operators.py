@@ -126,3 +126,53 @@ def test_a_curator_may_open_the_memory_that_they_made(anna: ChatUser, as_curator
     assert as_viewer.post("/memory/new/", {"name": "Nadia"}).status_code == 403
     assert 'href="/memory/new/"' not in get(as_viewer, "/")
     assert 'href="/memory/new/"' in get(as_curator, "/")
+
+
+def link_of(answer: Any) -> str:
+    """The path of the link that this page shows."""
+    found = re.search(r'id="link-text" data-secret>https?://[^/]+(/[^<]+)<', answer.content.decode())
+    assert answer.status_code == 201
+    assert found
+    return found[1]
+
+
+def choose(path: str, password: str) -> Any:
+    """What somebody is answered who opens the link and sends this password."""
+    client = Client()
+    form = client.get(path, follow=True)
+    if form.status_code != 200:
+        return form
+    return client.post(form.redirect_chain[-1][0], {"new_password1": password, "new_password2": password})
+
+
+def test_a_link_ends_with_its_first_use_a_new_password_and_its_time(
+    anna: ChatUser, as_admin: Client, settings: Any
+) -> None:
+    link = link_of(as_admin.post("/operators/new/", sent(password="", owners=[anna.pk])))
+    made = Operator.objects.get(user__username="otto")
+    assert not made.user.has_usable_password()
+    assert "too short" in choose(link, "short").content.decode()
+    page = f"/operators/{made.pk}/"
+    again = link_of(as_admin.post(page, {"do": "link"}))
+    assert choose(link, PASSWORD)["Location"] == "/login/"
+    assert authenticate(username="otto", password=PASSWORD) == made.user
+    # Neither that one nor the others that were made before are good for anything now.
+    assert [choose(each, "another-long-word").status_code for each in (link, again)] == [404, 404]
+    newer = link_of(as_admin.post(page, {"do": "link"}))
+    as_admin.post(page, {"do": "password", "password": "set-by-the-admin"})
+    assert choose(newer, PASSWORD).status_code == 404
+    late = link_of(as_admin.post(page, {"do": "link"}))
+    settings.PASSWORD_RESET_TIMEOUT = -1
+    assert choose(late, PASSWORD).status_code == 404
+    assert "otto" in record(9)[0].by + record(9)[1].by
+
+
+def test_a_link_opens_neither_a_closed_account_nor_one_above_the_admin(as_admin: Client, as_curator: Client) -> None:
+    link = link_of(as_admin.post("/operators/new/", sent(password="")))
+    made = Operator.objects.get(user__username="otto")
+    User.objects.filter(pk=made.user_id).update(is_active=False)
+    assert choose(link, PASSWORD).status_code == 404
+    assert as_curator.post(f"/operators/{made.pk}/", {"do": "link"}).status_code == 403
+    above = Operator.objects.create(user=User.objects.create_superuser("root", password=PASSWORD), role=Role.ADMIN)
+    refused = as_admin.post(f"/operators/{above.pk}/", {"do": "link"}, follow=True)
+    assert "Only a superuser may change a superuser." in refused.content.decode()

@@ -64,13 +64,6 @@ def test_a_text_that_is_no_token_opens_nothing(
         assert tokens.check(wrong) is None
 
 
-def test_a_revoked_token_opens_nothing_at_once() -> None:
-    token, text = tokens.make("bot", [Scope.READ])
-    assert tokens.revoke(ApiToken.objects.filter(pk=token.pk)) == 1
-    assert tokens.check(text) is None
-    assert tokens.revoke(ApiToken.objects.all()) == 0
-
-
 def test_the_last_use_is_noted_once_a_minute(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     token, text = tokens.make("bot", [Scope.READ])
     tokens.check(text)

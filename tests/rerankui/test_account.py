@@ -10,7 +10,6 @@ import pytest
 from django.apps import apps
 from django.conf import LazySettings
 from django.contrib import admin as administration
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -19,6 +18,7 @@ from rerankui.account.account import device_name
 from rerankui.templatetags.memory import clock, span_of
 from rerankui.text.words import absolute
 from rerankui.web.pages import COOKIE, reader_zone, zone_names
+from tests.examples import table
 from tests.support.browsing import get, grow, message_of, topic_of
 
 
@@ -114,15 +114,8 @@ def test_a_fault_of_the_program_is_shown_in_the_readers_language_with_advice(
     assert "broken on purpose" not in page
 
 
-@pytest.fixture
-def staff(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
-    return client
-
-
 @pytest.mark.slow
-def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Client) -> None:
+def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, as_root: Client) -> None:
     grow(anna, 1)
     for model in apps.get_app_config("memoryapp").get_models():
         # The key of a login session opens an account, so nobody may read it; the sessions of a person are on their
@@ -130,10 +123,10 @@ def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Cli
         if model._meta.auto_created or model is LoginSession:
             continue
         assert administration.site.is_registered(model), model.__name__
-        get(staff, f"/admin/memoryapp/{model._meta.model_name}/?q=x")
+        get(as_root, f"/admin/memoryapp/{model._meta.model_name}/?q=x")
         row = model._default_manager.first()
         if row is not None:
-            get(staff, f"/admin/memoryapp/{model._meta.model_name}/{row.pk}/change/")
+            get(as_root, f"/admin/memoryapp/{model._meta.model_name}/{row.pk}/change/")
 
 
 # Times are shown in the reader's time zone, and days begin at the reader's midnight.
@@ -183,25 +176,7 @@ def test_a_day_of_the_talk_begins_at_the_readers_midnight(as_viewer: Client, ann
 # A login session is identified by its browser and system, not by a line that only programs read.
 
 
-WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
-
-
-@pytest.mark.parametrize(
-    ("user_agent", "name"),
-    [
-        (f"Mozilla/5.0 (X11; Linux x86_64) {WEBKIT} Chrome/156.0.0.0 Safari/537.36", "Chrome on Linux"),
-        (f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/156.0 Safari/537.36 Edg/156.0", "Edge on Windows"),
-        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
-        (
-            f"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) {WEBKIT} Version/19.0 Safari/604.1",
-            "Safari on iPhone",
-        ),
-        (f"Mozilla/5.0 (Linux; Android 16; Pixel 9) {WEBKIT} Chrome/156.0 Mobile Safari/537.36", "Chrome on Android"),
-        ("curl/8.9.1", "curl/8.9.1"),
-        ("x" * 200, "x" * 60),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("user_agent", "name"), table("devices"))
 def test_a_device_is_named_in_two_words(user_agent: str, name: str) -> None:
     assert device_name(user_agent) == name
 

@@ -22,18 +22,17 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.models import ChatUser, Fact, Message, Prompt, QueryVector, Run, Topic
-from memoryapp.runs.runner import runner
 from tests.conftest import talk
 from tests.curation.test_prompts import PAGE as RERANK_PAGE
 from tests.curation.test_prompts import events_of as rerank_events
-from tests.curation.test_prompts import page_of
+from tests.curation.test_prompts import launched, page_of
 from tests.engine.scripted import ScriptedChat, asks, chooses, says
 from tests.runs.stored_events import store
 from tests.runs.test_forks import BOTH, draft, execute, memory, one, topics
 from tests.support.browsing import cost
 from tests.support.executing import QUERY, start
 
-__all__ = ["memory", "topics"]
+__all__ = ["memory", "topics", "launched"]
 
 KEY = ("enrich", "en")
 ENGLISH = built_in()[KEY]
@@ -74,13 +73,6 @@ def asked(owner: ChatUser, events: list[Event], **given: Any) -> Run:
 @pytest.fixture
 def parent(anna: ChatUser, topic: Topic) -> Run:
     return asked(anna, events_of(topic), messages=[], media=[asdict(PICTURE)], evidence=[1])
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    begun: list[Any] = []
-    monkeypatch.setattr(runner, "launch", begun.append)
-    return begun
 
 
 def trying(run: Run, name: str = "enrich") -> str:

@@ -12,9 +12,9 @@ from django.test import Client
 
 from memoryapp.curation import plan_edit, put_in, swap
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
-from memoryapp.models import Access, ChatUser, Fact, ImportBatch, Operator, Person, Role, Run, SavedView, Topic
+from memoryapp.models import Access, ChatUser, ImportBatch, Operator, Person, Role, Run, SavedView, Topic
 from rerankui.lists import saved
-from tests.conftest import BEGAN, candidate, operator, signed_in
+from tests.conftest import candidate, fact_of, operator, signed_in
 from tests.support.answering import record
 from tests.support.browsing import cost, get, grow, message_of, rows, run_of, topic_of
 
@@ -34,16 +34,7 @@ def topics(anna: ChatUser) -> list[Topic]:
         topic_of(anna, "Медовик", ["Какой?"], day=40),
         topic_of(anna, "Cake", ["Again?"], day=41),
     ]
-    Fact.objects.create(
-        owner=anna,
-        topic=made[0],
-        relation="r",
-        category="c",
-        content="x",
-        type="status",
-        importance=9,
-        created_at=BEGAN,
-    )
+    fact_of(anna, "x", made[0], relation="r", category="c", importance=9)
     edit = swap(anna, plan_edit(anna, made[2].pk, "Honey cake"), kind="edit", actor="cora")
     return [*made[:2], *put_in(edit)]
 

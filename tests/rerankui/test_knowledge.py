@@ -9,7 +9,7 @@ from django.test import Client
 
 from memoryapp.curation import knowledge
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Operator, Person
-from tests.conftest import BEGAN, signed_in, talk
+from tests.conftest import BEGAN, fact_of, signed_in, talk
 from tests.support.browsing import HTMX, cost, flat, get
 
 
@@ -97,9 +97,7 @@ class TestEdit:
             assert answer.status_code in {409, 422}, seen
 
     def test_a_fact_and_an_artifact_are_edited_alike(self, anna: ChatUser, client: Client) -> None:
-        fact = Fact.objects.create(
-            owner=anna, relation="likes", category="food", content="Tea", type="status", importance=5, created_at=BEGAN
-        )
+        fact = fact_of(anna, "Tea", relation="likes", category="food")
         artifact = Artifact.objects.create(
             owner=anna, name="a.pdf", file_type="pdf", sha256="0" * 64, created_at=BEGAN, keywords=["one"]
         )
@@ -199,15 +197,7 @@ class TestMerge:
 
 def test_a_persons_page_tells_where_they_are_spoken_of(anna: ChatUser, dora: Person, client: Client) -> None:
     pets, other = talk(anna, ("Pets", ["Dora heals cats", "Ask Dorotea!"]), ("Gold", ["Eldorado"]))
-    Fact.objects.create(
-        owner=anna,
-        relation="has",
-        category="x",
-        content="Dora is her vet",
-        type="status",
-        importance=5,
-        created_at=BEGAN,
-    )
+    fact_of(anna, "Dora is her vet")
     page = get(client, address(dora))
     assert f"Topic:{pets.pk}" in page
     assert f"Topic:{other.pk}" not in page

@@ -19,12 +19,13 @@ from memoryapp.insight.browsing import profiles
 from memoryapp.insight.browsing.comparison import compare
 from memoryapp.insight.browsing.quality import holdings, last_year
 from memoryapp.insight.browsing.topics import mentions, topic_counts, topic_runs
-from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person, Run, Topic, TopicEdit
+from memoryapp.models import Artifact, ChatUser, Finding, Message, Operator, Passage, Person, Run, Topic, TopicEdit
 from memoryapp.platform.llm import clients
 from rerankui.views import overview
 from tests.conftest import BEGAN, signed_in, talk
 from tests.engine.endpoint import PLAIN
-from tests.support.browsing import cost, get, grow, message_of, opened_to, rows, run_of, searched, topic_of
+from tests.examples import table
+from tests.support.browsing import HTMX, cost, get, grow, message_of, opened_to, rows, run_of, searched, topic_of
 
 LISTS = ["topics", "messages", "people", "artifacts", "facts"]
 
@@ -164,19 +165,7 @@ def test_an_exact_name_comes_before_topics_that_mention_it(anna: ChatUser, as_vi
     assert re.findall(r'href="([^"]+)"', found)[0] == f"/memory/{anna.pk}/people/{nadia.pk}/"
 
 
-@pytest.mark.parametrize(
-    ("words", "address"),
-    [
-        ("evaluations", "/evaluations/"),
-        ("memory settings", "/memory/{}/settings/"),
-        ("erase", "/memory/{}/erase/"),
-        ("export", "/memory/{}/export/"),
-        ("receipts", "/erasures/"),
-        ("review", "/memory/{}/review/"),
-        ("curate", "/memory/{}/queue/"),
-        ("embed", "/embedding/"),
-    ],
-)
+@pytest.mark.parametrize(("words", "address"), table("pages_in_the_palette"))
 def test_the_palette_finds_every_page_that_the_operator_may_open(
     words: str, address: str, anna: ChatUser, as_admin: Client, as_viewer: Client
 ) -> None:
@@ -291,40 +280,10 @@ def test_a_topic_counts_with_those_from_which_it_came(anna: ChatUser, as_viewer:
     assert topic_counts(anna.pk, [party.pk], timezone.now() - timedelta(days=1))[party.pk].candidate == 0
 
 
-def test_counts_cost_the_same_for_any_list(anna: ChatUser, as_viewer: Client) -> None:
-    grow(anna, 3)
-    before = cost(as_viewer, f"/memory/{anna.pk}/topics/")
-    grow(anna, 20)
-    assert cost(as_viewer, f"/memory/{anna.pk}/topics/") == before
-
-
 # Messages that mention a person: in every case of a name, and in no word that only begins like one.
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "is_spoken_of"),
-    [
-        ("Прия", "Записалась на приём, потом приехать к тебе", False),
-        ("Прия", "Какой приятный вечер", False),
-        ("Прия", "Спроси у Прии", True),
-        ("Прия", "прия пишет", True),
-        ("Том", "Дело не в том, что том первый", False),
-        ("Том", "Передай Тому привет", True),
-        ("Костя", "Ломит кости, суп с костями", False),
-        ("Костя", "Живём у Кости", True),
-        ("Миша", "Еду с Мишей", True),
-        ("Пётр", "Петр звонил", True),
-        ("Петр", "Видел Пётра", True),
-        ("Пете", "Переезжает в Петербург", False),
-        ("Petrov", "Ask Petrovsky", False),
-        ("Petrov", "Petrov's plan", True),
-        ("мама", "Мамой и мамы", True),
-        ("D. Ozola", "D. Ozola said so", True),
-        ("D. Ozola", "Ozola said so", False),
-        ("Левон Арамович", "у Левона Арамовича", True),
-        ("+*(", "+*(", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "is_spoken_of"), table("mentions"))
 def test_a_name_counts_in_its_cases_and_in_no_other_word(
     name: str, text: str, is_spoken_of: bool, anna: ChatUser
 ) -> None:
@@ -333,3 +292,46 @@ def test_a_name_counts_in_its_cases_and_in_no_other_word(
     assert mentions(person).count == is_spoken_of
     [topic] = talk(anna, ("A topic", [text, "ok"]))
     assert [found.word for found in compare(anna, [topic]).columns[0].people] == [name] * is_spoken_of
+
+
+# The findings of the inbox are a list like all others: searched, narrowed, paged, handed out as a file.
+
+
+@pytest.fixture
+def address(anna: ChatUser) -> str:
+    """Two facts of one topic and a person wait."""
+    topic = talk(anna, ("Honey cake", ["Which cake keeps?", "A honey cake"]))[0]
+    for content, relation in (("Bakes honey cakes", "likes"), ("Lives in Riga", "lives_in")):
+        values = {"content": content, "relation": relation}
+        Finding.objects.create(owner=anna, noun="fact", topic=topic, values=values)
+    Finding.objects.create(owner=anna, noun="person", values={"display_name": "Dora", "aliases": ["Дора"]})
+    return f"/memory/{anna.pk}/inbox/"
+
+
+def test_findings_are_searched_and_narrowed(address: str, as_admin: Client) -> None:
+    page = get(as_admin, address)
+    assert "<h1>Inbox</h1>" in page
+    assert 'href="?kind=person"' in page
+    assert 'href="?relation=lives_in"' in page
+    for query, found in (("q=RIGA", ["Riga"]), ("q=дора", ["Dora"]), ("kind=fact", ["Riga", "honey"])):
+        part = get(as_admin, f"{address}?{query}", **HTMX)
+        assert [word for word in ("Riga", "honey", "Dora") if word in part] == found, query
+        assert "<h1>" not in part
+    assert "No finding matches" in get(as_admin, f"{address}?q=coffee")
+
+
+def test_findings_are_paged_and_handed_out_as_a_file(address: str, anna: ChatUser, as_admin: Client) -> None:
+    Finding.objects.bulk_create(
+        Finding(owner=anna, noun="fact", values={"content": f"Fact {number}"}) for number in range(60)
+    )
+    page = get(as_admin, address)
+    assert ("Fact 10" in page, "Fact 59" in page, 'rel="next"' in page) == (True, False, True)
+    listed = json.loads(as_admin.get(f"{address}?format=json&q=riga").content)
+    assert [row["values"]["content"] for row in listed] == ["Lives in Riga"]
+
+
+def test_a_decision_keeps_what_the_list_is_narrowed_to(address: str, as_admin: Client) -> None:
+    riga = Finding.objects.get(values__content="Lives in Riga")
+    sent = {"decision": "reject", "finding": [riga.pk]}
+    assert as_admin.post(f"{address}?kind=fact", sent)["Location"] == f"{address}?kind=fact"
+    assert "Lives in Riga" not in as_admin.get(f"{address}?kind=fact&format=json").content.decode()

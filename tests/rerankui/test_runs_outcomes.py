@@ -23,7 +23,7 @@ from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fail
 from tests.support.answers import document_of
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
-from tests.support.executing import Faulty, Silent, events_of, memory_of_three, start
+from tests.support.executing import Faulty, Silent, events_of, executed, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -82,13 +82,6 @@ ENDS = {
     "silent": End("empty_response", lambda a, b, c: (says(""), says(" ")), VECTORS, 2),
     "silent after reading": End("empty_response", lambda a, b, c: (asks(b), says(""), says("")), READ, 3),
 }
-
-
-async def executed(run: Run, **given: Any) -> list[Any]:
-    """Executes the run with these clients; returns its events."""
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, **given))
-    return await events_of(run)
 
 
 async def page_of(run: Run, admin: Operator) -> str:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -26,13 +25,6 @@ pytestmark = pytest.mark.django_db
 calls_the_api = pytest.mark.django_db(transaction=True)
 Scope = ApiToken.Scope
 LIST, MAKE = "/tokens/", "/tokens/make/"
-
-
-@pytest.fixture
-def as_root(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
-    return client
 
 
 def page_of(answer: Any) -> str:

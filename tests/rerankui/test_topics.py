@@ -24,6 +24,7 @@ from memoryapp.models import (
 from rerankui.text.markdown import beyond, headline
 from rerankui.views import messages
 from tests.conftest import BEGAN, talk
+from tests.examples import table
 from tests.support.browsing import HTMX, attach, get, grow, link, message_of, rows, run_of, searched, topic_of
 
 
@@ -173,23 +174,7 @@ def test_a_long_message_is_folded_and_loses_nothing(anna: ChatUser, as_viewer: C
 # The head of a topic's page: a short title, the messages over time, and a link to each of them.
 
 
-GEORGIA = "Plan of the trip to Georgia from 30 April to 10 May 2026: five nights in Sololaki, then the hills. Tickets."
-
-
-@pytest.mark.parametrize(
-    ("summary", "title"),
-    [
-        ("", ""),
-        ("Honey cake", "Honey cake"),
-        ("Honey cake. The oven was hot.", "Honey cake"),
-        ("Honey cake · The oven was hot", "Honey cake"),
-        (GEORGIA, "Plan of the trip to Georgia from 30 April to 10 May 2026"),
-        ("Врач сказал: колено. Потом МРТ", "Врач сказал: колено"),
-        ("see v1.5 of example.com for more", "see v1.5 of example.com for more"),
-        ("word " * 30, "word " * 15 + "word…"),
-        ("x" * 200, "x" * 24 + "…"),
-    ],
-)
+@pytest.mark.parametrize(("summary", "title"), table("titles"))
 def test_a_title_is_what_the_summary_begins_with(summary: str, title: str) -> None:
     assert headline(summary) == title
 

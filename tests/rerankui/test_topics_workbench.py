@@ -13,19 +13,9 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.engine.embeddings import Profile
 from memoryapp.intake.invariants import violations
-from memoryapp.models import (
-    ChatUser,
-    EmbeddingProfile,
-    Operator,
-    Passage,
-    PassageVector,
-    Role,
-    Topic,
-    TopicEdit,
-    TopicVector,
-)
+from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, PassageVector, Topic, TopicEdit, TopicVector
 from memoryapp.platform.llm import clients
-from tests.conftest import operator, signed_in, talk
+from tests.conftest import signed_in, talk
 from tests.support.browsing import HTMX, cost, get, message_ids
 from tests.support.peer import Peer, reply
 
@@ -39,11 +29,6 @@ def topic(anna: ChatUser) -> Topic:
     texts = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
     [made, _cats] = talk(anna, ("vLLM and a cake", texts), ("Cats", ["How many cats?", "Three."]))
     return made
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("clara", Role.CURATOR, anna)
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from memoryapp.runs.parameters import defaults
 from memoryapp.runs.recall.request import RecallRequest
 from memoryapp.runs.recall.stages import recall
 from memoryapp.search.vectors import embed_pending
-from tests.conftest import talk
+from tests.conftest import fact_of, talk
 from tests.engine.scripted import ScriptedChat, Step, after, asks, fails, says
 from tests.support.answers import document_of
 from tests.support.executing import background_of, events_of, start
@@ -87,10 +87,7 @@ def _memory() -> ChatUser:
         ("Petrov loads vLLM", ["Petrov fills our H100 with batches", "Give Petrov a replica of his own"]),
         ("Birthday cake", ["Which cake for ten?", "A honey cake"]),
     )
-    Fact.objects.create(
-        owner=owner, relation="has", category="home", content="two cats", type="identity", importance=50,
-        created_at=timezone.now(),
-    )  # fmt: skip
+    fact_of(owner, "two cats", category="home", type="identity", importance=50, created_at=timezone.now())  # fmt: skip
     Person.objects.create(owner=owner, display_name="Petrov", circle="Work_Outer", bio="Labels transcripts.")
     Person.objects.create(owner=owner, display_name="Misha", circle="Family", bio="An architect.")
     Artifact.objects.create(

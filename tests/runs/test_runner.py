@@ -17,7 +17,7 @@ from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs import runner as readiness
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients
 from memoryapp.runs.recall.stages import RunMemory
 from memoryapp.runs.runner import Runner
 from tests.support.answers import document_of
@@ -119,12 +119,6 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 @pytest.fixture
 async def memory() -> ChatUser:
     return await memory_of_three()
-
-
-@pytest.fixture
-async def clients() -> AsyncIterator[Clients]:
-    async with open_clients() as opened:
-        yield opened
 
 
 async def lost(run: Run, clients: Clients, kind: str) -> asyncio.Task[None]:

@@ -49,7 +49,7 @@ from tests.engine.endpoint import END, USAGE, delta, streams
 from tests.engine.scripted import ScriptedChat, asks, chooses, collect
 from tests.support.answers import document_of
 from tests.support.clock import PATIENCE
-from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start, unanswered
+from tests.support.executing import Faulty, Silent, Speechless, events_of, executed, memory_of_three, start, unanswered
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -61,8 +61,7 @@ async def memory() -> ChatUser:
 
 async def test_a_run_is_its_events_and_the_row_says_the_same(memory: ChatUser) -> None:
     run = await start(memory)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
     await run.arefresh_from_db()
     events = await events_of(run)
     assert [type(event) for event in (events[0], events[-1])] == [RunStarted, RunFinished]
@@ -76,8 +75,7 @@ async def test_a_run_is_its_events_and_the_row_says_the_same(memory: ChatUser) -
 
 async def test_the_answer_for_the_assistant_holds_the_real_messages(memory: ChatUser) -> None:
     run = await start(memory)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
     document = await sync_to_async(lambda: document_of(Run.objects.get(pk=run.pk)))()
     assert document["fallback"] is None
     assert "Lower gpu_memory_utilization" in document["context"]
@@ -96,9 +94,7 @@ async def test_two_that_claim_one_run_do_not_mix(memory: ChatUser) -> None:
 
 async def test_a_model_out_of_reach_leaves_the_nearest_by_vectors(memory: ChatUser) -> None:
     run = await start(memory)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=Broken()))
-    finished = (await events_of(run))[-1]
+    finished = (await executed(run, chat=Broken()))[-1]
     assert finished.fallback == "llm_error"
     assert [chosen.id for chosen in finished.selected] == list(finished.baseline[:5])
 
@@ -254,24 +250,18 @@ async def test_a_run_nobody_began_waits_for_the_worker(memory: ChatUser) -> None
 async def test_another_persons_topics_are_never_candidates(memory: ChatUser) -> None:
     boris = await ChatUser.objects.acreate(name="boris")
     run = await start(boris)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
-    events = await events_of(run)
+    events = await executed(run)
     assert next(event for event in events if isinstance(event, CandidatesFound)).candidates == ()
     assert events[-1].fallback == "no_candidates"
 
 
 async def test_the_vector_strategy_asks_no_model(memory: ChatUser) -> None:
     run = await start(memory, strategy="vector")
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=Faulty()))
-    finished = (await events_of(run))[-1]
+    finished = (await executed(run, chat=Faulty()))[-1]
     assert [chosen.id for chosen in finished.selected] == list(finished.baseline[:5])
     assert finished.totals.turns == 0
     more = await start(memory, strategy="vector", parameters={"max_topics": 2})
-    async with open_clients() as clients:
-        await lifecycle.execute(more.pk, replace(clients, chat=Faulty()))
-    selected = (await events_of(more))[-1].selected
+    selected = (await executed(more, chat=Faulty()))[-1].selected
     assert len(selected) == 2
     assert [topic.score for topic in selected] == sorted((topic.score for topic in selected), reverse=True)
 
@@ -304,9 +294,7 @@ async def test_a_wrong_parameter_is_named_before_anything_runs(
 
 async def test_words_that_no_database_stores_do_not_cost_the_run(memory: ChatUser) -> None:
     run = await start(memory)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=Talkative()))
-    events = await events_of(run)
+    events = await executed(run, chat=Talkative())
     assert events[-1].fallback == "protocol_violation"
     replied = next(event for event in events if isinstance(event, ModelReplied))
     assert replied.text == "nothing \ufffd to \ufffd say"
@@ -335,9 +323,7 @@ async def _drop_connections_of(clients: Clients) -> None:
 @pytest.mark.parametrize("strategy", ["flash", "vector"])
 async def test_without_the_embedding_model_words_decide_and_the_run_says_so(memory: ChatUser, strategy: str) -> None:
     run = await start(memory, strategy=strategy)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=Broken(), embedder=Speechless()))
-    events = await events_of(run)
+    events = await executed(run, chat=Broken(), embedder=Speechless())
     found = next(event for event in events if isinstance(event, CandidatesFound))
     assert "out of reach" in english(found.notes)
     assert {candidate.vector_rank for candidate in found.candidates} == {0}
@@ -348,8 +334,7 @@ async def test_without_the_embedding_model_words_decide_and_the_run_says_so(memo
 async def test_passages_that_wait_for_their_vectors_are_counted(memory: ChatUser) -> None:
     await PassageVector.objects.all().adelete()
     run = await start(memory)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
     found = next(event for event in await events_of(run) if isinstance(event, CandidatesFound))
     assert found.without_vector == found.passages > 0
 
@@ -357,8 +342,7 @@ async def test_passages_that_wait_for_their_vectors_are_counted(memory: ChatUser
 async def test_the_model_receives_the_latest_topics_and_the_latest_messages(memory: ChatUser) -> None:
     await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
     run = await start(memory)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
     prompt = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt
     assert "off to Kazbegi" in prompt[1].content
     assert "Knee after the run" in prompt[0].content
@@ -369,8 +353,7 @@ async def test_the_conversation_that_was_sent_stands_in_place_of_the_active_sess
     at = "2026-03-09T10:00:00Z"
     messages = [{"id": "x1", "role": "user", "author": "Anna", "ts": at, "text": "The server is down"}]
     run = await start(memory, messages=messages)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
     prompt = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt[1].content
     assert "The server is down" in prompt
     assert "Kazbegi" not in prompt
@@ -569,8 +552,7 @@ async def test_a_stored_run_sent_again_is_the_same_byte_for_byte(
     item = await sync_to_async(media.store)(memory_with_replies, attached)
     run = await start(memory_with_replies, media=[item], parameters={"max_tool_calls": 3})
     endpoint = Endpoint(*(completion(content, options.stream, **message) for content, message in turns))
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=endpoint.chat(options), enricher=None))
+    await executed(run, chat=endpoint.chat(options), enricher=None)
     events, replies = await events_of(run), await raw_replies(run)
     assert [topic.id for topic in events[-1].selected] == [f"Topic:{first}"]
     requests = stored_requests(events, replies, attached)
@@ -587,8 +569,7 @@ async def test_what_came_beside_the_text_is_kept_with_the_run_and_apart_from_its
     (first, *_) = [topic.pk async for topic in memory_with_replies.topic_set.order_by("pk")]
     run = await start(memory_with_replies)
     script = asks(first), replace(chooses(first))
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=ScriptedChat(*script), enricher=None))
+    await executed(run, chat=ScriptedChat(*script), enricher=None)
     assert [json.loads(text) for text in (await raw_replies(run)).values()] == [s.outcome.message for s in script]
     payloads = [row.payload async for row in RunEvent.objects.filter(run=run, kind="model_replied")]
     assert not any("message" in payload for payload in payloads)
@@ -597,8 +578,7 @@ async def test_what_came_beside_the_text_is_kept_with_the_run_and_apart_from_its
 
 async def test_a_reply_beside_another_event_is_a_violation(memory_with_replies: ChatUser) -> None:
     run = await start(memory_with_replies)
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=ScriptedChat(asks(1), chooses(1)), enricher=None))
+    await executed(run, chat=ScriptedChat(asks(1), chooses(1)), enricher=None)
     last = await RunEvent.objects.aget(run=run, kind=RunFinished.kind)
     await RawReply.objects.acreate(event=last, owner_id=run.owner_id, message="{}")
     found = await sync_to_async(lambda: list(invariants.violations(memory_with_replies)))()
@@ -610,7 +590,6 @@ async def test_a_reply_beside_another_event_is_a_violation(memory_with_replies: 
 async def test_a_chat_that_tells_no_raw_message_leaves_none(memory_with_replies: ChatUser) -> None:
     run = await start(memory_with_replies)
     bare = [replace(step, outcome=replace(step.outcome, message={})) for step in (asks(1), chooses(1))]
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, replace(clients, chat=ScriptedChat(*bare), enricher=None))
+    await executed(run, chat=ScriptedChat(*bare), enricher=None)
     assert ModelReplied.kind in [event.kind for event in await events_of(run)]
     assert await raw_replies(run) == {}

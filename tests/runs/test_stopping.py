@@ -44,7 +44,7 @@ from tests.conftest import operator, signed_in
 from tests.engine.scripted import ScriptedChat, after, asks, chooses, says, slow
 from tests.runs.test_recall_stages import asked, one
 from tests.support.clock import PATIENCE, passes
-from tests.support.executing import QUERY, Faulty, Silent, background_of, events_of, memory_of_three, start
+from tests.support.executing import QUERY, Faulty, Silent, background_of, events_of, executed, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -107,8 +107,7 @@ async def test_a_run_nobody_has_begun_ends_at_once_and_is_never_executed(memory:
     run = await long_run(memory)
     assert await stop(run.pk, "ada")
     await assert_stopped(run, "ada")
-    async with open_clients() as clients:
-        await lifecycle.execute(run.pk, clients)
+    await executed(run)
     await assert_stopped(run, "ada")
 
 

@@ -1,9 +1,6 @@
-"""Texts in any alphabet are found by their words in the database, also those that an earlier version stored."""
-
-from importlib import import_module
+"""Texts in any alphabet are found by their words in the database."""
 
 import pytest
-from django.apps import apps
 from django.db import connection
 
 from memoryapp.engine.memory import TopicDraft
@@ -62,28 +59,7 @@ def test_every_question_finds_the_one_summary_by_its_words(passages: dict[str, i
     }
 
 
-def test_summaries_of_an_earlier_version_are_folded_again(passages: dict[str, int]) -> None:
-    """Before 0.16.0 the database folded them, and knew single Chinese characters alone."""
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE memoryapp_topic SET terms = to_tsvector('russian', lower(summary))")
-    assert not holding("topic", "แมวแพ้อะไร")
-    with connection.schema_editor() as editor:
-        import_module("memoryapp.migrations.0002_release_0_16").fold_summaries(apps, editor)
-    assert len(holding("topic", "แมวแพ้อะไร")) == 1
-
-
-def test_what_an_earlier_version_stored_is_folded_again(passages: dict[str, int], anna: ChatUser) -> None:
-    """Version 0.15.1 took a Chinese sentence for one word and kept accents."""
+def test_a_card_in_another_script_is_found_by_its_words(passages: dict[str, int], anna: ChatUser) -> None:
     artifact(anna, "合同.pdf", summary="租房合同，房租三千块。")
     items.refresh()
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE memoryapp_passage SET terms = to_tsvector('russian', lower(text)), term_count = 1")
-        cursor.execute("UPDATE memoryapp_card SET terms = to_tsvector('russian', lower(text)), term_count = 1")
-    assert not holding("passage", "猫对什么过敏")
-    with connection.schema_editor() as editor:
-        import_module("memoryapp.migrations.0002_release_0_16").fold_texts(apps, editor)
-    items.refresh()
-    for question, number in passages.items():
-        assert holding("passage", question) == [number]
-    assert Passage.objects.get(pk=passages["猫对什么过敏"]).term_count > 1
     assert len(holding("card", "房租多少")) == 1

@@ -18,7 +18,7 @@ from memoryapp.models import ChatUser, Run
 from memoryapp.platform import database
 from memoryapp.platform.llm.clients import offline_embedder
 from memoryapp.runs import followers, lifecycle
-from memoryapp.runs.clients import Clients
+from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.support.clock import PATIENCE
@@ -93,6 +93,13 @@ async def start(owner: ChatUser, query: str = QUERY, **given: Any) -> Run:
 
 async def events_of(run: Run) -> list[Any]:
     return [item.event for item in await sync_to_async(followers.stored)(run.pk)]
+
+
+async def executed(run: Run, **given: Any) -> list[Any]:
+    """Executes the run to its end, with these in place of the program's clients; returns its events."""
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, **given))
+    return await events_of(run)
 
 
 @asynccontextmanager

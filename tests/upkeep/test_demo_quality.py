@@ -20,6 +20,7 @@ from memoryapp.search.similarity import Question
 from memoryapp.upkeep import demo
 from memoryapp.upkeep.demo import recorded
 from tests.conftest import signed_in
+from tests.examples import table
 from tests.support.browsing import get
 
 CUTS = (5, 10)
@@ -52,21 +53,7 @@ def assert_golden_questions_are_answered() -> None:
 # The quality of people and files as candidates: questions about the demo memory, through the embedded models.
 
 
-PEOPLE = {
-    "что ты знаешь о Петрове?": "Пётр Петров",
-    "Who is Petrov?": "Пётр Петров",
-    "кто такой Игорь?": "Игорь Мельник",
-    "напомни про Саркисяна": "Левон Арамович Саркисян",
-    "кто мой ортопед?": "Левон Арамович Саркисян",
-    "расскажи про моего мужа": "Миша Ветров",
-    "как зовут маму": "Ольга Сергеевна Гущина",
-    "что подарить брату": "Костя Гущин",
-    "подруга, которая бегает": "Лена Соколова",
-    "позвони прорабу": "Рустам",
-    "мой учитель японского": "Юко Танабэ",
-    "у кого аллергия на орехи": "Марина Климова",
-    "recruiter who offered me a contract": "Priya Raman",
-}
+PEOPLE = table("demo_people")
 FILES = {
     "что показало МРТ колена": "mrt-pravoe-koleno.pdf",
     "what was in the MRI report": "mrt-pravoe-koleno.pdf",

@@ -24,6 +24,7 @@ from memoryapp.curation.lineage import successors
 from memoryapp.curation.operations import RESPLIT, SPLIT
 from memoryapp.curation.rescoring import halves, message_passages
 from memoryapp.curation.settling import settle
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.text.lexical import Floats, Indices, Matches
 from memoryapp.models import ChatUser, EditedTopic, EmbeddingProfile, Person, Suggestion, Topic, TopicVector
@@ -48,15 +49,8 @@ _RUNS = 300
 # Rows of one product, so that it needs only tens of megabytes in the largest memory.
 _AT_ONCE = 128
 
-CHOSEN = """
-SELECT ARRAY(SELECT jsonb_path_query(e.payload, '$.selected[*].id') #>> '{}')
-FROM (
-    SELECT id FROM memoryapp_run
-    WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND origin = '' AND state = 'finished'
-    ORDER BY created_at DESC, id DESC LIMIT %(most)s
-) r
-JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
-"""
+_SQL = table_beside(__file__)
+CHOSEN: str = _SQL["chosen"]
 
 Pair = tuple[int, int]
 _T = TypeVar("_T")
@@ -209,31 +203,8 @@ _MOST_PARTS = 20
 # How many messages' vectors are in memory at once.
 _SPLITS_AT_ONCE = 4_000
 
-MESSAGES = """
-SELECT string_agg(int8send(id), ''::bytea), string_agg(float8send(at), ''::bytea),
-       string_agg(int8send(size), ''::bytea), string_agg(int8send(passage), ''::bytea),
-       string_agg(int8send(topic_id), ''::bytea)
-FROM (
-    SELECT m.id, m.topic_id, extract(epoch FROM m.sent_at)::float8 AS at, char_length(m.text)::bigint AS size,
-           coalesce((SELECT min(pm.passage_id) FROM memoryapp_passagemessage pm WHERE pm.message_id = m.id), 0)
-           AS passage
-    FROM memoryapp_message m WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
-    ORDER BY m.topic_id, m.sent_at, m.id
-) ordered
-"""
-# Of some topics, those whose messages a merge put together exactly so; a new summary or an undo of an undo changes
-# nothing about that.
-MERGED = """
-SELECT DISTINCT t.id
-FROM memoryapp_topicedit e
-JOIN memoryapp_editedtopic i ON i.edit_id = e.id AND i.side = 'in'
-JOIN memoryapp_topic made ON made.id = i.topic_id
-JOIN memoryapp_topicmessage was ON was.topic_id = made.id
-JOIN memoryapp_topicmessage now ON now.message_id = was.message_id AND now.topic_id = ANY(%(topics)s::bigint[])
-JOIN memoryapp_topic t ON t.id = now.topic_id AND t.message_count = made.message_count AND t.size_chars <= %(most)s
-WHERE e.owner_id = %(owner)s AND e.kind = 'merge'
-GROUP BY t.id, made.id, made.message_count HAVING count(*) = made.message_count
-"""
+MESSAGES: str = _SQL["messages"]
+MERGED: str = _SQL["merged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,16 +431,7 @@ MOST_PAIRS = 16_000_000
 Kind, State = Suggestion.Kind, Suggestion.State
 _SPLITS = (SPLIT.name, RESPLIT.name)
 
-VECTORS = """
-SELECT string_agg(int8send(topic_id), ''::bytea), string_agg(int8send(size_chars), ''::bytea),
-       string_agg(halfvec_send(vector), ''::bytea)
-FROM (
-    SELECT v.topic_id, t.size_chars, v.vector FROM memoryapp_topicvector v
-    JOIN memoryapp_topic t ON t.id = v.topic_id AND t.owner_id = %(owner)s AND t.is_live AND t.recall = ''
-    WHERE v.owner_id = %(owner)s AND v.profile_id = %(profile)s
-    ORDER BY t.consolidation_checked, t.ended_at DESC, t.id DESC LIMIT %(most)s
-) compared
-"""
+VECTORS: str = _SQL["vectors"]
 
 
 def with_unchecked() -> QuerySet[ChatUser]:

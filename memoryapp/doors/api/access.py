@@ -56,8 +56,12 @@ class Token(HttpBearer):
         named = request.headers.get(TOKEN_HEADER)
         return self.authenticate(request, named.strip()) if named else super().__call__(request)
 
+    def check(self, request: HttpRequest, text: str) -> Grant | None:
+        """Returns what the text opens; in a thread of the database."""
+        return tokens.check(text)
+
     async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
-        grant = await in_thread(_counted, token)
+        grant = await in_thread(lambda: _counted(self.check(request, token)))
         if grant:
             is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
             if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
@@ -84,9 +88,8 @@ def grant_of(request: HttpRequest) -> Grant:
     return cast(Grant, cast(Any, request).auth)
 
 
-def _counted(text: str) -> Grant | None:
-    """Returns what a token opens. Raises RequestRefused if too many requests came with it."""
-    grant = tokens.check(text)
+def _counted(grant: Grant | None) -> Grant | None:
+    """Returns the grant. Raises RequestRefused if too many requests came with its token."""
     if grant and (wait := _allowances.wait(grant.token.pk)):
         most, seconds = settings.API_RATE
         raise RequestRefused(429, f"More than {most} requests in {seconds:g} s; slow down.", wait=wait)

@@ -2,9 +2,10 @@
 
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import include, path
 from django.utils import translation
 from django.views.decorators.csrf import csrf_exempt
 
@@ -17,7 +18,21 @@ from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
 
-_TOKEN = Token(Scope.RECALL, Scope.READ, Scope.INGEST, Scope.CURATE, Scope.FORGET)
+if settings.MCP_OAUTH:
+    from memoryapp.doors.mcp_server import oauth
+
+
+class _AnyToken(Token):
+    """Admits tokens of the API and, with ``MCP_OAUTH``, those that a person at a browser gave to a client."""
+
+    def check(self, request: HttpRequest, text: str) -> Grant | None:
+        grant = super().check(request, text)
+        if grant or not settings.MCP_OAUTH:
+            return grant
+        return oauth.grant_of(text, request.build_absolute_uri(request.path))
+
+
+_TOKEN = _AnyToken(Scope.RECALL, Scope.READ, Scope.INGEST, Scope.CURATE, Scope.FORGET)
 _PACKAGES = ("mcp", "mcp_types")
 _MISSING = "This server lacks the package mcp: install it with `pip install 'mcp>=2'`, and start again."
 
@@ -39,7 +54,8 @@ async def mcp(request: HttpRequest, user: str = "") -> HttpResponse:
             if user:
                 await in_thread(caller.memory, "", may_be_new=True)
         except RequestRefused as refused:
-            return refusal(refused.status, refused.message, code=refused.code, wait=refused.wait)
+            response = refusal(refused.status, refused.message, code=refused.code, wait=refused.wait)
+            return oauth.told(request, response) if refused.status == 401 and settings.MCP_OAUTH else response
         except BeingErased as erased:
             return refusal(409, str(erased), code="erased")
         except (OperationalError, InterfaceError):
@@ -73,4 +89,8 @@ async def _grant(request: HttpRequest) -> Grant:
 
 
 mcp.login_required = False  # type: ignore[attr-defined]
-urlpatterns = [path("mcp", mcp, name="mcp"), path("mcp/<path:user>", mcp, name="mcp_of_user")]
+urlpatterns = [
+    path("mcp", mcp, name="mcp"),
+    path("mcp/<path:user>", mcp, name="mcp_of_user"),
+    *([path("", include("memoryapp.doors.mcp_server.oauth"))] if settings.MCP_OAUTH else []),
+]

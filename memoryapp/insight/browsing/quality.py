@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Count, Max, Model, Q, QuerySet
 from django.utils import timezone
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.languages import latin_language
 from memoryapp.engine.text.lexical import WIDE
 from memoryapp.insight.browsing.topics import RUNS_LOOKED_AT
@@ -87,23 +88,8 @@ WEEK = timedelta(days=7)
 # An active session that is quiet for longer has been forgotten by the worker, or waits for more messages.
 LONG_QUIET = timedelta(days=1)
 
-TOPICS = """
-SELECT owner_id, count(*), count(*) FILTER (WHERE summary <> '' AND alike > 1), count(*) FILTER (WHERE NOT has_facts),
-       count(*) FILTER (WHERE is_segmented)
-FROM (
-    SELECT t.owner_id, t.summary, count(*) OVER (PARTITION BY t.owner_id, t.summary) AS alike,
-           EXISTS (SELECT FROM memoryapp_fact f WHERE f.owner_id = t.owner_id AND f.topic_id = t.id) AS has_facts,
-           made.by_model IS FALSE AS is_segmented
-    FROM memoryapp_topic t LEFT JOIN (
-        SELECT et.topic_id, bool_or(c.id IS NOT NULL AND c.outcome = '') AS by_model
-        FROM memoryapp_topicedit e
-        JOIN memoryapp_editedtopic et ON et.edit_id = e.id AND et.side = 'in'
-        LEFT JOIN memoryapp_agentcall c ON c.id = e.call_id
-        WHERE e.owner_id = ANY(%(owners)s::bigint[]) AND e.kind = 'archive' GROUP BY et.topic_id
-    ) made ON made.topic_id = t.id
-    WHERE t.owner_id = ANY(%(owners)s::bigint[]) AND t.is_live
-) topic GROUP BY owner_id
-"""
+_SQL = table_beside(__file__)
+TOPICS: str = _SQL["topics"]
 # Each owner's last runs by hand, and what they showed to a model.
 RECALLED = f"""
 SELECT t.owner_id, count(*) FROM memoryapp_topic t
@@ -117,14 +103,7 @@ WHERE t.owner_id = ANY(%(owners)s::bigint[]) AND t.is_live AND 'Topic:' || t.id 
     JOIN memoryapp_runevent e ON e.run_id = run.id AND e.kind = 'candidates_found'
 ) GROUP BY t.owner_id
 """
-# Chats of which messages are in no topic, and whose last one is that long ago.
-QUIET = """
-SELECT owner_id, count(*) FROM (
-    SELECT owner_id FROM memoryapp_message
-    WHERE owner_id = ANY(%(owners)s::bigint[]) AND topic_id IS NULL AND NOT is_withdrawn
-    GROUP BY owner_id, session HAVING max(sent_at) < %(before)s
-) quiet GROUP BY owner_id
-"""
+QUIET: str = _SQL["quiet"]
 
 
 @dataclass(frozen=True, slots=True)

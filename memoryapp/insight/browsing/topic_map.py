@@ -16,6 +16,7 @@ from django.db.models import Exists, OuterRef
 from numpy.typing import NDArray
 
 from memoryapp import curation
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.regions import hull, names, project, regions, within
 from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
@@ -26,23 +27,9 @@ MOST_TOPICS = 5_000
 # This many texts of a region, evenly selected, describe it as well as all of them.
 NAMED_BY = 100
 
-# The latest topics with a vector. Times are read as seconds, because creating thousands of datetimes takes longer than
-# the query.
-TOPICS = """
-SELECT id, summary, floor(date_part('epoch', started_at))::bigint, floor(date_part('epoch', ended_at))::bigint,
-       message_count, size_chars
-FROM memoryapp_topic t
-WHERE owner_id = %(owner)s AND is_live
-AND EXISTS (SELECT FROM memoryapp_topicvector v WHERE v.topic_id = t.id AND v.profile_id = %(profile)s)
-ORDER BY ended_at DESC, id DESC LIMIT %(most)s
-"""
-# The four bytes before the numbers contain their count; half floats are in network order.
-VECTORS = """
-SELECT string_agg(int8send(topic_id), ''::bytea ORDER BY topic_id),
-       string_agg(substr(halfvec_send(vector), 5), ''::bytea ORDER BY topic_id)
-FROM memoryapp_topicvector
-WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND topic_id = ANY(%(topics)s::bigint[])
-"""
+_SQL = table_beside(__file__)
+TOPICS: str = _SQL["topics"]
+VECTORS: str = _SQL["vectors"]
 
 
 class MapTopic(NamedTuple):

@@ -7,8 +7,10 @@ reference; and no question takes half a minute.
 """
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +24,8 @@ MOST_SLOWDOWN = 2.0
 MOST_SECONDS = 30.0
 # A mean that falls by more than this is a regression, even if there are too few questions to be certain.
 MARGIN = 0.1
+# A fall that chance alone brings more often than this is none.
+BY_CHANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +108,15 @@ def figure(report: Report, measure: Measure) -> float | None:
 
 def differences(reference: Report, other: Report) -> dict[str, Interval]:
     """How much more ``other`` has of each measure, by name; a measure without a common question is left out."""
-    shared = pairs(reference, other)
-    found = {}
-    for measure in MEASURES:
-        values = [measure.value(theirs) - measure.value(ours) for ours, theirs in shared if measure.of([ours])]
-        if values:
-            found[measure.name] = interval(values)
+    return {name: interval(values) for name, values in _changes(reference, other).items()}
+
+
+def _changes(reference: Report, other: Report) -> dict[str, list[float]]:
+    found = defaultdict(list)
+    for ours, theirs in pairs(reference, other):
+        for measure in MEASURES:
+            if measure.of([ours]):
+                found[measure.name].append(measure.value(theirs) - measure.value(ours))
     return found
 
 
@@ -132,20 +139,29 @@ def may_go(judged: Sequence[Bound]) -> bool:
 
 
 def regressions(stored: Report, report: Report, margin: float = MARGIN) -> list[Regression]:
-    """The gated figures that got worse: the whole interval is on that side, or the mean fell by more than
-    ``margin``."""
-    found = differences(stored, report)
-    gated = [measure for measure in MEASURES if measure.is_gated and measure.name in found]
+    """The gated figures that got worse: the whole interval is on that side, and not of so few questions that it may be
+    chance; or the mean fell by more than ``margin``."""
+    changes = _changes(stored, report)
+    gated = [measure for measure in MEASURES if measure.is_gated and measure.name in changes]
+    found = [(measure.sign, changes[measure.name], measure.name) for measure in gated]
     return [
-        Regression(measure.name, found[measure.name])
-        for measure in gated
-        if _is_worse(found[measure.name], measure.sign, margin)
+        Regression(name, difference)
+        for sign, values, name in found
+        if _is_worse(difference := interval(values), [sign * value for value in values], sign, margin)
     ]
 
 
-def _is_worse(difference: Interval, sign: int, margin: float) -> bool:
+def _is_worse(difference: Interval, gains: Sequence[float], sign: int, margin: float) -> bool:
     surely = difference.is_below_zero if sign > 0 else difference.is_above_zero
-    return surely or sign * difference.mean < -margin
+    return surely and _by_chance(gains) < BY_CHANCE or sign * difference.mean < -margin
+
+
+def _by_chance(gains: Sequence[float]) -> float:
+    """The sign test: how probably so many of the questions that changed got worse if each was as likely to improve.
+
+    Four of four can be chance, which the bootstrap over hundreds of equal answers does not see."""
+    worse, changed = sum(gain < 0 for gain in gains), sum(gain != 0 for gain in gains)
+    return sum(comb(changed, count) for count in range(worse, changed + 1)) / (1 << changed)
 
 
 def loss(reference: Row, other: Row) -> Loss | None:

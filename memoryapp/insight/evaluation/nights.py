@@ -29,7 +29,7 @@ from memoryapp.insight.evaluation.questions import QuestionsError
 from memoryapp.models import Evaluation, GoldenAlarm, GoldenNight, GoldenQuestion, NightlyRun, Run, Webhook
 from memoryapp.platform.database import each_alone, is_outage, log_and_continue
 from memoryapp.platform.webhooks import receivers
-from memoryapp.platform.webhooks.announcing import GOLDEN_DROPPED, address_of, announce
+from memoryapp.platform.webhooks.announcing import GOLDEN_DROPPED, GOLDEN_RECOVERED, address_of, announce
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
 
 # When a golden set is asked, and the beginning of a night.
@@ -133,7 +133,8 @@ def _begun(nightly: NightlyRun) -> list[GoldenNight]:
     return [night]
 
 
-# The alarm of a night that dropped: in inboxes, to webhooks, by mail; once for a drop, and again if it gets worse.
+# The alarm of a night that dropped: in inboxes, to webhooks, by mail; once for a drop, again if it gets worse, and
+# webhooks and mail also tell once that it is over.
 
 # A figure that fell further by so much since the last alarm is news.
 FURTHER = 0.05
@@ -142,6 +143,7 @@ _WAITS = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1), timed
 # For the process that sends it; another one may, if this one was killed.
 _LEASE = timedelta(minutes=5)
 
+State = GoldenNight.State
 logger = logging.getLogger(__name__)
 
 
@@ -150,14 +152,19 @@ def has_mail() -> bool:
     return bool(settings.EMAIL_URL)
 
 
-def is_news(night: GoldenNight) -> bool:
-    """Whether people were not told of this drop yet: since the last good night there was no alarm, or another figure
-    has fallen, or one has fallen further."""
+def standing_alarm(night: GoldenNight) -> GoldenNight | None:
+    """The last alarm before the night, as long as no good night followed and no other baseline was chosen."""
     earlier = GoldenNight.objects.filter(nightly=night.nightly_id, pk__lt=night.pk).order_by("-pk")
-    last = earlier.filter(is_alarm=True).first()
-    if last is None or last.against_id != night.against_id:
-        return True
-    if earlier.filter(state=GoldenNight.State.PASSED, pk__gt=last.pk).exists():
+    last, baseline = earlier.filter(is_alarm=True).first(), night.nightly.baseline_id
+    if last is None or (baseline and last.against_id != baseline):
+        return None
+    return None if earlier.filter(state=State.PASSED, pk__gt=last.pk).exists() else last
+
+
+def is_news(night: GoldenNight) -> bool:
+    """Whether people were not told of this drop yet: there is no standing alarm, or another figure has fallen, or one
+    has fallen further."""
+    if (last := standing_alarm(night)) is None:
         return True
     before = {each["figure"]: abs(each["mean"]) for each in last.regressions}
     known = {qid for each in last.regressions for qid in each.get("questions", ())}
@@ -171,12 +178,16 @@ def is_news(night: GoldenNight) -> bool:
 def raise_alarm(night: GoldenNight) -> None:
     """Fills the night's columns, and writes what tells people of it; call it in the transaction that stores it."""
     night.is_alarm = True
-    if night.nightly.recipients and has_mail():
-        night.mail, night.mail_at = GoldenNight.Mail.WAITING, timezone.now()
     numbers = night.evaluation.questions if night.evaluation else []
     owners = GoldenQuestion.objects.filter(pk__in=numbers).order_by("owner").values_list("owner", flat=True).distinct()
     GoldenAlarm.objects.bulk_create([GoldenAlarm(owner_id=pk, night=night) for pk in owners], ignore_conflicts=True)
-    announce(GOLDEN_DROPPED, subject=str(night.pk))
+    _tell(night, GOLDEN_DROPPED)
+
+
+def _tell(night: GoldenNight, kind: str) -> None:
+    if night.nightly.recipients and has_mail():
+        night.mail, night.mail_at = GoldenNight.Mail.WAITING, timezone.now()
+    announce(kind, subject=str(night.pk))
 
 
 def send_mail_due() -> None:
@@ -212,19 +223,21 @@ def words_of(night: GoldenNight) -> tuple[str, str]:
     """The subject and the text of the mail, in the language of the installation."""
     with translation.override(settings.LANGUAGE_CODE):
         nightly = night.nightly
-        subject = _("Golden set “%(set)s” dropped: %(figures)s") % {
-            "set": nightly.collection,
-            "figures": ", ".join(f"{each['figure']} {each['mean']:+.3f}" for each in night.regressions),
-        }
+        subject = _("Golden set “%(set)s” dropped: %(figures)s")
+        first = _("The golden questions of “%(set)s” were answered worse by %(strategy)s than before.")
+        if night.state == State.PASSED:
+            subject = _("Golden set “%(set)s” is as good as before again")
+            first = _("The golden questions of “%(set)s” are answered by %(strategy)s as well as before.")
+        figures = ", ".join(f"{each['figure']} {each['mean']:+.3f}" for each in night.regressions)
+        values = {"set": nightly.collection, "strategy": nightly.strategy, "figures": figures}
         lines = [
-            _("The golden questions of “%(set)s” were answered worse by %(strategy)s than before.")
-            % {"set": nightly.collection, "strategy": nightly.strategy},
+            first % values,
             "",
             *(_line(each) for each in night.regressions),
             "",
             address_of("nightly", nightly.pk),
         ]
-    return subject[:200], "\n".join(lines)
+    return (subject % values)[:200], "\n".join(lines)
 
 
 def _line(each: Mapping[str, Any]) -> str:
@@ -272,8 +285,6 @@ OUTAGES = ("llm_error", "timeout", "turn_timeout", "no_vectors", "abandoned", "c
 TOO_MANY = 0.2
 _NIGHTS_BEFORE = 30
 
-State = GoldenNight.State
-
 
 def judge_ended() -> list[GoldenNight]:
     """Judges every night whose evaluation has ended."""
@@ -303,6 +314,8 @@ def _judged(number: int) -> GoldenNight | None:
         _compare(night, done)
     if night.state == State.DROPPED and is_news(night):
         raise_alarm(night)
+    elif night.state == State.PASSED and not night.reason and standing_alarm(night):
+        _tell(night, GOLDEN_RECOVERED)
     night.save()
     return night
 
@@ -313,20 +326,24 @@ def _compare(night: GoldenNight, done: Evaluation) -> None:
     if night.failed >= max(1, TOO_MANY * done.report["n"]):
         night.state, night.reason = State.FAILED, "outage"
         return
-    night.against = night.nightly.baseline or _last_good(night)
-    night.state = State.PASSED
-    if night.against is None:
-        night.reason = "first"
-        return
-    out |= _interrupted(night.against)
-    before, after = _without(night.against.report, out), _without(done.report, out)
-    if not comparison.pairs(before, after):
-        night.reason = "nothing_shared"
-        return
-    night.regressions = [
-        {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
-        for each in comparison.regressions(before, after)
-    ]
+    known = [night.nightly.baseline] if night.nightly.baseline else _good(night)
+    night.state, night.reason = State.PASSED, "nothing_shared" if known else "first"
+    after: dict[str, Any] = {"questions": ()}
+    # With the last good night and, so that no slow fall is missed, with the first of many.
+    for against in known:
+        interrupted = out | _interrupted(against)
+        before, after = _without(against.report, interrupted), _without(done.report, interrupted)
+        if not comparison.pairs(before, after):
+            continue
+        night.reason = ""
+        night.regressions = [
+            {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
+            for each in comparison.regressions(before, after)
+        ]
+        if night.regressions or not night.against:
+            night.against = against
+        if night.regressions:
+            break
     if night.nightly.collection == MISSES:
         night.regressions += _fallen(night, after["questions"])
     if night.regressions:
@@ -350,12 +367,13 @@ def _fallen(night: GoldenNight, asked: Sequence[Mapping[str, Any]]) -> list[dict
     return [figure] if fell else []
 
 
-def _last_good(night: GoldenNight) -> Evaluation | None:
-    """The evaluation of the last night before this one that did not drop, by the same strategy."""
+def _good(night: GoldenNight) -> list[Evaluation]:
+    """The evaluations of the last night before this one that did not drop, by the same strategy, and of the first of
+    the last thirty."""
     good = GoldenNight.objects.filter(nightly=night.nightly_id, state=State.PASSED, pk__lt=night.pk)
-    rows = good.filter(evaluation__isnull=False, evaluation__strategy=night.nightly.strategy)
-    last = rows.select_related("evaluation").order_by("-pk").first()
-    return last.evaluation if last else None
+    rows = good.filter(evaluation__strategy=night.nightly.strategy).order_by("-pk")
+    numbers = list(rows.values_list("evaluation", flat=True)[:_NIGHTS_BEFORE])
+    return list(Evaluation.objects.filter(pk__in={*numbers[:1], *numbers[-1:]}).order_by("-pk"))
 
 
 def _interrupted(evaluation: Evaluation) -> set[str]:

@@ -18,6 +18,7 @@ from pgvector import HalfVector
 from pgvector.django import CosineDistance
 
 from memoryapp.curation import rescoring
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import item_id, parse_item_id, topic_id
@@ -115,22 +116,8 @@ def _spoken(owner_id: int, passages: Mapping[int, float]) -> list[tuple[int, flo
 
 # Which topics held messages at an earlier moment. Edits never change a topic, so each is either live then or not.
 
-# The last edit before the moment decides. Topics of a restored memory may have no edit at all.
-HOLDERS = """
-SELECT listed.topic_id, t.is_live, coalesce(
-    (
-        SELECT side.side = 'in' FROM memoryapp_editedtopic side JOIN memoryapp_topicedit e ON e.id = side.edit_id
-        WHERE side.topic_id = listed.topic_id AND e.at <= %(at)s ORDER BY e.id DESC LIMIT 1
-    ),
-    t.created_at <= %(at)s AND NOT EXISTS (SELECT FROM memoryapp_editedtopic WHERE topic_id = listed.topic_id)
-)
-FROM (
-    SELECT topic_id, count(*) AS n FROM memoryapp_topicmessage
-    WHERE owner_id = %(owner)s AND message_id = ANY(%(messages)s::bigint[]) GROUP BY topic_id
-) listed JOIN memoryapp_topic t ON t.id = listed.topic_id
-WHERE t.owner_id = %(owner)s
-ORDER BY listed.n DESC, listed.topic_id
-"""
+_SQL = table_beside(__file__)
+HOLDERS: str = _SQL["holders"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -27,7 +27,8 @@ from memoryapp.models import ChatUser, KnowledgeEdit, Message, Miss, Run, Topic,
 from memoryapp.platform.database import each_alone
 from memoryapp.runs import followers, lifecycle
 
-# A run of the same question by hand within this time before the moment is taken for the one that went wrong.
+# A run of the same question by hand within this time before the moment is taken for the one that went wrong, unless
+# the memory was changed by hand since.
 _SAME = timedelta(days=1)
 # What happened longer ago than this is asked of the memory as it was.
 _NOW = timedelta(minutes=1)
@@ -35,6 +36,8 @@ _MOST_AT_ONCE = 20
 _NEAREST = 3
 # For so long after a repair its run is looked at.
 _SETTLING = timedelta(minutes=10)
+# So many other memories that say it are named; and how often a question may have been asked among those listed.
+_MEMORIES, _MOST_REPEATED = 6, 5
 # About the length of one message and the answer to it.
 _EVIDENCE_CHARS = 600
 
@@ -84,7 +87,16 @@ def report(
 
 def _known_run(owner: ChatUser, question: str, when: datetime) -> Run | None:
     rows = Run.objects.of(owner).by_hand().made_here().filter(query=question, parent__isnull=True)
-    return rows.filter(created_at__range=(when - _SAME, when), state=Run.State.FINISHED).order_by("-created_at").first()
+    ended = rows.filter(created_at__range=(when - _SAME, when), state=Run.State.FINISHED)
+    run = ended.order_by("-created_at").first()
+    return None if run and _was_mended(owner, run.created_at, when) else run
+
+
+def _was_mended(owner: ChatUser, since: datetime, until: datetime) -> bool:
+    """Whether somebody changed the memory meanwhile, which may have put it right: then only a new run can tell."""
+    changes = KnowledgeEdit.objects.filter(owner=owner, call=None, at__range=(since, until))
+    edits = TopicEdit.objects.filter(owner=owner, at__range=(since, until)).exclude(kind=TopicEdit.Kind.ARCHIVE)
+    return changes.exists() or edits.exists()
 
 
 def _asked(owner: ChatUser, question: str, when: datetime, asked: dict[str, Any]) -> Run:
@@ -303,6 +315,15 @@ _SPEAKER = re.compile(
     rf"^[ \t]*[*_#>]{{0,4}}[ \t]?(?:({_USER})|({_ASSISTANT}))[ \t]?[*_]{{0,4}}:[*_]{{0,4}}", re.I | re.M
 )
 _QUESTION = re.compile(r"^[^\n]*[?？]", re.M)
+# A complaint in one line, which is no question: "the assistant forgot the dentist".
+_COMPLAINT = re.compile(
+    r"(?:(?:the|my|our)[ ])?(?:assistant|bot|model|ai|chatgpt|claude|it)[ ]"
+    r"(?:(?:has[ ]|had[ ])?(?:forgot(?:ten)?|forgets)|(?:did|does)(?:n['’]t|[ ]not)[ ](?:know|remember|recall))"
+    r"(?:[ ]about|[ ]of)?[ ]+(.+)"
+    r"|(?:ассистент|бот|модель|он|она)[ ](?:забыл[аи]?|забывает|не[ ](?:(?:вс)?помнит|вспомнила?|знала?|знает))"
+    r"(?:[ ](?:про|об?))?[ ]+(.+)",
+    re.I,
+)
 
 
 class Pasted(NamedTuple):
@@ -326,3 +347,29 @@ def read_pasted(text: str) -> Pasted:
     if asked:
         return Pasted(asked[-1][0].strip(), text[asked[-1].end() :].strip())
     return Pasted(text.strip(), "") if "\n" not in text.strip() else Pasted("", text.strip())
+
+
+def forgotten(text: str) -> str:
+    """What a complaint of one line says was forgotten; empty for everything else, such as a question."""
+    found = None if "?" in text else _COMPLAINT.fullmatch(text.strip().rstrip(".!"))
+    return (found[1] or found[2]).strip() if found else ""
+
+
+def memories_saying(owners: QuerySet[ChatUser], text: str) -> list[ChatUser]:
+    """Those of the chat users, a few at most, in whose messages all words of the text stand, in whatever form."""
+    said = Q()
+    for stem in set(stems(text)):
+        said &= Q(text__icontains=stem)
+    if not said:
+        return []
+    holding = Message.objects.present().filter(said, owner=OuterRef("pk"))
+    return list(owners.filter(Exists(holding), erasing_since=None).order_by("pk")[:_MEMORIES])
+
+
+def asked_before(owner: ChatUser, most: int) -> list[Run]:
+    """The last questions asked by hand, each once with its last run, the latest first."""
+    rows = Run.objects.of(owner).by_hand().made_here().filter(state=Run.State.FINISHED, parent__isnull=True)
+    once: dict[str, Run] = {}
+    for run in rows.order_by("-created_at")[: most * _MOST_REPEATED]:
+        once.setdefault(run.query, run)
+    return list(once.values())[:most]

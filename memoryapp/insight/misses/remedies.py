@@ -104,13 +104,20 @@ class Remedy:
 
 
 def offers(miss: Miss, why: Explanation, *, asks_model: bool) -> list[Offer]:
-    """At most four remedies, in the order of the registry; none for what was erased or not lost. A chat model that
-    writes a summary is paid for, so it is asked only for who may make what is offered."""
+    """At most four remedies, in the order of the registry, but those last after which the scorer would still pass it
+    over; none for what was erased or not lost. A chat model that writes a summary is paid for, so it is asked only for
+    who may make what is offered."""
     numbers = [number for id in why.now if (number := parse_topic_id(id))]
     topics = list(Topic.objects.of(miss.owner_id).live().filter(pk__in=numbers)[:MOST])
     case = LostCase(miss, why, topics, asks_model)
     fitting = (each for each in REMEDIES.values() if why.stage in each.stages)
-    return list(islice((offer for remedy in fitting for offer in _tried(remedy, case)), MOST))
+    tried = islice((offer for remedy in fitting for offer in _tried(remedy, case)), MOST)
+    return sorted(tried, key=lambda offer: _falls_short(case, offer))
+
+
+def _falls_short(case: LostCase, offer: Offer) -> bool:
+    row = _on_this_run(case, offer.effect) if offer.effect else None
+    return row is not None and row.is_passed_over
 
 
 def _tried(remedy: Remedy, case: LostCase) -> Iterable[Offer]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain, count
 
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Count, Prefetch, QuerySet
@@ -19,6 +19,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from memoryapp.models import Access, ChatUser, LoginSession, Operator, Role
+from memoryapp.platform.accounts.signing_in import lacks_second_factor
 from memoryapp.platform.statements import execute
 
 FIRST_OWNERS = 4
@@ -41,6 +42,16 @@ class RecordedChange:
     is_new: bool
 
 
+def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
+    """The operator behind a signed-in user; a superuser without a row counts as admin. None for who still needs a
+    second factor."""
+    if not isinstance(user, User) or lacks_second_factor(user):
+        return None
+    if user.is_superuser:
+        return Operator(user=user, role=Role.ADMIN)
+    return Operator.objects.select_related("user").filter(user=user).first()
+
+
 def listed() -> QuerySet[Operator]:
     """Operators by name, with their first chat users (``first_access``) and the number of all (``owner_count``)."""
     first = Access.objects.select_related("owner").order_by("owner__name")
@@ -49,14 +60,15 @@ def listed() -> QuerySet[Operator]:
 
 
 @transaction.atomic
-def make(name: str, password: str, role: Role, owners: Sequence[ChatUser], *, by: User) -> Operator:
-    """Creates a user who can sign in, as an operator. Raises OperatorRefused for a name that exists."""
+def make(name: str, password: str | None, role: Role, owners: Sequence[ChatUser], *, by: User | None) -> Operator:
+    """Creates a user who can sign in, as an operator, or without a password who can do so by other means or after an
+    invitation. Raises OperatorRefused for a name that exists."""
     if User.objects.filter(username__iexact=name).exists():
         raise OperatorRefused(_("There is a user called “%(name)s” already.") % {"name": name})
     user = User.objects.create_user(name, password=password)
     operator = Operator.objects.create(user=user, role=role)
     _give(operator, owners)
-    _record(operator, by, ADDITION, [])
+    _record(operator, by or user, ADDITION, [])
     return operator
 
 

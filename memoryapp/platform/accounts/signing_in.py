@@ -13,6 +13,7 @@ from typing import Any
 
 from axes.backends import AxesStandaloneBackend
 from axes.handlers.database import AxesDatabaseHandler
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user, user_logged_in
 from django.contrib.auth.backends import BaseBackend, ModelBackend
@@ -81,6 +82,22 @@ def _is_admin(user: Any) -> bool:
         is_admin = Operator.objects.filter(user=user, role=Role.ADMIN).exists()
         user.is_admin_by_role = is_admin  # type: ignore[attr-defined]
     return bool(user.is_admin_by_role)  # type: ignore[attr-defined]
+
+
+def needs_second_factor(user: User) -> bool:
+    """Returns whether this role needs a second factor; an account of a provider has its factors there."""
+    if not settings.REQUIRE_SECOND_FACTOR or not user.has_usable_password():
+        return False
+    role = Operator.objects.filter(user=user).values_list("role", flat=True).first()
+    return (Role.ADMIN.value if user.is_superuser else role) in settings.REQUIRE_SECOND_FACTOR
+
+
+def lacks_second_factor(user: User) -> bool:
+    """Returns whether the user needs a second factor and has none."""
+    if not needs_second_factor(user):
+        return False
+    factors = apps.get_app_config("mfa").get_model("Authenticator")._default_manager
+    return not factors.filter(user=user, type__in=("totp", "webauthn")).exists()
 
 
 # The address from which a request comes. Anybody can send a header, so only the one named by a setting is trusted.

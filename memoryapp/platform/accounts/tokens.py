@@ -103,7 +103,11 @@ def check(text: str) -> Grant | None:
     token = ApiToken.objects.prefetch_related("owners").filter(digest=wanted).first()
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.digest, wanted):
         return None
-    # The time of use is stored at most once a minute.
+    return used(token)
+
+
+def used(token: ApiToken) -> Grant:
+    """Returns what the token opens. The time of its use is stored at most once a minute."""
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_EVERY)

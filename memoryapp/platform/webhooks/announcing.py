@@ -19,11 +19,12 @@ from memoryapp.platform.statements import execute
 RUN_FINISHED = "run.finished"
 RUN_FELL_BACK = "run.fell_back"
 GOLDEN_DROPPED = "golden_run.dropped"
+GOLDEN_RECOVERED = "golden_run.recovered"
 INBOX_WAITING = "inbox.waiting"
 ERASURE_FINISHED = "erasure.finished"
 AUDIT_SEALED = "audit.sealed"
 # What a webhook can be for. Names are parts of the interface; they never change.
-KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED)
+KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED)
 # Goes to the one webhook that is tried.
 TEST = "webhook.test"
 # Ends of a run that somebody intended, or that had nothing to choose from.
@@ -164,5 +165,6 @@ _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     ERASURE_FINISHED: _erasure,
     GOLDEN_DROPPED: _golden,
     AUDIT_SEALED: _audited,
+    GOLDEN_RECOVERED: _golden,
     TEST: lambda delivery: {"url": address_of("webhook", delivery.webhook_id)},
 }

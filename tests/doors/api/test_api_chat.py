@@ -37,7 +37,7 @@ def provider() -> Iterator[ChatProvider]:
 
 
 @pytest.fixture
-async def runner(
+async def connected(
     memory: ChatUser, provider: ChatProvider, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Runner]:
     """The runner of the web process, whose provider is connected."""
@@ -55,7 +55,7 @@ async def runner(
 
 
 @pytest.fixture
-async def client(runner: Runner, memory: ChatUser) -> AsyncClient:
+async def client(connected: Runner, memory: ChatUser) -> AsyncClient:
     token = await sync_to_async(token_for)(memory)
     return AsyncClient(AUTHORIZATION=f"Bearer {token}")
 
@@ -289,7 +289,7 @@ async def test_a_program_that_leaves_ends_the_providers_work_and_what_it_got_is_
 
 
 async def test_a_chat_user_of_whom_nothing_is_known_is_answered_and_made_when_something_is_stored(
-    runner: Runner,
+    connected: Runner,
 ) -> None:
     of_all = await sync_to_async(token_for)()
     client = AsyncClient(AUTHORIZATION=f"Bearer {of_all}")
@@ -344,19 +344,7 @@ async def test_a_run_belongs_to_the_span_of_its_caller_and_a_broken_header_break
 QA, STREAM = "/v1/qa", "/v1/agent/stream"
 
 
-@pytest.fixture
-async def agent_runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    """The runner of the web process, in this test's event loop."""
-    made = Runner()
-    made.bind()
-    await made.clients()
-    for module in (recall, recall, recall):
-        monkeypatch.setattr(module, "runner", made)
-    yield made
-    await made.close()
-
-
-@pytest.mark.usefixtures("agent_runner")
+@pytest.mark.usefixtures("runner")
 async def test_without_a_chat_model_the_nearest_passages_are_given_and_none_is_called_an_answer(
     agent_client: AsyncClient,
 ) -> None:
@@ -377,7 +365,7 @@ async def test_without_a_chat_model_the_nearest_passages_are_given_and_none_is_c
         assert cited["message"] in cited["passage"]
 
 
-@pytest.mark.usefixtures("agent_runner")
+@pytest.mark.usefixtures("runner")
 async def test_a_typed_filter_that_nothing_meets_is_never_dropped(agent_client: AsyncClient) -> None:
     for query in ("vLLM since:2099-01-01", "vLLM author:Nobody", "vLLM channel:nosuchchannel"):
         for path in (QA, STREAM):
@@ -400,7 +388,7 @@ def checked(events: list[tuple[str, int, Any]]) -> tuple[Any, list[Any], Any]:
     return begun, [progress for _kind, _seq, progress in between], answer
 
 
-@pytest.mark.usefixtures("agent_runner")
+@pytest.mark.usefixtures("runner")
 async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(agent_client: AsyncClient) -> None:
     answer = await post(agent_client, STREAM)
     assert answer["Content-Type"].startswith("text/event-stream")
@@ -416,7 +404,7 @@ async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(a
     assert await run.events.acount() > len(progress), "the trace is the run"
 
 
-@pytest.mark.usefixtures("agent_runner")
+@pytest.mark.usefixtures("runner")
 async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream_and_says_so(
     agent_client: AsyncClient, settings: Any
 ) -> None:
@@ -439,7 +427,7 @@ async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream
     assert "ENABLE_AGENT" in refused.json()["error"]["message"]
 
 
-@pytest.mark.usefixtures("agent_runner")
+@pytest.mark.usefixtures("runner")
 async def test_a_question_asked_twice_is_searched_once(agent_client: AsyncClient) -> None:
     runs = [(await post(agent_client, QA)).json()["run"] for _twice in range(2)]
     found = [(await Run.objects.aget(pk=run)).events.filter(kind="candidates_found") for run in runs]

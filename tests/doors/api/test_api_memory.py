@@ -17,7 +17,7 @@ from memoryapp.importers import Hints, open_chat
 from memoryapp.intake.imports import import_chat
 from memoryapp.intake.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, ImportBatch, Message, Person, Topic, TopicEdit
-from tests.conftest import record, talk
+from tests.conftest import fact_of, record, talk
 from tests.support.api_client import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -214,11 +214,11 @@ def known(anna: ChatUser, boris: ChatUser) -> None:
         at = timezone.now()
         for number in range(3):
             Person.objects.create(owner=owner, display_name=f"{owner.name}'s friend {number}", aliases=["Bob"])
-            Fact.objects.create(
-                owner=owner,
+            fact_of(
+                owner,
+                f"{owner.name} {number}",
                 relation="likes",
                 category="tea",
-                content=f"{owner.name} {number}",
                 type="identity",
                 importance=90,
                 created_at=at,

@@ -29,7 +29,7 @@ from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.support.api_client import token_for
 from tests.support.clock import PATIENCE
-from tests.support.executing import TOPICS
+from tests.support.executing import TOPICS, executed
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -76,18 +76,6 @@ async def memory() -> ChatUser:
     anna = await sync_to_async(make)()
     await embed_pending(offline_embedder())
     return anna
-
-
-@pytest.fixture
-async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    """The runner of the web process, in this test's event loop."""
-    made = Runner()
-    made.bind()
-    await made.clients()
-    for module in (recall, recall, recall):
-        monkeypatch.setattr(module, "runner", made)
-    yield made
-    await made.close()
 
 
 @pytest.fixture
@@ -283,8 +271,7 @@ async def test_a_run_of_another_process_is_followed_to_its_end(runner: Runner, m
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
 
     async def another_process() -> None:
-        async with open_clients() as clients:
-            await lifecycle.execute(run.pk, clients)
+        await executed(run)
 
     working = asyncio.create_task(another_process())
     async with aclosing(followers.follow(runner, run.pk)) as followed:

@@ -10,10 +10,10 @@ from django.utils import timezone
 from memoryapp.doors.api.shapes.runs import DeliveredAnswer, WhyNotAnswer
 from memoryapp.models import Run
 from memoryapp.runs.runner import Runner
-from tests.doors.api.test_api_recall import client, memory, post, runner
+from tests.doors.api.test_api_recall import client, memory, post
 from tests.support.api_client import Program, error_of
 
-__all__ = ["client", "memory", "runner"]
+__all__ = ["client", "memory"]
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 

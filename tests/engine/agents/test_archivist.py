@@ -16,6 +16,7 @@ from memoryapp.engine.chat.protocol import LLMTimeout
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.answers import breaks_off
 from tests.engine.scripted import ScriptedChat, Step, limited, message, says, slow, topic
+from tests.examples import table
 
 TALK = [message(3, "I live in Riga now."), message(4, "Nice.", "assistant"), message(7, "Anna Petrova is my vet.")]
 FACT = {
@@ -195,18 +196,6 @@ async def test_every_finding_of_a_long_answer_is_kept() -> None:
     assert (len(found.facts), len(found.people)) == (250, 250)
 
 
-@pytest.mark.parametrize(
-    ("text", "is_cut"),
-    [
-        ('{"a": [1, 2]}', False),
-        ('Here it is: ```json\n{"a": "[Topic:42"}\n``` Done.', False),
-        ("no JSON at all", False),
-        ('{"a": "He said \\"{[ and left"}', False),
-        ('{"a": "an "unescaped mark"}', False),
-        ('{"a": [{"b": 1}', True),
-        ('[{"a": "in the mid', True),
-        ('{"a": "x"', True),
-    ],
-)
+@pytest.mark.parametrize(("text", "is_cut"), table("cut_answers"))
 def test_whether_an_answer_broke_off_is_seen_by_its_brackets(text: str, is_cut: bool) -> None:
     assert breaks_off(text) is is_cut

@@ -38,6 +38,7 @@ from tests.engine.endpoint import (
     streams,
 )
 from tests.engine.scripted import collect
+from tests.examples import table
 
 
 async def test_a_reply_brings_text_tokens_cost_and_model() -> None:
@@ -50,16 +51,7 @@ async def test_a_reply_brings_text_tokens_cost_and_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "text", "reasoning"),
-    [
-        ("<think>\nMay or June?\n</think>\n\nIn May [1].", "In May [1].", "May or June?"),
-        ("May or June?\n</think>\n\nIn May [1].", "In May [1].", "May or June?"),
-        ("<think>\n\n</think>\n\nIn May [1].", "In May [1].", ""),
-        ("<think>May or", "", "May or"),
-        ("The mark is </think>, she said [1].", "The mark is </think>, she said [1].", ""),
-        ("She wrote <think> first [1].", "She wrote <think> first [1].", ""),
-    ],
-    ids=["marked", "opened by the prompt", "nothing thought", "cut off", "a word of the answer", "another word"],
+    ("content", "text", "reasoning"), table("thoughts_in_answers").values(), ids=table("thoughts_in_answers")
 )
 async def test_reasoning_within_the_content_is_no_part_of_the_answer(content: str, text: str, reasoning: str) -> None:
     got = await reply(Endpoint(says(content)))

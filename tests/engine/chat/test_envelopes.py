@@ -29,58 +29,12 @@ from tests.engine.endpoint import (
     streams,
 )
 from tests.engine.scripted import collect
+from tests.examples import table
 
 ANSWER = {"topics": [{"id": "Topic:42", "reason": "because"}], "people": [], "artifacts": []}
 IDS = '{"ids": [42, 18]}'
 NAMED = f'{{"name": "{TOOL_NAME}", "arguments": {IDS}}}'
-WRITTEN = {
-    "Hermes, Qwen": f"<tool_call>\n{NAMED}\n</tool_call>",
-    "Hermes after prose": f"I load them.\n<tool_call>{NAMED}</tool_call>",
-    "Hermes, not closed": f"<tool_call>\n{NAMED}",
-    "bare": NAMED,
-    "bare, parameters": f'{{"type": "function", "name": "{TOOL_NAME}", "parameters": {IDS}}}',
-    "bare, OpenAI's": json.dumps({"tool_calls": [{"id": "1", "function": {"name": TOOL_NAME, "arguments": IDS}}]}),
-    "a list": f"[{NAMED}]",
-    "fenced": f"```json\n{NAMED}\n```",
-    "by its name": f'{{"{TOOL_NAME}": {IDS}}}',
-    "cut off": NAMED[:-1],
-    "Qwen Coder": f"<tool_call>\n<function={TOOL_NAME}>\n<parameter=ids>\n[42, 18]\n</parameter>\n</function>",
-    "Qwen Coder, not closed": f"<tool_call>\n<function={TOOL_NAME}>\n<parameter=ids>\n[42, 18]\n\n\n</tool_call>",
-    "Llama": f"<function={TOOL_NAME}>{IDS}</function>",
-    "Groq's failed generation": f"<function={TOOL_NAME}{IDS}</function>",
-    "Llama in Python": f"<|python_tag|>{TOOL_NAME}.call(ids=[42, 18])",
-    "pythonic": f"[{TOOL_NAME}(ids=[42, 18])]",
-    "Gemini": f"```tool_code\nprint(default_api.{TOOL_NAME}(ids=[42, 18]))\n```",
-    "Mistral": f"[TOOL_CALLS][{NAMED}]",
-    "Mistral, newer": f"[TOOL_CALLS]{TOOL_NAME}[ARGS]{IDS}",
-    "DeepSeek": f"function<｜tool▁sep｜>{TOOL_NAME}\n```json\n{IDS}\n```<｜tool▁call▁end｜>",
-    "DeepSeek, newer": f"<｜tool▁call▁begin｜>{TOOL_NAME}<｜tool▁sep｜>{IDS}<｜tool▁call▁end｜>",
-    "DeepSeek, DSML": f'<｜DSML｜invoke name="{TOOL_NAME}"><｜DSML｜parameter name="ids">[42, 18]</｜DSML｜',
-    "Kimi": f"<|tool_call_begin|>functions.{TOOL_NAME}:0<|tool_call_argument_begin|>{IDS}<|tool_call_end|>",
-    "GLM": f"<tool_call>{TOOL_NAME}\n<arg_key>ids</arg_key>\n<arg_value>[42, 18]</arg_value>\n</tool_call>",
-    "MiniMax": f'<invoke name="{TOOL_NAME}">\n<parameter name="ids">[42, 18]</parameter>\n</invoke>',
-    "gpt-oss": f"<|channel|>commentary to=functions.{TOOL_NAME} <|constrain|>json<|message|>{IDS}<|call|>",
-    "Gemma": f"<|tool_call>call:{TOOL_NAME}{{ids:[42,18]}}<tool_call|>",
-    "Gemma, for functions": f"<start_function_call>call:{TOOL_NAME}{{ids:[42,18]}}<end_function_call>",
-    "Mistral, without its mark": f"{TOOL_NAME}[ARGS]{IDS}",
-    "Olmo": f"<function_calls>\n{TOOL_NAME}(ids=[42, 18])\n</function_calls>",
-    "ReAct": f"Thought: I need them.\nAction: {TOOL_NAME}\nAction Input: {IDS}",
-    "LFM, before prose": f"<|tool_call_start|>[{TOOL_NAME}(ids=[42, 18])]<|tool_call_end|>I load them.",
-    "Gemma, after prose": f"I load them.\n```tool_code\n{TOOL_NAME}(ids=[42, 18])\n```",
-    "LongCat": f"<longcat_tool_call>{TOOL_NAME}\n<longcat_arg_key>ids</longcat_arg_key>\n"
-    "<longcat_arg_value>[42, 18]</longcat_arg_value>\n</longcat_tool_call>",
-    "Kimi, without its marks": f"functions.{TOOL_NAME}:0{IDS}",
-    "Python's quotation marks": f"<tool_call>\n{NAMED.replace(chr(34), chr(39))}\n</tool_call>",
-    "arguments beside the name": json.dumps({"name": TOOL_NAME, "ids": [42, 18]}),
-    "capital keys": json.dumps({"Name": TOOL_NAME, "Arguments": {"ids": [42, 18]}}),
-    "keys of JavaScript": json.dumps({"toolName": TOOL_NAME, "toolInput": {"ids": [42, 18]}}),
-    "keys with a space": json.dumps({"action": TOOL_NAME, "action input": {"ids": [42, 18]}}),
-    "Llama 4, after prose": f"To find out, I load the topics. [{TOOL_NAME}(ids=[42, 18])]",
-    "Python in a fence, after prose": f"I call it:\n\n```python\n{TOOL_NAME}(ids=[42, 18])\n```\n",
-    "tags of its parts": f"<tool_use>\n<name>{TOOL_NAME}</name>\n<arguments>{IDS}</arguments>\n</tool_use>",
-    "an attribute": f'<tool_call name="{TOOL_NAME}">{IDS}</tool_call>',
-    "tags": f"<{TOOL_NAME}><ids>[42, 18]</ids></{TOOL_NAME}>",
-}
+WRITTEN = table("written_calls")
 
 
 def codes(got: Reply) -> list[str]:
@@ -113,25 +67,7 @@ async def test_several_written_calls_are_several() -> None:
         assert [json.loads(call.arguments) for call in got.tool_calls] == [{"ids": [42, 18]}, {"ids": [7]}]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"I would call {TOOL_NAME} for topics 42 and 18.",
-        f"I could call {TOOL_NAME}(ids=[42, 18]), but I need not.",
-        NAMED.replace(TOOL_NAME, "launch_rockets"),
-        "<tool_call>",
-        json.dumps({**ANSWER, "topics": [{"id": "Topic:42", "reason": f"read by {TOOL_NAME}"}]}),
-        f"<tool_call>{NAMED}</tool_call> was my call; here is the answer: {json.dumps(ANSWER)}",
-    ],
-    ids=[
-        "prose",
-        "prose with code",
-        "a tool that was not offered",
-        "a mark alone",
-        "an answer that names it",
-        "a call before the answer",
-    ],
-)
+@pytest.mark.parametrize("text", table("no_calls").values(), ids=table("no_calls"))
 async def test_what_only_speaks_of_a_call_is_none(text: str) -> None:
     got = await reply(Endpoint(says(text)), FREE)
     assert (got.tool_calls, codes(got), got.text) == ((), [], text)
@@ -240,41 +176,7 @@ async def test_a_call_of_an_unknown_tool_without_an_answer_stays_one() -> None:
     assert [call.name for call in got.tool_calls] == ["search_web"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(json.dumps(ANSWER)),
-        json.dumps(json.dumps(json.dumps(ANSWER))),
-        f"```json\n{json.dumps(json.dumps(ANSWER))}\n```",
-        f"The answer is {json.dumps(json.dumps(ANSWER))}.",
-        json.dumps({"answer": json.dumps(ANSWER)}),
-        json.dumps({key: json.dumps(value) for key, value in ANSWER.items()}),
-        json.dumps({**ANSWER, "topics": [json.dumps(ANSWER["topics"][0])]}),
-        json.dumps({"type": "object", "properties": ANSWER}),
-        json.dumps({**ANSWER, "topics": {"Topic:42": "because"}}),
-        json.dumps({**ANSWER, "topics": {"Topic:42": {"reason": "because"}}}),
-        json.dumps({**ANSWER, "topics": ANSWER["topics"][0]}),
-        json.dumps({"Topics": [{"ID": "Topic:42", "Reason": "because"}], "People": [], "Artifacts": []}),
-        json.dumps(ANSWER).replace('"', "\u201d"),
-        f"Sure: {json.dumps(ANSWER).replace(chr(34), chr(0x201C))}",
-    ],
-    ids=[
-        "a text",
-        "a text in a text",
-        "fenced",
-        "in prose",
-        "wrapped",
-        "lists as texts",
-        "items as texts",
-        "a schema",
-        "reasons by ids",
-        "items by ids",
-        "one item alone",
-        "keys in another case",
-        "quotation marks of a word processor",
-        "such marks in prose",
-    ],
-)
+@pytest.mark.parametrize("text", table("unpacked_answers").values(), ids=table("unpacked_answers"))
 async def test_json_written_into_a_text_of_json_is_unpacked(text: str) -> None:
     got = await reply(Endpoint(says(text)), LAST)
     assert (json.loads(got.text), codes(got)) == (ANSWER, ["answer_in_text"])
@@ -567,8 +469,10 @@ async def test_a_generation_that_fails_without_any_wish_is_given_up(waits: list[
         "Model produced invalid sequence as part of ToolUse.",
         "error parsing tool call: raw='{', err=unexpected end of JSON input",
         "Parsing failed. The model generated output that could not be parsed.",
+        'unexpected tokens remaining in message header: Some("to=functions.get_topics_content")',
+        "Unexpected token 12606 while expecting start token 200006",
     ],
-    ids=["SGLang", "Bedrock", "Ollama", "Groq"],
+    ids=["SGLang", "Bedrock", "Ollama", "Groq", "gpt-oss", "gpt-oss, a token"],
 )
 async def test_what_the_model_wrote_wrongly_may_be_right_the_next_time(words: str, waits: list[float]) -> None:
     endpoint = Endpoint(error(400, words), calls_tool())

@@ -21,6 +21,7 @@ from memoryapp.engine.chat.media import (
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused
 from tests.engine.endpoint import PLAIN, Endpoint, error, failure, says
 from tests.engine.scripted import collect
+from tests.examples import table
 
 PARTS = [
     {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
@@ -44,51 +45,12 @@ def test_the_text_of_a_message_stays_readable_beside_its_media() -> None:
     assert text_of(None) == ""
 
 
-@pytest.mark.parametrize(
-    ("refusal", "is_about_media"),
-    [
-        ("No endpoints found that support image input", True),
-        ("Audio is not supported by this model", True),
-        ("image input is not supported - hint: you may need to provide the mmproj", True),
-        ("Invalid content type: content must be a string", True),
-        ("gpt-oss is not a multimodal model", True),
-        ("File parts are not enabled", True),
-        ("does not accept the API key: check LLM_API_KEY", False),
-        ("does not allow this request: check what the key may do, or the provider's moderation", False),
-        ("does not know the model or the address: check LLM_MODEL and LLM_BASE_URL", False),
-        ("check your profile settings", False),
-    ],
-)
+@pytest.mark.parametrize(("refusal", "is_about_media"), table("words_of_refused_media"))
 def test_a_refusal_of_media_is_distinguished_from_any_other(refusal: str, is_about_media: bool) -> None:
     assert names_media(refusal) is is_about_media
 
 
-ALL = ["audio", "file", "image"]
-
-
-@pytest.mark.parametrize(
-    ("refusal", "kinds"),
-    [
-        ("No endpoints found that support image input", ["image"]),
-        ("No endpoints found that support input audio", ["audio"]),
-        ("image input is not supported - hint: you may need to provide the mmproj", ["image"]),
-        ("Invalid content type. image_url is only supported by certain models.", ["image"]),
-        ("This model does not support image or audio input", ["audio", "image"]),
-        ("At most 0 image(s) may be provided in one request.", ["image"]),
-        ("unknown variant `image_url`, expected `text`", ["image"]),
-        ("File parts are not enabled", ["file"]),
-        ("gpt-oss is not a multimodal model", ALL),
-        ("messages[1].content must be a string", ALL),
-        ("You uploaded an unsupported image. Make sure it is below 20 MB and of a supported format.", []),
-        ("image/heic is not supported", []),
-        ("The image is too large: 12 MB", []),
-        ("At most 4 image(s) may be provided in one request.", []),
-        ("Invalid image data; this model does not support it", []),
-        ("Could not process image", []),
-        ("stream must be a string", []),
-        ("does not support this request", []),
-    ],
-)
+@pytest.mark.parametrize(("refusal", "kinds"), table("refusals_of_media"))
 def test_an_unsupported_medium_is_distinguished_from_a_fault_of_one_picture(refusal: str, kinds: list[str]) -> None:
     assert sorted(kinds_lacking(refusal)) == kinds
 

@@ -30,33 +30,9 @@ from tests.engine.endpoint import (
     talk,
 )
 from tests.engine.scripted import collect
+from tests.examples import table
 
-BODIES: dict[str, tuple[Any, str]] = {
-    "OpenAI": (
-        {"error": {"message": "No such thing.", "type": "invalid_request_error", "param": None}},
-        "No such thing.",
-    ),
-    "Gemini": ([{"error": {"code": 400, "message": "No such thing.", "status": "INVALID_ARGUMENT"}}], "No such thing."),
-    "vLLM": (
-        {"object": "error", "message": "No such thing.", "type": "BadRequestError", "code": 400},
-        "No such thing.",
-    ),
-    "a gateway": ({"message": "No such thing.", "request_id": "1"}, "No such thing."),
-    "SiliconFlow": ({"code": 20042, "message": "No such thing.", "data": None}, "No such thing."),
-    "LM Studio, Ollama": ({"error": "No such thing."}, "No such thing."),
-    "FastAPI, a text": ({"detail": "No such thing."}, "No such thing."),
-    "FastAPI, a list": (
-        {"detail": [{"type": "extra_forbidden", "loc": ["body", "tools"], "msg": "No such thing.", "input": "secret"}]},
-        "tools: No such thing.",
-    ),
-    "Mistral": (
-        {"object": "error", "message": {"detail": [{"loc": ["body", "tools"], "msg": "No such thing."}]}},
-        "tools: No such thing.",
-    ),
-    "Cloudflare": ({"success": False, "errors": [{"code": 7003, "message": "No such thing."}]}, "No such thing."),
-    "a flag": ({"error": True, "message": "No such thing."}, "No such thing."),
-    "RFC 9457": ({"title": "Bad Request", "status": 400, "detail": "No such thing."}, "No such thing."),
-}
+BODIES: dict[str, tuple[Any, str]] = table("refusal_bodies")
 
 
 @pytest.mark.parametrize(("body", "words"), BODIES.values(), ids=BODIES)
@@ -138,9 +114,6 @@ def test_what_is_known_of_an_error_inside_an_answer_is_its_name() -> None:
         assert found.status == status
 
 
-FREE_TIER = "You exceeded your current quota, please check your plan and billing details."
-
-
 async def test_an_account_that_is_used_up_is_not_asked_again(waits: list[float]) -> None:
     used_up = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
     endpoint = Endpoint(httpx.Response(429, json=used_up))
@@ -149,17 +122,7 @@ async def test_an_account_that_is_used_up_is_not_asked_again(waits: list[float])
 
 
 @pytest.mark.parametrize(
-    ("body", "seconds"),
-    [
-        ([{"error": {"code": 429, "message": "Quota.", "details": [{}, {"retryDelay": "3s"}]}}], 3.0),
-        (
-            [{"error": {"code": 429, "message": f"{FREE_TIER} Please retry in 2.5s.", "status": "RESOURCE_EXHAUSTED"}}],
-            2.5,
-        ),
-        ({"error": {"code": 429, "message": "Rate limit reached. Please try again in 1.5s."}}, 1.5),
-        ({"error": {"code": 429, "message": "Please retry after 250ms"}}, 0.25),
-    ],
-    ids=["Google", "Google's free tier", "OpenAI, Groq", "milliseconds"],
+    ("body", "seconds"), table("waits_named_in_bodies").values(), ids=table("waits_named_in_bodies")
 )
 async def test_a_wait_in_the_words_or_details_of_an_error_is_kept(
     body: Any, seconds: float, waits: list[float]
@@ -283,17 +246,7 @@ async def test_the_systems_text_moves_into_the_users_where_there_is_no_such_role
 
 
 @pytest.mark.parametrize(
-    ("status", "words", "content"),
-    [
-        (400, "Type mismatch of '/messages/2/content', 'string' not in 'null'", ""),
-        (422, "messages.2.content: Input should be a valid string", ""),
-        (400, "messages.2.content: Field required", ""),
-        (422, "Failed to deserialize the JSON body: messages[2]: invalid type: null, expected a string", ""),
-        (400, "messages.2.content: minimum length of 1, but got 0", "I call the tools."),
-        (400, "the message at position 2 with role 'assistant' must not be empty", "I call the tools."),
-        (400, "The content field in the Message object at messages.2 is empty.", "I call the tools."),
-    ],
-    ids=["Cloudflare", "NIM", "Fireworks", "DeepSeek", "Cerebras", "Moonshot", "Bedrock"],
+    ("status", "words", "content"), table("refused_null_contents").values(), ids=table("refused_null_contents")
 )
 async def test_a_call_without_content_gets_one_where_that_is_demanded(status: int, words: str, content: str) -> None:
     """cloudflare/ai, Moonshot's platform, BerriAI/litellm behind Bedrock."""

@@ -35,6 +35,7 @@ from tests.engine.endpoint import (
     streams,
 )
 from tests.engine.scripted import collect
+from tests.examples import table
 from tests.support.clock import PATIENCE
 
 ANSWER = (delta(role="assistant", content=""), delta(content="Приве"), delta(content="т\u2028!"), delta("stop"), USAGE)
@@ -512,37 +513,7 @@ def function(arguments: str, name: str = TOOL_NAME) -> dict[str, str]:
     return {"name": name, "arguments": arguments}
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [[{"function": function('{"ids": [1]}')}], [{"function": function('{"ids": [2]}')}]],
-        [[{"function": function('{"ids": [1]}')}, {"function": function('{"ids": [2]}')}]],
-        [[{"index": 0, "function": function('{"ids": [1]}')}], [{"index": 0, "function": function('{"ids": [2]}')}]],
-        [[{"index": 0, "id": "", "function": function('{"ids": [1]}{"ids": [2]}')}]],
-        [
-            [{"function": function("")}],
-            [{"function": {"arguments": '{"ids": [1]}'}}],
-            [{"function": function("")}],
-            [{"function": {"arguments": '{"ids"'}}],
-            [{"function": {"arguments": ": [2]}"}}],
-        ],
-        [
-            [{"index": 0, "id": "a", "function": function("{}")}],
-            [{"index": 0, "function": {"arguments": '{"ids": [1]}'}}],
-            [{"index": 1, "id": "b", "function": function('{"ids": [2]}')}],
-            [{"index": 1, "id": "b", "function": function('{"ids": [2]}')}],
-        ],
-        [
-            [{"index": 0, "id": "a", "function": function('{"ids": ')}],
-            [{"index": 0, "id": "b", "function": {"name": None, "arguments": "[1]}"}}],
-            [{"index": 1, "id": "c", "function": function('{"ids": [2]}')}],
-        ],
-    ],
-    ids=[
-        *("two chunks", "one chunk", "all numbered 0", "joined by a gateway", "name and arguments apart"),
-        *("an empty object before, and the same again", "an id for every chunk"),
-    ],
-)
+@pytest.mark.parametrize("pieces", table("separate_calls").values(), ids=table("separate_calls"))
 async def test_whole_calls_without_numbers_and_ids_stay_separate(pieces: list[list[dict[str, Any]]]) -> None:
     """NousResearch/hermes-agent#57939 and #62937, omnigent-ai/omnigent#28, su-kaka/gcli2api#406,
     open-webui/computer#224: parallel calls of Gemini, each of its own in the stream."""

@@ -29,6 +29,7 @@ from tests.engine.endpoint import (
 )
 from tests.engine.endpoint import steps_of as kinds_of_steps
 from tests.engine.scripted import collect
+from tests.examples import table
 
 Sent = dict[str, Any]
 
@@ -106,19 +107,7 @@ async def test_a_refusal_under_the_status_of_a_failure_is_one(
 
 
 @pytest.mark.parametrize("status", [424, 500, 502, 503])
-@pytest.mark.parametrize(
-    ("words", "ability"),
-    [
-        ("Tool call id was call_a1b2c3 but must be a-z, A-Z, 0-9, with a length of 9", "short_ids"),
-        ("Tool call IDs should be alphanumeric strings with length 9!", "short_ids"),
-        ("messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", "short_ids"),
-        ("Value at 'toolResult.toolUseId' failed to satisfy constraint: Member must satisfy pattern", "short_ids"),
-        ("response_format value as json_schema is not permitted for this model", "format_with_tools"),
-        ("Invalid value for 'response_format': must be one of text", "format_with_tools"),
-        ("content must be a string, got null", "blank"),
-        ("Extra inputs are not permitted: reasoning", "effort"),
-    ],
-)
+@pytest.mark.parametrize(("words", "ability"), table("refused_abilities"))
 async def test_a_refusal_in_words_teaches_under_any_status(
     words: str, ability: str, status: int, waits: list[float]
 ) -> None:
@@ -143,19 +132,6 @@ async def test_trouble_that_passes_is_no_refusal_though_it_names_a_parameter(wor
     endpoint = Endpoint(error(503, words), says("{}"))
     await collect(endpoint.chat(learnt=learnt).converse(TALK))
     assert learnt.can == Abilities()
-    assert endpoint.bodies[0] == endpoint.bodies[1]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        'unexpected tokens remaining in message header: Some("to=functions.get_topics_content")',
-        "Unexpected token 12606 while expecting start token 200006",
-    ],
-)
-async def test_what_gpt_oss_wrote_wrongly_may_be_right_the_next_time(words: str, waits: list[float]) -> None:
-    endpoint = Endpoint(error(400, words), calls_tool())
-    await collect(endpoint.chat().converse(FORCED))
     assert endpoint.bodies[0] == endpoint.bodies[1]
 
 

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.offline.choosing import choose, expected_f1, latest_beside
+from memoryapp.engine.offline.items import choose_files, files_in
 from memoryapp.engine.offline.judging import JudgedTopic, judge, wants_judgement, wants_present, wants_several
 from memoryapp.engine.text.lexical import normal, words
 from memoryapp.engine.text.names import is_same_name, kin_asked, names_in
+from tests.engine.scripted import artifact
+from tests.examples import table
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)
 
@@ -147,20 +150,7 @@ def test_one_frequent_word_does_not_come_before_meaning_in_another_language() ->
     assert [each.topic.id for each in alone] == ["Topic:3"]
 
 
-@pytest.mark.parametrize(
-    ("name", "word", "is_same"),
-    [
-        ("Dasha", "Дашей", True),
-        ("Сергей", "Sergey", True),
-        ("Khachapuri", "Хачапури", True),
-        ("Petrov", "Петрову", True),
-        ("Ксюша", "Ksyusha", True),
-        ("Dasha", "дашей", False),
-        ("Masha", "Машины", False),
-        ("Sam", "Самара", False),
-        ("Dasha", "Dasha", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "word", "is_same"), table("names_in_two_scripts"))
 def test_a_name_is_the_same_in_both_scripts(name: str, word: str, *, is_same: bool) -> None:
     assert is_same_name(name, word) == is_same
 
@@ -169,20 +159,7 @@ def test_names_begin_with_a_capital_letter_within_a_sentence() -> None:
     assert names_in("Which cake did Dasha bake? Where was Misha?") == {"Dasha", "Misha"}
 
 
-@pytest.mark.parametrize(
-    ("question", "present"),
-    [
-        ("how much is Tom's rent now?", True),
-        ("What is Anna's address?", True),
-        ("where does Tom work these days", True),
-        ("Где сейчас живёт Костя?", True),
-        ("Какая у Тимура зарплата?", True),
-        ("How much was the rent?", False),
-        ("What did Tom pay in 2024?", False),
-        ("Где Костя раньше работал?", False),
-        ("Which cake did Dasha bake?", False),
-    ],
-)
+@pytest.mark.parametrize(("question", "present"), table("present_and_past"))
 def test_what_is_true_now_is_told_from_what_was(question: str, present: bool) -> None:
     assert wants_present(question) == present
 
@@ -219,3 +196,37 @@ def test_talk_of_somebody_else_than_my_brother_lacks_him(question: str, said: st
 )
 def test_a_question_about_nobody_or_several_asks_for_no_kin(question: str) -> None:
     assert kin_asked(question) == frozenset()
+
+
+# Which queries refer to a file of the running conversation, and which only mention files.
+
+
+PHOTO = artifact(1, "IMG_0012.jpg", "A cat on a stove", in_session=True, file_type="image")
+CLAUSE = artifact(2, "nordlys-swap-clause.pdf", "A clause of a contract", in_session=True)
+VOICE = artifact(3, "petrov.ogg", in_session=True, file_type="voice")
+ELSEWHERE = artifact(4, "knee-mri.pdf", "Report of the knee scan", keywords=["meniscus"])
+AT_HAND = "\n".join(each.line for each in (PHOTO, CLAUSE, VOICE, ELSEWHERE))
+NAMES = {PHOTO.id: "photo", CLAUSE.id: "clause", VOICE.id: "voice", ELSEWHERE.id: "elsewhere"}
+
+
+def chosen(query: str) -> list[str]:
+    return [NAMES[kept.item.id] for kept in choose_files(query, files_in(AT_HAND)) if kept.why == "here"]
+
+
+@pytest.mark.parametrize(("query", "files"), table("questions_about_files"))
+def test_a_query_that_points_at_a_file_chooses_those_it_can_mean(query: str, files: list[str]) -> None:
+    assert sorted(chosen(query)) == sorted(files)
+
+
+@pytest.mark.parametrize("query", table("mentions_of_files"))
+def test_a_query_that_speaks_of_files_in_general_chooses_none_of_the_conversation(query: str) -> None:
+    assert chosen(query) == []
+
+
+def test_a_kind_that_was_not_sent_is_not_pointed_at() -> None:
+    assert chosen("what is said in this video?") == []
+
+
+def test_what_is_pointed_at_stands_before_what_shares_words() -> None:
+    kept = choose_files("does this pdf say more than the meniscus report?", files_in(AT_HAND))
+    assert [NAMES[each.item.id] for each in kept] == ["clause", "elsewhere"]

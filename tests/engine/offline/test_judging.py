@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from memoryapp.engine.offline.choosing import choose
-from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge, leads
+from memoryapp.engine.offline.judging import Judged, JudgedTopic, holds, judge, kind_asked_for, leads
+from tests.examples import table
 
 KNEE = JudgedTopic("Topic:1", 0.8, ("Anna", ""), ("My knee hurts after the run", "The meniscus may be torn"))
 TAX = JudgedTopic("Topic:2", 0.5, ("Anna", ""), ("When is the tax return due?", "On April 30"))
@@ -79,3 +80,17 @@ def test_no_topics_are_no_choice() -> None:
 def test_the_best_leads_the_second_and_the_others_trail_the_best() -> None:
     assert leads(np.array([1.0, 5.0, 4.0])).tolist() == [-4.0, 1.0, -1.0]
     assert leads(np.array([1.0])).tolist() == [0.0]
+
+
+# The kind of thing that a question asks for, and which sentences contain such a thing.
+
+
+@pytest.mark.parametrize(("question", "kind"), table("kinds_asked_for"))
+def test_a_question_asks_for_one_kind_of_thing(question: str, kind: str) -> None:
+    assert kind_asked_for(question) == kind
+
+
+@pytest.mark.parametrize(("question", "telling", "silent"), table("telling_sentences"))
+def test_a_sentence_holds_what_the_question_does_not_name(question: str, telling: str, silent: str) -> None:
+    kind = kind_asked_for(question)
+    assert [holds(kind, sentence, question) for sentence in (telling, silent)] == [True, False]

@@ -25,6 +25,7 @@ from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.text.lines import candidate_line, topic_text
 from tests.engine.scripted import artifact, emitted, person, topic_reader
 from tests.engine.scripted import opening as opening_of
+from tests.examples import table
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -267,19 +268,7 @@ async def chosen_of(query: str) -> tuple[list[str], list[str]]:
     return [choice.id for choice in finished.people], [choice.id for choice in finished.artifacts]
 
 
-@pytest.mark.parametrize(
-    ("query", "people", "files"),
-    [
-        ("Что ты знаешь о Петрове?", ["Person:5"], []),
-        ("Когда Петя вернётся, и что у Маши?", ["Person:5", "Person:6"], []),
-        ("what did @petrov say", ["Person:5"], []),
-        ("orthopaedist for the knee", ["Person:7"], ["Artifact:3"]),
-        ("where is the meniscus report", [], ["Artifact:3"]),
-        ("что в этом файле?", [], ["Artifact:4"]),
-        ("nginx configuration", [], []),
-        ("", [], []),
-    ],
-)
+@pytest.mark.parametrize(("query", "people", "files"), table("people_and_files_by_lines"))
 async def test_it_chooses_people_and_files_by_their_lines(query: str, people: list[str], files: list[str]) -> None:
     assert await chosen_of(query) == (people, files)
 
@@ -293,20 +282,6 @@ async def test_it_chooses_topics_people_and_files_in_one_answer() -> None:
     assert "“meniscus”" in finished.artifacts[0].reason
 
 
-@pytest.mark.parametrize(
-    ("word", "name", "is_one"),
-    [
-        ("петрове", "петров", True),
-        ("петровым", "петров", True),
-        ("маше", "маша", True),
-        ("мишин", "миша", True),
-        ("анны", "анна", True),
-        ("марка", "мария", False),
-        ("петровский", "петров", False),
-        ("toms", "tom", True),
-        ("tomato", "tom", False),
-        ("я", "я", False),
-    ],
-)
+@pytest.mark.parametrize(("word", "name", "is_one"), table("names_in_cases"))
 def test_a_name_is_known_in_its_cases(word: str, name: str, is_one: bool) -> None:
     assert is_name(word, name) is is_one

@@ -15,6 +15,7 @@ from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline import segmenter
 from memoryapp.engine.offline.segmenter import SPLIT_CHARS, cover, segment
 from tests.engine.scripted import message
+from tests.examples import table
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -213,18 +214,7 @@ def test_each_run_that_nobody_holds_becomes_a_topic_of_its_own() -> None:
     assert [draft.summary for draft in covered] == ["General conversation", "a", "General conversation"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Привет, как сам? Поставил vLLM на H100, а python ругается", "Общий разговор"),
-        ("Was machst du heute, ist das nicht die Katze und der Hund", "Allgemeines Gespräch"),
-        ("今天天气怎么样,我想去公园", "日常对话"),
-        ("今日はいい天気ですね", "雑談"),
-        ("오늘 뭐 해?", "일반 대화"),
-        ("ok, what is that for", "General conversation"),
-        ("42 !!!", "General conversation"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), table("extracts"))
 def test_a_run_that_nobody_holds_is_named_in_its_language_whatever_an_assistant_writes(
     text: str, expected: str
 ) -> None:

@@ -285,25 +285,6 @@ def test_the_line_of_a_candidate_is_the_documented_one() -> None:
 # Every way a rerank can end: the model's choice, nothing, or a fallback with its reason.
 
 
-async def test_a_valid_empty_choice_is_respected() -> None:
-    finished = end(await run(asks(1), says('{"topics": []}')))
-    assert (finished.selected, finished.fallback) == ((), "")
-    assert english(finished.notes) == "The model found nothing relevant among the candidates."
-
-
-async def test_a_choice_of_foreign_ids_only_stays_empty() -> None:
-    finished = end(await run(asks(1), says("[98, 99]")))
-    assert (finished.selected, finished.fallback) == ((), "all_hallucinated")
-    assert finished.hallucinated == ("Topic:98", "Topic:99")
-
-
-async def test_an_answer_without_reading_is_a_protocol_violation_in_forced_mode() -> None:
-    finished = end(await run(chooses(1)))
-    assert finished.fallback == "protocol_violation"
-    assert ids(finished) == VECTOR_TOP
-    assert [s.vector_rank for s in finished.selected] == [1, 2, 3, 4, 5]
-
-
 async def test_an_answer_without_reading_is_accepted_in_auto_mode() -> None:
     events = await run(chooses(1), tool_mode="auto")
     assert (end(events).fallback, ids(end(events))) == ("", ["Topic:1"])
@@ -322,23 +303,11 @@ async def test_an_answer_in_words_is_the_choice_with_a_note_but_not_where_it_was
     assert (cut.fallback, cut.cut, finished.cut) == ("parse_error", True, False)
 
 
-async def test_a_choice_that_ran_into_its_limit_is_kept_as_far_as_it_came_and_is_cut() -> None:
-    finished = end(await run(asks(1, 2), limited('{"topics": [{"id": "Topic:2", "reason": "trip"}, {"id": "Top')))
-    assert (ids(finished), finished.fallback, finished.cut) == (["Topic:2"], "", True)
-    assert [note.code for note in finished.notes] == ["reply_at_limit"]
-
-
 async def test_an_unreadable_answer_falls_back_to_the_first_requested_topics() -> None:
     finished = end(await run(asks(6, 5, 4, 3, 2, 1), says("I would rather talk about it.")))
     assert finished.fallback == "parse_error"
     assert ids(finished) == ["Topic:6", "Topic:5", "Topic:4", "Topic:3", "Topic:2"]
     assert english(finished.notes) == "The model's answer could not be read; the first topics it asked for stand in."
-
-
-async def test_an_unreadable_answer_with_nothing_requested_falls_back_to_the_vector_order() -> None:
-    finished = end(await run(calls(ToolCall("a", TOOL_NAME, "{}")), says("hm"), tool_mode="auto"))
-    assert (finished.fallback, ids(finished)) == ("parse_error", VECTOR_TOP)
-    assert english(finished.notes) == "The model's answer could not be read; the nearest topics by vector stand in."
 
 
 @pytest.mark.parametrize(
@@ -371,11 +340,6 @@ async def test_an_answer_in_the_last_turn_counts_only_where_something_was_read()
     assert of(TurnStarted, events)[-1].tool_choice == "none"
 
 
-async def test_a_topic_that_was_chosen_without_being_read_is_marked() -> None:
-    finished = end(await run(asks(1), chooses(1, 2)))
-    assert [(topic.id, topic.unread) for topic in finished.selected] == [("Topic:1", False), ("Topic:2", True)]
-
-
 def declines(text: str = "", **fields: Any) -> Step:
     return Step(Reply(text=text, usage=Usage(100, 10), **fields))
 
@@ -405,17 +369,6 @@ async def test_the_run_ends_when_its_time_is_over_before_any_reading() -> None:
     assert (finished.fallback, ids(finished)) == ("timeout", VECTOR_TOP)
     (replied,) = of(ModelReplied, events)
     assert replied.error.startswith("No answer within")
-
-
-async def test_the_run_ends_when_its_time_is_over_after_reading() -> None:
-    finished = end(await run(asks(2, 1), slow(chooses(1)), seconds=5))
-    assert (finished.fallback, ids(finished)) == ("timeout", ["Topic:2", "Topic:1"])
-
-
-async def test_a_timeout_of_a_turn_is_distinguished_from_one_of_the_run() -> None:
-    finished = end(await run(asks(2), slow(chooses(1)), turn_seconds=20, seconds=50))
-    assert (finished.fallback, ids(finished)) == ("turn_timeout", ["Topic:2"])
-    assert end(await run(slow(asks(2)), turn_seconds=20, seconds=50)).fallback == "turn_timeout"
 
 
 async def test_a_timeout_the_client_reports_counts_as_one() -> None:

@@ -22,22 +22,12 @@ from memoryapp.engine.strategies.strategy import FoundPassage
 from memoryapp.engine.text.lexical import Weighed
 from tests.engine.scripted import calls, says
 from tests.engine.strategies.react_memory import Memory, Writer, answer
+from tests.examples import table
 
 TODAY = date(2026, 3, 1)
 
 
-@pytest.mark.parametrize(
-    ("question", "route", "reason"),
-    [
-        ("что с GPU?", "bm25", "short"),
-        ("What did she say about “the blue door” in the end?", "bm25", "quoted"),
-        ("What did we decide in August 2023 about the flat?", "bm25", "date"),
-        ("Which error did we get after upgrading to CUDA-13 on that box?", "bm25", "number"),
-        ("What has @durov announced about wallets lately?", "bm25", "identifier"),
-        ("Why did we leave the old provider for the new one?", "dense", "descriptive"),
-        ("which of the flats in Vera did we like best", "hybrid", ""),
-    ],
-)
+@pytest.mark.parametrize(("question", "route", "reason"), table("routes"))
 def test_a_route_prefers_one_order_and_excludes_none(question: str, route: str, reason: str) -> None:
     found = route_of(question, TODAY)
     assert (found.route, found.meaning > 0, found.words > 0) == (route, True, True)
@@ -94,23 +84,9 @@ def test_a_typed_day_that_is_none_stays_in_the_query_and_is_named(query: str) ->
     assert found.unread == (query.split()[1],)
 
 
-@pytest.mark.parametrize(
-    ("question", "channels"),
-    [
-        ("Какие важные объявления делал @durov в августе 2023?", ("durov",)),
-        ("Что решили в чате «Дача и сад» про забор?", ("Дача и сад",)),
-        ("Что писали в канале новости про выборы?", ("новости",)),
-        ("What was posted in the channel News about the bridge?", ("News",)),
-        ("What did they say in the family chat about Easter?", ("family",)),
-        ("What was said in the channel Daily News about tax?", ("Daily News", "Daily")),
-        ("Что решили в чате Наша Дача про забор?", ("Наша Дача", "Наша")),
-        ("What did they say in the Daily News channel?", ("Daily News", "Daily")),
-        ("Write to anna@example.org about the canal", ()),
-        ("Кто чаще писал в марте?", ()),
-    ],
-)
-def test_a_chat_that_a_question_names_is_a_filter(question: str, channels: tuple[str, ...]) -> None:
-    assert filters_of(question, TODAY).channels == channels
+@pytest.mark.parametrize(("question", "channels"), table("named_channels"))
+def test_a_chat_that_a_question_names_is_a_filter(question: str, channels: list[str]) -> None:
+    assert [*filters_of(question, TODAY).channels] == channels
 
 
 async def test_a_name_of_no_chat_leaves_the_days_of_the_question() -> None:
@@ -240,25 +216,7 @@ def test_a_claim_needs_its_figures() -> None:
     assert borne_out("The price is $23,282 a year.", "it is 23281 a year, the price") == 0.0
 
 
-@pytest.mark.parametrize(
-    ("claim", "text"),
-    [
-        ("The operation is needed.", "The operation is not needed."),
-        ("The operation isn't needed.", "The operation is needed."),
-        ("She is allowed to run.", "Sarkisyan: she isn’t allowed to run yet."),
-        ("He drinks coffee.", "He never drinks coffee."),
-        ("Tea with sugar", "I take my tea without sugar."),
-        ("Anna eats meat.", "Anna dont eat meat"),
-        ("There is milk at home.", "There is no milk at home."),
-        ("She went to Paris.", "She did not go to Paris."),
-        ("Операция нужна.", "Операция НЕ нужна"),
-        ("Операция не нужна.", "Операция нужна"),
-        ("Деньги есть у Анны.", "Денег у Анны нет."),
-        ("Чай с сахаром.", "Чай без сахара."),
-        ("Бегать можно через месяц.", "Бегать нельзя ещё месяц."),
-        ("Она обязательно придёт.", "Она не обязательно придёт."),
-    ],
-)
+@pytest.mark.parametrize(("claim", "text"), table("negated_claims"))
 def test_a_negation_turns_support_into_none(claim: str, text: str) -> None:
     assert borne_out(claim, text) == 0.0
     assert borne_out(text, text) == 1.0

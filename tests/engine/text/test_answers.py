@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.text.answers import answer_in_words, parse_answer, parse_ids, read_id
+from tests.examples import table
 
 
 def ids(text: str) -> list[str] | None:
@@ -18,78 +19,12 @@ def ids(text: str) -> list[str] | None:
 BOTH = ["Topic:42", "Topic:18"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("[42, 18]", id="bare list"),
-        pytest.param('["Topic:42", "18"]', id="list of texts"),
-        pytest.param('[42, "topic:18"]', id="mixed list"),
-        pytest.param('{"topics": [42, 18]}', id="numbers"),
-        pytest.param('{"topics": [42.0, 18.0]}', id="floats"),
-        pytest.param('{"topic_ids": ["42", 18]}', id="topic_ids"),
-        pytest.param('{"ids": ["[Topic:42]", " 18 "]}', id="ids"),
-        pytest.param('{"topics": [], "ids": [42, 18]}', id="an empty list beside a full one"),
-        pytest.param('{"topics": [{"id": 42}, {"id": "Topic:18"}]}', id="objects"),
-        pytest.param('{"topics": [{"topic_id": 42}, 18]}', id="objects and numbers"),
-        pytest.param('[{"id": "Topic:42", "reason": "x"}, {"id": 18}]', id="list of objects"),
-        pytest.param('[{"topic_ids": [42, 18]}]', id="wrapped in a list"),
-        pytest.param('```json\n{"topics": [42, 18]}\n```', id="fenced"),
-        pytest.param("```\n[42, 18]\n```", id="fenced list"),
-        pytest.param('```json\n{"topics": [42, 18]}', id="fence not closed"),
-        pytest.param('Sure! {"topics": [42, 18]} Hope it helps.', id="prose around"),
-        pytest.param('[Topic:7] is off, [7] too. {"topics": [42, 18]}', id="prose with ids"),
-        pytest.param("I chose [42, 18] in the end.", id="prose around a list"),
-        pytest.param('{"topics": [7]} No, better: {"topics": [42, 18]}', id="second thoughts"),
-        pytest.param('{"topics": [42, 18,],}', id="trailing commas"),
-        pytest.param("{'topics': [42, 18]}", id="single quotes"),
-        pytest.param("{topics: [42, 18]}", id="bare key"),
-        pytest.param('{"topics": [42, 18', id="cut off"),
-        pytest.param('{"topics": [{"id": "Topic:42", "reason": "a"}, {"id": "Topic:18", "rea', id="cut in a key"),
-        pytest.param('Sure: {"topics": [{"id": 42, "reason": "a"}, {"id": 18, "reason": "it is', id="cut in a text"),
-        pytest.param('{"topics": [{"id": "Topic:42"}, {"id": "Topic:18"}, {"id": "Topic:1', id="cut in an id"),
-        pytest.param('{"topics": [42, 18, 42, "Topic:18"]}', id="repeats"),
-        pytest.param('{"topics": [42, null, true, {"reason": "no id"}, [], 18]}', id="bad elements"),
-    ],
-)
+@pytest.mark.parametrize("text", table("choices").values(), ids=table("choices"))
 def test_all_shapes_parse_to_the_same_choice(text: str) -> None:
     assert ids(text) == BOTH
 
 
-@pytest.mark.parametrize("text", ["[]", '{"topics": []}', '{"topics": [], "people": [], "artifacts": []}', "none: []"])
-def test_empty_lists_mean_nothing_relevant(text: str) -> None:
-    assert ids(text) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "null", "{}", "I do not know", "see [Topic:42]", '{"selected": [1]}', '{"topics": [{"why": "x"}]}', "7"],
-)
-def test_what_holds_no_choice_is_unreadable_and_not_empty(text: str) -> None:
-    assert ids(text) is None or text == "7"
-
-
-IN_WORDS = {
-    "selected_topics": '{"selected_topics": ["Topic:42", {"id": 18}]}',
-    "selectedTopicIds, wrapped": '{"answer": {"selectedTopicIds": [42, 18]}}',
-    "selected": '{"selected": ["Topic:42", "Topic:18"]}',
-    "an object of reasons": '{"Topic:42": "trip", "Topic:18": "hotel"}',
-    "an object of verdicts": '{"Topic:42": true, "Topic:7": false, "Topic:18": true}',
-    "topic for id": '{"topics": [{"topic": "Topic:42"}, {"topic": "Topic:18"}]}',
-    "pairs": '[["Topic:42", "trip"], ["Topic:18", "hotel"]]',
-    "pairs in topics": '{"topics": [["Topic:42", "trip"], ["Topic:18", "hotel"]]}',
-    "JSON Lines": '{"id": "Topic:42", "reason": "trip"}\n{"id": "Topic:18"}',
-    "csv": "id,reason\n42,trip\n18,hotel",
-    "csv without a head": "Topic:42,trip\nTopic:18,hotel",
-    "a table": "| Topic | Reason |\n|---|---|\n| Topic:42 | trip |\n| Topic:18 | hotel |",
-    "a list": "My choice:\n\n1. **Topic:42** - trip\n2. [Topic:18]: they do not fly\n\nHope it helps!",
-    "yaml": "topics:\n  - id: Topic:42\n    reason: trip\n  - id: Topic:18\npeople: []",
-    "xml, attributes": '<topics><topic id="Topic:42" reason="trip"/><topic id="18"/></topics>',
-    "xml, tags": "<topic><id>Topic:42</id><reason>trip</reason></topic><topic>Topic:18</topic>",
-    "a sentence": "The relevant ones are [Topic:42] and [Topic:18].",
-    "a sentence behind": "Topic:42, Topic:18 are relevant to the question.",
-    "in Russian": "Подходят Topic:42 и Topic:18.",
-    "ids alone": "Topic:42, Topic:18",
-}
+IN_WORDS = table("choices_in_words")
 
 
 @pytest.mark.parametrize("text", IN_WORDS.values(), ids=IN_WORDS)
@@ -98,32 +33,7 @@ def test_a_choice_that_any_reader_sees_is_read_though_it_is_no_json_as_asked_for
     assert parse_answer(text) != ()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "None of Topic:42, Topic:18 is relevant.",
-        "see [Topic:42]",
-        "Is Topic:42 relevant?",
-        "I chose Topic:18 rather than Topic:42.",
-        "Topic:42 is about a dog. Topic:18 answers the question.",
-        "Let me read Topic:42 and Topic:18",
-        "I read Topic:42 and Topic:18, and nothing is relevant.",
-        "- Topic:42: not relevant\n- Topic:18: relevant",
-        "Relevant:\n- Topic:42\nRejected:\n- Topic:18",
-        "Rejected:\n- Topic:42\n- Topic:18",
-        "Topic:42: 0.9\nTopic:18: 0.1",
-        "| Topic:42 | no |\n| Topic:18 | yes |",
-        '{"rejected_topics": ["Topic:42"]}',
-        '{"candidates": ["Topic:42"]}',
-        '{"Topic:42": 0.9, "Topic:18": 0.1}',
-        '{"Topic:42": "not relevant", "Topic:18": "hotel"}',
-        '<rejected><topic id="Topic:42"/></rejected>',
-        "Тема Topic:42 не подходит.",
-        "I do not know",
-        "{}",
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", table("no_choices_in_words"))
 def test_what_could_mean_the_opposite_is_not_read(text: str) -> None:
     assert answer_in_words(text) is None
 
@@ -154,29 +64,10 @@ def test_the_first_of_repeated_topics_keeps_its_reason() -> None:
     assert pick.reason == "first"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ('{"ids": [42, 18]}', ("Topic:42", "Topic:18")),
-        ('{"topic_ids": ["Topic:42"]}', ("Topic:42",)),
-        ("[42]", ("Topic:42",)),
-        ('"42"', ("Topic:42",)),
-        ('{"ids": 42}', ("Topic:42",)),
-        ('{"ids": [42, 18', ("Topic:42", "Topic:18")),
-        ('{"ids": [42, 42]}', ("Topic:42",)),
-        (json.dumps('{"ids": [42, 18]}'), ("Topic:42", "Topic:18")),
-        (json.dumps("[42, 18]"), ("Topic:42", "Topic:18")),
-        ('{"ids": "[42, 18]"}', ("Topic:42", "Topic:18")),
-        ('{"ids": "42, Topic:18"}', ("Topic:42", "Topic:18")),
-        ('{"ids": "[Topic:42]"}', ("Topic:42",)),
-        ("", None),
-        ("{}", None),
-        ('{"ids": []}', None),
-        ("not json", None),
-    ],
-)
-def test_tool_arguments_are_read_as_leniently(arguments: str, expected: tuple[str, ...] | None) -> None:
-    assert parse_ids(arguments) == expected
+@pytest.mark.parametrize(("arguments", "expected"), table("tool_arguments"))
+def test_tool_arguments_are_read_as_leniently(arguments: str, expected: list[str] | None) -> None:
+    ids_of = parse_ids(arguments)
+    assert (ids_of and [*ids_of]) == expected
 
 
 def test_a_long_reason_is_cut_with_a_mark() -> None:
@@ -280,11 +171,6 @@ def names(chosen: Chosen) -> list[str]:
     return [f"{kind}:{number}" for key, kind in KINDS.items() for number in chosen[key]]
 
 
-def read(text: str) -> list[str] | None:
-    picks = parse_answer(text)
-    return None if picks is None else [pick.id for pick in picks]
-
-
 @st.composite
 def shaped_elements(draw: st.DrawFn, kind: str, number: int, bare: bool = True) -> Any:
     """One chosen item in any format; ``bare`` ones may leave their kind to the name of their list."""
@@ -332,7 +218,7 @@ def test_any_choice_in_any_shape_is_read_as_that_choice(chosen: Chosen, data: st
     value = data.draw(answers(chosen))
     text = json.dumps(value, ensure_ascii=data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 1])))
     reply = data.draw(st.sampled_from(["", *PROSE])) + data.draw(st.sampled_from(WRAPS))(text)
-    assert read(reply) == names(chosen)
+    assert ids(reply) == names(chosen)
 
 
 @given(choices, st.data())
@@ -340,7 +226,7 @@ def test_trailing_commas_and_a_missing_end_do_not_change_it(chosen: Chosen, data
     text = json.dumps({key: data.draw(lists(KINDS[key], ids, junk=False)) for key, ids in in_order(chosen)})
     # Reasons contain brackets of their own; only the last bracket of the text surely belongs to the answer.
     ending = data.draw(st.sampled_from(["", ",}", "\n"]))
-    assert read(text[:-1] + ending) == names(chosen)
+    assert ids(text[:-1] + ending) == names(chosen)
 
 
 @given(choices, st.data())
@@ -352,7 +238,7 @@ def test_an_answer_cut_anywhere_is_the_beginning_of_the_choice_or_unreadable(
         for key, ids in in_order(chosen)
     }
     text = json.dumps(value, ensure_ascii=False)
-    found = read(text[: data.draw(st.integers(0, len(text) - 1))])
+    found = ids(text[: data.draw(st.integers(0, len(text) - 1))])
     assert found is None or (found and found == names(chosen)[: len(found)])
 
 
@@ -360,7 +246,7 @@ def test_an_answer_cut_anywhere_is_the_beginning_of_the_choice_or_unreadable(
 def test_an_item_in_the_wrong_list_still_lands_in_its_own_kind(chosen: Chosen) -> None:
     everything = names(chosen)
     for key in ("topics", "people", "artifacts", "ids"):
-        assert read(json.dumps({key: everything})) == everything
+        assert ids(json.dumps({key: everything})) == everything
 
 
 @given(choices, st.data())
@@ -372,51 +258,22 @@ def test_repeats_collapse_to_the_first(chosen: Chosen, data: st.DataObject) -> N
     assert [(pick.id, pick.reason) for pick in picks] == [(name, f"number {n}") for n, name in enumerate(once)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[]",
-        " [ ] ",
-        '{"topics": []}',
-        '{"topics":[],"people":[],"artifacts":[]}',
-        '```json\n{"topics": [], "people": []}\n```',
-        'Nothing fits.\n{"topic_ids": []}',
-        '{"topics": [], "people": []',
-        '{"topics": null, "people": []}',
-        "nothing relevant: []",
-    ],
-)
+@pytest.mark.parametrize("text", table("empty_choices"))
 def test_an_empty_list_in_any_shape_means_nothing_relevant(text: str) -> None:
-    assert read(text) == []
+    assert ids(text) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"topics": [',
-        '{"topics": [], "people": [',
-        '{"topics": [{"id": "Topic:4',
-        '{"topics": [null, "", {}]}',
-        '{"topics": {}}',
-        "In Python an empty list is written [] and an empty dictionary {}.",
-        "arr[] = 5; there was nothing I could do",
-        '{"error": "overloaded"}',
-        "[[]]",
-        "[{}]",
-        "null",
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", table("broken_choices"))
 def test_what_broke_before_it_named_anything_is_unreadable_and_not_empty(text: str) -> None:
-    assert read(text) is None
+    assert ids(text) is None
 
 
 def test_an_answer_inside_a_wrapper_is_found() -> None:
-    assert read('{"response": {"topics": [42], "people": []}}') == ["Topic:42"]
+    assert ids('{"response": {"topics": [42], "people": []}}') == ["Topic:42"]
 
 
 def test_files_of_the_running_conversation_keep_their_place() -> None:
-    assert read('{"artifacts": ["Artifact:session", "session:2", {"id": "[artifact:Session:3]"}]}') == [
+    assert ids('{"artifacts": ["Artifact:session", "session:2", {"id": "[artifact:Session:3]"}]}') == [
         "Artifact:session",
         "Artifact:session:2",
         "Artifact:session:3",

@@ -34,7 +34,10 @@ from memoryapp.engine.text.lexical import (
     words,
 )
 from memoryapp.engine.text.scripts import beginning, one_spelling, terms
+from memoryapp.engine.text.subjects import SHORTLIST, key_phrases
+from memoryapp.engine.text.summaries import background, sentences_of
 from memoryapp.engine.text.terms import asks_to_make, matter_of
+from tests.examples import table
 
 
 @pytest.mark.parametrize("written", ["GPT-5", "GPT 5", "gpt5", "gpt_5"])
@@ -136,57 +139,7 @@ def test_an_empty_memory_weighs_nothing() -> None:
 # Words of many alphabets: a question and a text that say the same share terms, and other texts do not.
 
 
-TALKS = {
-    "zh": [
-        ("我们家的猫叫团子，今年五岁，对鸡肉过敏。", "猫对什么过敏？"),
-        ("我在学拉小提琴，老师姓赵，每周三上课。", "小提琴老师姓什么"),
-        ("新买的洗衣机漏水，客服说下周一来修。", "洗衣机怎么了"),
-        ("房东说下个月房租要涨三百块。", "房租涨多少"),
-        ("我爸做了白内障手术，恢复得很好。", "白内障手术"),
-    ],
-    "ja": [
-        ("うちの猫の名前はモモで、五歳、鶏肉アレルギーです。", "猫は何にアレルギーがありますか"),
-        ("週末に富士山に登って、雲海を見ました。", "富士山で何を見た？"),
-        ("バイオリンを習っています。先生は鈴木さんです。", "バイオリンの先生は誰"),
-        ("新しく買った洗濯機が水漏れしています。", "洗濯機はどうなった？"),
-        ("膝が走ると痛いので、靴を替えます。", "膝が痛いのはなぜ"),
-    ],
-    "ko": [
-        ("우리 고양이는 다섯 살이며 닭고기 알레르기가 있어요.", "고양이가 무엇에 알레르기가 있나요?"),
-        ("주말에 한라산에 올라가서 구름바다를 봤어요.", "한라산에서 뭐 봤어?"),
-        ("바이올린을 배우고 있는데 매주 수요일에 수업해요.", "바이올린 수업은 언제예요?"),
-        ("새로 산 세탁기에서 물이 새서 수리하러 온대요.", "세탁기 수리는 언제 와요?"),
-        ("달릴 때 무릎이 아파서 운동화를 바꿨어요.", "무릎은 왜 아파?"),
-    ],
-    "th": [
-        ("แมวของเราชื่อโมโม แพ้เนื้อไก่", "แมวแพ้อะไร"),
-        ("สุดสัปดาห์ไปดอยอินทนนท์ เห็นทะเลหมอก", "เห็นอะไรที่ดอยอินทนนท์"),
-        ("กำลังเรียนไวโอลิน ครูชื่อสมชาย", "ครูสอนไวโอลินชื่ออะไร"),
-        ("เครื่องซักผ้าใหม่น้ำรั่ว ช่างจะมาซ่อม", "ช่างซ่อมเครื่องซักผ้ามาเมื่อไหร่"),
-        ("เข่าเจ็บเวลาวิ่ง โค้ชแนะนำให้เปลี่ยนรองเท้า", "ทำไมเข่าเจ็บ"),
-    ],
-    "hi": [
-        ("हमारी बिल्ली पाँच साल की है और उसे चिकन से एलर्जी है।", "बिल्ली को किससे एलर्जी है?"),
-        ("सप्ताहांत में हम नैनीताल गए और झील में नाव चलाई।", "नैनीताल में हमने क्या किया?"),
-        ("मैं वायलिन सीख रहा हूँ, शिक्षक शर्मा जी हैं।", "वायलिन के शिक्षक कौन हैं?"),
-        ("नई वॉशिंग मशीन से पानी टपकता है, मरम्मत होगी।", "वॉशिंग मशीन की मरम्मत कब होगी?"),
-        ("दौड़ते समय मेरे घुटने में दर्द होता है।", "घुटने में दर्द क्यों है?"),
-    ],
-    "ar": [
-        ("قطتنا عمرها خمس سنوات ولديها حساسية من الدجاج.", "حساسية القطة من ماذا؟"),
-        ("ذهبنا إلى جبل الشيخ ورأينا الغيوم.", "ماذا رأينا في جبل الشيخ؟"),
-        ("أتعلم العزف على الكمان، والأستاذ اسمه خالد.", "من أستاذ الكمان؟"),
-        ("الغسالة الجديدة تسرب الماء، وسيأتون لإصلاحها.", "متى إصلاح الغسالة؟"),
-        ("ركبتي تؤلمني عند الجري.", "لماذا تؤلمني الركبة؟"),
-    ],
-    "he": [
-        ("החתול שלנו אלרגי לעוף.", "למה החתול אלרגי?"),
-        ("בסוף השבוע עלינו לחרמון וראינו שלג.", "מה ראינו בחרמון?"),
-        ("אני לומד כינור, המורה הוא כהן.", "מי המורה לכינור?"),
-        ("מכונת הכביסה החדשה דולפת, יבואו לתקן.", "מתי יתקנו את מכונת הכביסה?"),
-        ("הברך כואבת לי בריצה.", "למה כואבת הברך?"),
-    ],
-}
+TALKS = table("talks_in_scripts")
 ASKED = [(language, place) for language, talk in TALKS.items() for place in range(len(talk))]
 
 
@@ -209,37 +162,7 @@ def test_the_index_and_the_embedded_scorer_know_the_same_terms(language: str, pl
     assert count_terms(text) >= len(stems(text))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("İstanbul", "istanbul"),
-        ("ISPARTA", "ısparta"),
-        ("Größe", "GROSSE"),
-        ("café", "cafe\u0301"),
-        ("café", "Cafe"),
-        ("Łódź", "lodz"),
-        ("ΕΛΛΑΔΑ", "Ελλάδα"),
-        ("ΟΔΟΣ", "οδός"),
-        ("за\u0301мок", "замок"),
-        ("إسلام", "اسلام"),
-        ("مَدْرَسَة", "مدرسه"),
-        ("می\u200cخواهم", "میخواهم"),
-        ("שָׁלוֹם", "שלום"),
-        ("ｶﾒﾗ", "カメラ"),
-        ("ネコ", "ねこ"),
-        ("ひまわりの種", "ヒマワリの種"),
-        ("學習吉他", "学习吉他"),
-        ("臺灣的醫生", "台湾的医生"),
-        ("फ़ोन", "फोन"),
-        ("पाँच", "पांच"),
-        ("п\u02bcятниця", "п'ятниця"),
-        ("כלבים", "כלב"),
-        ("שכנים", "שכן"),
-        ("كتابي", "الكتاب"),
-        ("٣ تذاكر", "3 تذاكر"),
-        ("３番", "3番"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), table("spellings"))
 def test_two_spellings_of_one_word_are_one_term(one: str, other: str) -> None:
     assert stems(one) == stems(other) != []
     assert set(fold(one).split()) == set(fold(other).split())
@@ -258,19 +181,7 @@ def test_a_preposition_with_the_article_is_no_part_of_an_arabic_word() -> None:
     assert stems("بيت")[0] == stems("البيت")[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "most", "kept"),
-    [
-        ("a few words here", 9, "a few"),
-        ("short", 9, "short"),
-        ("嗯 " + "我们家的猫叫团子" * 20, 60, "嗯 " + "我们家的猫叫团子" * 7 + "我们"),
-        ("แมวที่บ้าน", 5, "แมว"),
-        ("नमस्ते", 5, "नमस्"),
-        ("ab👩‍👩‍👧cd", 4, "ab"),
-        ("ab👍🏽cd", 3, "ab"),
-        ("\u0301" * 9, 4, "\u0301" * 4),
-    ],
-)
+@pytest.mark.parametrize(("text", "most", "kept"), table("shortened_texts"))
 def test_a_beginning_ends_with_a_whole_word_or_a_whole_character(text: str, most: int, kept: str) -> None:
     """A Chinese sentence with one space at its beginning was cut to what stands before that space."""
     assert beginning(text, most) == kept
@@ -377,28 +288,47 @@ def test_a_framed_question_is_searched_as_the_question_itself(language: str) -> 
     assert hasty == [matter_of(asked, ()).texts[0] for asked in questions]
 
 
-@pytest.mark.parametrize(
-    ("framed", "question"),
-    [
-        ("what was the dentist called again", "what was the dentist"),
-        ("Kannst du mir bitte sagen, wo wir wohnen?", "wo wir wohnen?"),
-        ("Peux-tu me rappeler quand part le train, stp ?", "quand part le train?"),
-        ("¿Me puedes recordar cuándo sale el tren?", "cuándo sale el tren?"),
-        ("Mi puoi ricordare quando parte il treno?", "quando parte il treno?"),
-        ("Você pode me lembrar quando sai o trem?", "quando sai o trem?"),
-        ("Kun je me nog even vertellen wanneer de trein gaat?", "wanneer de trein gaat?"),
-        ("Możesz mi przypomnieć, co jada kot?", "co jada kot?"),
-        ("Kedi ne yiyor, hatırlıyor musun?", "Kedi ne yiyor?"),
-        ("Нагадай мені, що їсть кіт?", "що їсть кіт?"),
-        ("Můžeš mi prosím říct, co žere kočka?", "co žere kočka?"),
-        ("ذكرني متى يغادر القطار؟", "متى يغادر القطار؟"),
-        ("क्या आपको याद है कि बिल्ली क्या खाती है?", "बिल्ली क्या खाती है?"),
-        ("请问猫吃什么来着", "猫吃什么"),
-        ("猫は何を食べるか教えてください", "猫は何を食べるか"),
-        ("remind me", "remind me"),
-        ("Who am I?", "Who am I?"),
-        ("Did Anna forget the keys?", "Did Anna forget the keys?"),
-    ],
-)
+@pytest.mark.parametrize(("framed", "question"), table("framed_questions"))
 def test_only_what_frames_a_question_is_taken_off(framed: str, question: str) -> None:
     assert bare(framed) == question
+
+
+# The subject of a topic in key phrases: names and nouns of this talk, not of any talk.
+
+
+MEMORY = ["The weather is fine", "A face in the crowd", "Asleep by ten", "My brother runs a bakery"] * 10
+
+
+def phrases(*texts: str, speaker: str = "") -> list[str]:
+    known = background([*texts, *MEMORY])
+    told = ((sentences_of(text), 1.0) for text in texts)
+    return [each.text for each in key_phrases(told, known.rarity, lambda stem: stem == speaker)]
+
+
+def test_the_subject_is_what_the_talk_comes_back_to() -> None:
+    found = phrases(
+        "My whole face is asleep after the gum graft.",
+        "The dentist says the gum graft went well.",
+        "Next gum graft on 12 March, same dentist.",
+    )
+    assert found[0] == "gum graft"
+    assert "dentist" in found[:4]
+
+
+def test_words_of_any_talk_verbs_and_numbers_are_no_subject() -> None:
+    assert phrases("I really don't know what you want, thanks a lot!", "Да, конечно, спасибо, 120 тысяч") == []
+    assert phrases("We brought the bicycle")[0] == "bicycle"
+
+
+def test_a_name_at_the_beginning_of_a_sentence_keeps_its_capital() -> None:
+    assert "Tom Becker" in phrases("Tom Becker called.", "Then Tom Becker wrote.")
+    assert phrases("Bicycle repaired.", "The bicycle runs.")[0] == "bicycle"
+
+
+def test_speakers_are_no_subject() -> None:
+    assert not any("Anna" in each for each in phrases("So Anna bought a lamp", speaker="anna"))
+
+
+@pytest.mark.parametrize("text", ["", "今天天气很好我们去公园吧", "?!", "a " * 100_000, "Слово " * 50_000])
+def test_any_text_has_a_bounded_subject(text: str) -> None:
+    assert len(phrases(text)) <= SHORTLIST

@@ -14,6 +14,7 @@ from memoryapp.engine.text.passages import EXCHANGE_CHARS, cut_passages, exchang
 from memoryapp.engine.text.sentences import sentences, spans
 from memoryapp.engine.text.summaries import StemFrequencies, background, statement_of, summary
 from tests.engine.offline.test_segmenter import ThemeEmbedder
+from tests.examples import table
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -89,43 +90,13 @@ def test_no_messages_make_no_passage() -> None:
 # Where a sentence ends, and where a full stop ends none.
 
 
-@pytest.mark.parametrize(
-    "whole",
-    [
-        "Подняли util до 0.9, стало быстрее.",
-        "We pinned v1.2.3 and it works.",
-        "Берём простые методы, например, т.е. без магии.",
-        "Берём простые методы, т. е. без магии.",
-        "Use a cache, e.g. Redis, for that.",
-        "Встреча с А. С. Пушкиным в 10 утра.",
-        "I met J. Smith and Dr. Brown there.",
-        "It is 5 p.m. and we left.",
-        "В 2025 г. мы переехали на ул. Ленина, д. 5.",
-        "See https://example.com/a.b?c=1. now",
-        "The log is in app.2026.log, not here.",
-        "1. Купить молоко",
-    ],
-)
+@pytest.mark.parametrize("whole", table("points_inside_sentences"))
 def test_a_point_inside_a_sentence_ends_none(whole: str) -> None:
     expected = [whole] if not whole.startswith("See") else ["See https://example.com/a.b?c=1.", "now"]
     assert sentences(whole) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("Yes. No! Why?.. Well…", ["Yes.", "No!", "Why?..", "Well…"]),
-        ("поехали. потом купили хлеб", ["поехали.", "потом купили хлеб"]),
-        ("He said “no.” Then he left.", ["He said “no.”", "Then he left."]),
-        ("Молоко, хлеб и т. д. Потом домой.", ["Молоко, хлеб и т. д.", "Потом домой."]),
-        ("Was it there? No. We left.", ["Was it there?", "No.", "We left."]),
-        ("So did I. We left.", ["So did I.", "We left."]),
-        ("one\n\n two \n", ["one", "two"]),
-        ("In May we had 5. In June 7.", ["In May we had 5.", "In June 7."]),
-        ("1. Milk.\n2. Bread.", ["1. Milk.", "2. Bread."]),
-        (" \n ", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), table("sentences"))
 def test_a_sentence_ends_at_its_marks_and_at_the_end_of_a_line(text: str, parts: list[str]) -> None:
     assert sentences(text) == parts
     assert [text[start:end] for start, end in spans(text)] == parts
@@ -244,18 +215,7 @@ def test_talk_that_says_nothing_has_a_summary_all_the_same(text: str) -> None:
     assert summed_up(talk(("Anna", text))) in (text, "General conversation")
 
 
-@pytest.mark.parametrize(
-    ("sentence", "text"),
-    [
-        ("Wow, Mel, I ran a race!", "ran a race!"),
-        ("By the way, we're moving to Boston", "moving to Boston"),
-        ("My friends are my rocks", "friends are my rocks"),
-        ("Melanie painted the lake", "Melanie painted the lake"),
-        ("Last weekend I joined a club", "Last weekend I joined a club"),
-        ("Привет! У меня болит колено", "болит колено"),
-        ("Ну а мы купили кухню", "купили кухню"),
-    ],
-)
+@pytest.mark.parametrize(("sentence", "text"), table("addressed_sentences"))
 def test_a_sentence_stands_after_its_speakers_name(sentence: str, text: str) -> None:
     statement = statement_of(sentence, NAMES, questions=False)
     assert statement is not None
