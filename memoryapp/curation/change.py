@@ -11,6 +11,7 @@ from typing import NamedTuple
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft, topic_id
 from memoryapp.models import KnowledgeEdit, TopicEdit
 from memoryapp.platform.statements import fetched
@@ -121,18 +122,8 @@ def too_long_a_list(most: int, chars: int) -> CurationError:
 # edits follow it in its chain. An edit is undone at most once, so a chain never forks. Edits of topics and edits of
 # people, facts and artifacts both form such chains.
 
-CHAINS = """
-WITH RECURSIVE up AS (
-    SELECT id, undoes_id FROM {table} WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
-    UNION
-    SELECT e.id, e.undoes_id FROM up JOIN {table} e ON e.id = up.undoes_id
-), down AS (
-    SELECT id AS root, id FROM up WHERE undoes_id IS NULL
-    UNION ALL
-    SELECT down.root, e.id FROM down JOIN {table} e ON e.undoes_id = down.id
-)
-SELECT root, array_agg(id ORDER BY id) FROM down GROUP BY root
-"""
+_SQL = table_beside(__file__)
+CHAINS: str = _SQL["chains"]
 
 
 class ChainLink(NamedTuple):

@@ -22,6 +22,7 @@ from memoryapp.curation.change import Change
 from memoryapp.curation.effect_verdict import Verdict, explanation, verdict_of
 from memoryapp.curation.rescoring import Assignment, Query, Rank, vector_of
 from memoryapp.curation.topic_writer import check_live
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.emit import unheard
 from memoryapp.engine.memory import TopicContent, TopicDraft, parse_topic_id, topic_id
@@ -53,43 +54,8 @@ SELECT DISTINCT listed.topic_id FROM memoryapp_message m
 JOIN memoryapp_topicmessage listed ON listed.message_id = m.id
 WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
 """
-RUNS = f"""
-WITH looked_at AS (
-    (
-        SELECT id, evidence <> '[]' AS is_golden FROM memoryapp_run
-        WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND origin = '' AND state = 'finished'
-        ORDER BY created_at DESC, id DESC LIMIT %(by_hand)s
-    )
-    UNION ALL
-    (
-        SELECT DISTINCT ON (query) id, true FROM memoryapp_run
-        WHERE owner_id = %(owner)s AND evaluation_id IS NOT NULL AND evidence <> '[]' AND state = 'finished'
-        ORDER BY query, created_at DESC, id DESC LIMIT %(golden)s
-    )
-    UNION
-    SELECT id, evidence <> '[]' FROM memoryapp_run
-    WHERE owner_id = %(owner)s AND id = %(also)s AND origin = '' AND state = 'finished'
-)
-SELECT r.id, r.query, r.created_at, l.is_golden, r.parameters, r.evidence, q.payload ->> 'enriched',
-       jsonb_path_query_array(e.payload, '$.selected[*]'), v.profile_id,
-       halfvec_send(v.vector), halfvec_send(v.typed_vector),
-       r.strategy = 'flash' AND r.fallback = '' AND s.payload ->> 'model' IS NOT DISTINCT FROM %(scorer)s
-FROM looked_at l
-JOIN memoryapp_run r ON r.id = l.id
-JOIN memoryapp_runevent q ON q.run_id = r.id AND q.kind = 'query_enriched'
-JOIN memoryapp_runevent f ON f.run_id = r.id AND f.kind = 'candidates_found'
-JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
-LEFT JOIN memoryapp_runevent s ON s.run_id = r.id AND s.kind = 'run_started'
-LEFT JOIN memoryapp_queryvector v ON v.run_id = r.id
-WHERE NOT jsonb_path_exists(f.payload, '$.understood.where.* ? (@ <> "")')
-AND (%(topics)s::bigint[] IS NULL OR {CANDIDATE_FIELD.format(payload="f.payload", name="id")} ?| %(names)s
-    OR l.is_golden AND EXISTS (
-    SELECT FROM jsonb_array_elements_text(r.evidence) named (id)
-    JOIN memoryapp_message m ON m.id = named.id::bigint AND m.owner_id = %(owner)s
-    WHERE m.topic_id = ANY(%(topics)s::bigint[])
-))
-ORDER BY r.created_at DESC, r.id DESC
-"""
+_SQL = table_beside(__file__)
+RUNS: str = _SQL["runs"].format(candidate=CANDIDATE_FIELD.format(payload="f.payload", name="id"))
 
 
 @dataclass(frozen=True, slots=True)

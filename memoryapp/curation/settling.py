@@ -21,31 +21,8 @@ from memoryapp.platform.statements import execute, fetched
 _SQL = table_beside(__file__)
 _APART: str = _SQL["apart"]
 _UNDONE: str = _SQL["undone"]
-# A statement of its own, before the other: what a person undid keeps other merges apart at once.
-DECLINE = f"""
-{_UNDONE}
-UPDATE memoryapp_suggestion s SET state = 'never', held_by_id = NULL, held_at = NULL
-FROM undone
-WHERE s.id = undone.suggestion AND NOT undone.stands AND s.decided_by = %(merger)s AND s.state <> 'never'
-"""
-SETTLE = f"""
-{_UNDONE}, {_APART}, settled AS (
-    SELECT s.id, CASE
-        WHEN NOT undone.stands AND s.decided_by = %(merger)s THEN 'never'
-        WHEN EXISTS (
-            SELECT FROM jsonb_array_elements_text(s.topics) named (id)
-            LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
-            WHERE t.id IS NULL
-        ) THEN CASE WHEN undone.stands THEN 'accepted' ELSE 'outdated' END
-        WHEN s.id IN (SELECT id FROM apart) THEN 'outdated'
-        ELSE 'open'
-    END AS state
-    FROM memoryapp_suggestion s LEFT JOIN undone ON undone.suggestion = s.id
-    WHERE s.owner_id = %(owner)s AND (s.state IN ('open', 'outdated') OR undone.suggestion IS NOT NULL)
-)
-UPDATE memoryapp_suggestion SET state = settled.state, held_by_id = NULL, held_at = NULL
-FROM settled WHERE memoryapp_suggestion.id = settled.id AND memoryapp_suggestion.state <> settled.state
-"""
+DECLINE: str = _SQL["decline"].format(undone=_UNDONE)
+SETTLE: str = _SQL["settle"].format(undone=_UNDONE, apart=_APART)
 KEPT_APART = f"WITH {_APART} SELECT EXISTS (SELECT FROM apart WHERE id = %(suggestion)s)"
 
 

@@ -26,6 +26,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.scripts import JOINERS, MARK_RANGES, UNSPACED_RANGES
 from memoryapp.models import Erasure
 from memoryapp.platform.embedded import paths
@@ -56,19 +57,8 @@ _JSON_ESCAPES = re.compile(r'\\(?:u[0-9a-fA-F]{4}|[bfnrt"/\\])')
 # The words of a text search vector in the order of their positions.
 _IN_ORDER = "(SELECT string_agg(word.lexeme, ' ' ORDER BY place) FROM unnest({}) word, unnest(word.positions) place)"
 _LETTERS = {"b": " ", "f": " ", "n": "\n", "r": "\n", "t": " ", '"': '"', "/": "/", "\\": "\\"}
-COLUMNS = """
-SELECT c.table_schema, c.table_name, c.column_name, c.udt_name, coalesce(k.key, '')
-FROM information_schema.columns c
-JOIN information_schema.tables t USING (table_schema, table_name)
-LEFT JOIN LATERAL (
-    SELECT a.attname AS key FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-    WHERE i.indrelid = format('%I.%I', c.table_schema, c.table_name)::regclass AND i.indisprimary
-) k ON true
-WHERE t.table_type = 'BASE TABLE' AND c.table_schema NOT IN ('pg_catalog', 'information_schema')
-AND c.udt_name NOT IN ('int2', 'int4', 'int8', 'numeric', 'float4', 'float8', 'bool', 'date', 'time', 'timetz',
-    'timestamp', 'timestamptz', 'interval', 'uuid', 'oid', 'vector', 'halfvec', 'sparsevec', 'inet', 'tid', 'xid')
-ORDER BY 1, 2, 3
-"""
+_SQL = table_beside(__file__)
+COLUMNS: str = _SQL["columns"]
 
 
 class UnreadableReceipt(Exception):

@@ -15,6 +15,7 @@ from django.db.models import Count, Exists, F, Func, OuterRef, Q, QuerySet, Subq
 from django.db.models.lookups import Exact
 from django.utils import timezone
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.memory.content import IMPORTANT, INNER_CIRCLE, MOST_FACTS, MOST_OF_CIRCLE, RECENT_TOPICS, SUMMARY_CHARS
 from memoryapp.models import (
     Artifact,
@@ -103,15 +104,8 @@ def _existed(row: Mapping[str, Any], moment: datetime) -> bool:
 # Which topics were live at a moment, what was decided of them then, and which of them contained given messages.
 
 Side = EditedTopic.Side
-# The last edit before the moment that concerns a topic put it in.
-LIVE_AT_SQL = """
-SELECT topic_id FROM (
-    SELECT DISTINCT ON (side.topic_id) side.topic_id, side.side
-    FROM memoryapp_editedtopic side JOIN memoryapp_topicedit edit ON edit.id = side.edit_id
-    WHERE side.owner_id = %(owner)s AND edit.at <= %(as_of)s::timestamptz
-    ORDER BY side.topic_id, edit.id DESC
-) AS last WHERE side = 'in'
-"""
+_SQL = table_beside(__file__)
+LIVE_AT_SQL: str = _SQL["live_at_sql"]
 
 
 def topics_at(moment: datetime) -> TopicQuerySet:
@@ -198,15 +192,7 @@ def _places(owner_id: int, moment: datetime) -> QuerySet[TopicMessage]:
 
 # What a run takes from the memory of a moment beside its search: facts, people of the inner circle, recent topics.
 
-RECENT = f"""
-SELECT ended_at, left(summary, %(chars)s), message_count, size_chars FROM memoryapp_topic
-WHERE owner_id = %(owner)s AND id IN ({LIVE_AT_SQL}) AND id NOT IN (
-    SELECT tm.topic_id FROM memoryapp_topic never JOIN memoryapp_message m ON m.topic_id = never.id
-    JOIN memoryapp_topicmessage tm ON tm.message_id = m.id
-    WHERE never.owner_id = %(owner)s AND never.is_live AND never.recall = 'never'
-)
-ORDER BY ended_at DESC, id DESC LIMIT %(most)s
-"""
+RECENT: str = _SQL["recent"].format(live_at_sql=LIVE_AT_SQL)
 
 
 def background_at(owner_id: int, moment: datetime) -> dict[str, Any]:

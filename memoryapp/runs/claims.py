@@ -36,27 +36,14 @@ from memoryapp.runs.replays import labels as labels_of
 from memoryapp.runs.replays import left_out, replay, text_labelled, with_messages
 from memoryapp.search.memory_index import Version
 
-# The same round trip reads what the run begins with.
-CLAIM = f"""
-WITH asked AS (
-    UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
-    FROM memoryapp_chatuser AS u WHERE run.id = %(run)s AND run.state = 'pending' AND u.id = run.owner_id
-    RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
-              run.parent_id, run.turn, run.changes, run.prompt_id, run.attempt, u.profile, u.talk
-)
-SELECT asked.*, {content.BACKGROUND} AS background, {prompt_versions.IN_FORCE} AS texts,
-       last_edit.id AS last_edit, last_edit.at AS edited_at
-FROM asked LEFT JOIN LATERAL (
-    SELECT id, at FROM memoryapp_topicedit WHERE owner_id = asked.owner_id ORDER BY id DESC LIMIT 1
-) AS last_edit ON true
-"""
+_SQL = table_beside(__file__)
+CLAIM: str = _SQL["claim"].format(background=content.BACKGROUND, texts=prompt_versions.IN_FORCE)
 NUMBERS = "SELECT external_id, id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
 EVENTS = """
 SELECT event.kind, event.payload, raw.message
 FROM memoryapp_runevent AS event LEFT JOIN memoryapp_rawreply AS raw ON raw.event_id = event.id
 WHERE event.owner_id = %s AND event.run_id = %s ORDER BY event.seq
 """
-_SQL = table_beside(__file__)
 FIRST_ASKED: str = _SQL["first_asked"]
 
 

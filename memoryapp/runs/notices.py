@@ -18,6 +18,7 @@ import psycopg
 from channels.layers import get_channel_layer
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import ModelProgress
 from memoryapp.engine.json_values import storable
 
@@ -132,16 +133,8 @@ class Subscriptions:
 BETWEEN = 0.1
 # The end of a long reply is what changes.
 MOST_CHARS = 20_000
-# The lock prevents a row for a run that is being closed: nobody would delete it.
-WRITE = """
-WITH run AS (
-    SELECT id, owner_id FROM memoryapp_run WHERE id = %(run)s AND state = 'running' FOR SHARE
-)
-INSERT INTO memoryapp_runprogress (run_id, owner_id, turn, text, reasoning, at)
-SELECT id, owner_id, %(turn)s, %(text)s, %(reasoning)s, clock_timestamp() FROM run
-ON CONFLICT (run_id) DO UPDATE
-SET turn = excluded.turn, text = excluded.text, reasoning = excluded.reasoning, at = excluded.at
-"""
+_SQL = table_beside(__file__)
+WRITE: str = _SQL["write"]
 
 
 class Showing:

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet, TextField, Value
 from numpy.typing import NDArray
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.json_values import storable
@@ -35,17 +36,8 @@ PEOPLE = """
 SELECT id, display_name, username, aliases, circle, mention_count, bio FROM memoryapp_person
 WHERE owner_id = %(owner)s AND id = ANY(%(people)s)
 """
-ARTIFACTS = """
-SELECT id, file_type, name, keywords, entities, summary, rag_hints, false FROM memoryapp_artifact
-WHERE owner_id = %(owner)s AND id = ANY(%(artifacts)s)
-UNION ALL (
-    SELECT a.id, a.file_type, a.name, a.keywords, a.entities, a.summary, a.rag_hints, true
-    FROM memoryapp_artifact a JOIN memoryapp_message m ON m.id = a.message_id
-    WHERE a.owner_id = %(owner)s AND m.owner_id = %(owner)s AND m.topic_id IS NULL AND NOT m.is_withdrawn
-    AND a.state <> 'failed' AND m.sent_at > now() - interval '24 hours'
-    ORDER BY m.sent_at DESC, a.id DESC LIMIT %(session)s
-)
-"""
+_SQL = table_beside(__file__)
+ARTIFACTS: str = _SQL["artifacts"]
 
 
 @dataclass(frozen=True, slots=True)

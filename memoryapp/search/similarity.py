@@ -22,6 +22,7 @@ import psycopg
 from pgvector import HalfVector
 from psycopg import AsyncConnection
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import UnderstoodQuery
 from memoryapp.engine.fusion import Fusion, Sum, TopicPassages, fuse
 from memoryapp.engine.memory import ANYWHERE, AtHand, Where
@@ -61,21 +62,8 @@ MOST = 10_000
 # With a sample of this size, the frequency of a word in a fifteenth of the passages is off by an eighth.
 SAMPLE = 1_000
 
-# For each word: how many passages of the sample contain it, and, if none does, how many of all passages do.
-FREQUENCIES = f"""
-SELECT word, sampled, CASE WHEN sampled = 0 THEN (
-    SELECT count(*) FROM memoryapp_passage
-    WHERE owner_id = %(owner)s AND terms @@ array_to_tsvector(ARRAY[word])::text::tsquery
-) END
-FROM (
-    SELECT word, count(id) AS sampled FROM unnest(tsvector_to_array{WORDS}) AS wanted (word) LEFT JOIN (
-        SELECT id,
-               unnest(tsvector_to_array(ts_filter(setweight(terms, 'A', tsvector_to_array{WORDS}), '{{a}}'))) AS word
-        FROM memoryapp_passage WHERE owner_id = %(owner)s AND id = ANY(%(sample)s::bigint[])
-    ) AS found USING (word)
-    GROUP BY word
-) AS counted
-"""
+_SQL = table_beside(__file__)
+FREQUENCIES: str = _SQL["frequencies"].format(words=WORDS)
 
 
 @dataclass(frozen=True, slots=True)

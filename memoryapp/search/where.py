@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import AtHand, Where
@@ -21,27 +22,10 @@ from memoryapp.platform.database import SqlRead, array
 from memoryapp.search.columns import Ids, int64s, positions
 from memoryapp.search.memory_index import MemoryIndex
 
-PAIRS = """
-SELECT string_agg(int8send(coalesce(m.topic_id, 0)), ''::bytea), string_agg(int8send(pm.passage_id), ''::bytea),
-       string_agg(int8send(m.id), ''::bytea)
-FROM memoryapp_message m JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-WHERE m.owner_id = %(owner)s AND NOT m.is_withdrawn AND {conditions}
-"""
-# The topics of a moment in place of those of today; what was said since is in none of them.
-PAIRS_AS_OF = f"""
-SELECT string_agg(int8send(tm.topic_id), ''::bytea), string_agg(int8send(pm.passage_id), ''::bytea),
-       string_agg(int8send(m.id), ''::bytea)
-FROM ({LIVE_AT_SQL}) live JOIN memoryapp_topicmessage tm ON tm.topic_id = live.topic_id AND tm.owner_id = %(owner)s
-JOIN memoryapp_message m ON m.id = tm.message_id JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-WHERE NOT m.is_withdrawn AND {{conditions}}
-"""
-# A row for each phrase: the passages that contain its words in this order, whatever their endings.
-PHRASES = """
-SELECT string_agg(int8send(p.id), ''::bytea)
-FROM unnest(%(phrases)s::text[]) WITH ORDINALITY AS wanted (phrase, place)
-LEFT JOIN memoryapp_passage p ON p.owner_id = %(owner)s AND p.terms @@ phraseto_tsquery('russian', phrase)
-GROUP BY place ORDER BY place
-"""
+_SQL = table_beside(__file__)
+PAIRS: str = _SQL["pairs"]
+PAIRS_AS_OF: str = _SQL["pairs_as_of"].format(live_at_sql=LIVE_AT_SQL)
+PHRASES: str = _SQL["phrases"]
 AT_HAND = """
 SELECT id FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn
 AND (id = ANY(%(ids)s::bigint[]) OR btrim(text, E' \\t\\n\\r') = ANY(%(texts)s::text[]))

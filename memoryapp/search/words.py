@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.lexical import Matches, base, fold_query, other_forms
 from memoryapp.platform.database import SqlRead, Unprepared
 from memoryapp.search.columns import Ids, int64s, positions
@@ -19,29 +20,9 @@ QUERY_CHARS = 2_000
 
 # The words of both wordings of a query.
 WORDS = "(to_tsvector('russian', %(query)s) || to_tsvector('russian', %(rewrite)s))"
-# A row for each word, with the wordings that contain it: the passages with the word and how often they contain it, the
-# cards, and the topics with the word in their summary.
-_WANTED = """
-WITH each AS MATERIALIZED (
-    SELECT to_tsvector('russian', %(query)s) AS query, to_tsvector('russian', %(rewrite)s) AS rewrite
-)
-SELECT lexeme, lexeme = ANY(tsvector_to_array(query)), lexeme = ANY(tsvector_to_array(rewrite)),
-       coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
-       coalesce(in_cards.ids, ''), coalesce(in_cards.counts, ''), coalesce(in_topics.ids, '')
-FROM each CROSS JOIN LATERAL unnest(tsvector_to_array(query || rewrite)) wanted (lexeme)
-"""
-# The words of the query are marked in a text's vector and the others removed before it is unnested, which takes a tenth
-# of the time. The values are used directly, not in a sub-select: so the planner can estimate how many texts match, and
-# reads many of them with parallel workers.
-_OCCURRENCES = f"""
-LEFT JOIN (
-    SELECT lexeme, string_agg(int8send(id), ''::bytea) AS ids,
-           string_agg(int4send(cardinality(positions)), ''::bytea) AS counts
-    FROM (SELECT id, (unnest(ts_filter(setweight(terms, 'A', tsvector_to_array{WORDS}), '{{{{a}}}}'))).*
-          FROM memoryapp_{{noun}}
-          WHERE owner_id = %(owner)s AND terms @@ replace(strip({{sought}})::text, ' ', ' | ')::tsquery) marked
-    GROUP BY lexeme
-) in_{{noun}}s USING (lexeme)"""
+_SQL = table_beside(__file__)
+_WANTED: str = _SQL["wanted"]
+_OCCURRENCES: str = _SQL["occurrences"].format(words=WORDS)
 _RARER = f"ts_delete({WORDS}, %(common)s::text[])"
 _IN_PASSAGES = _OCCURRENCES.format(noun="passage", sought=_RARER)
 _IN_CARDS = _OCCURRENCES.format(noun="card", sought=WORDS)

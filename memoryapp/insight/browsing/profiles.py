@@ -11,6 +11,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Length
 
 from memoryapp import models
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.platform.llm import clients
@@ -173,18 +174,8 @@ def _state(row: models.EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
 
 # How many memories, and how many vectors of each; chosen by a hash, so that the same page shows the same picture.
 _OWNERS, _VECTORS = 12, 100
-PAIRS = """
-WITH owners AS (
-    SELECT id FROM memoryapp_chatuser WHERE erasing_since IS NULL ORDER BY md5(id::text) LIMIT %(owners)s
-), sample AS (
-    SELECT owners.id AS owner_id, picked.id, picked.vector FROM owners CROSS JOIN LATERAL (
-        SELECT v.{noun}_id AS id, v.vector FROM memoryapp_{noun}vector v {joined}
-        WHERE v.owner_id = owners.id AND v.profile_id = %(profile)s
-        ORDER BY md5(v.{noun}_id::text) LIMIT %(vectors)s
-    ) picked
-)
-SELECT -(a.vector <#> b.vector) FROM sample a JOIN sample b ON a.owner_id = b.owner_id AND a.id < b.id
-"""
+_SQL = table_beside(__file__)
+PAIRS: str = _SQL["pairs"]
 _LIVE = "JOIN memoryapp_topic t ON t.id = v.topic_id AND t.is_live"
 
 # Fewer pairs say nothing about rare ones.

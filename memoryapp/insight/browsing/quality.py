@@ -33,29 +33,9 @@ MIXED_FROM = 0.2
 # Of each topic so many messages show its language, by so many characters each.
 _MESSAGES, _CHARS = 8, 200
 
-# The topics of these owners with their summaries, and whether letters tell that it is foreign; a summary without
-# letters has no language.
-SUMMARIES = f"""
-SELECT topic.owner_id, topic.id, topic.summary,
-       CASE WHEN octet_length(topic.summary) > {WIDE} * char_length(topic.summary) THEN talk.wide <= {MIXED_FROM}
-            ELSE talk.wide >= {1 - MIXED_FROM} END,
-       octet_length(topic.summary) <= {WIDE} * char_length(topic.summary) AND talk.wide <= {MIXED_FROM}
-FROM memoryapp_topic topic JOIN (
-    SELECT m.topic_id, avg(p.is_wide::int) AS wide
-    FROM memoryapp_message m
-    JOIN memoryapp_passagemessage pm ON pm.message_id = m.id AND pm.owner_id = m.owner_id
-    JOIN memoryapp_passage p ON p.id = pm.passage_id
-    WHERE m.owner_id = ANY(%s::bigint[]) AND m.topic_id IS NOT NULL GROUP BY m.topic_id
-) talk ON talk.topic_id = topic.id
-WHERE topic.is_live AND topic.summary ~ '[[:alpha:]]'
-"""
-BEGINNINGS = f"""
-SELECT listed.topic, string_agg(said.text, ' ')
-FROM unnest(%s::bigint[]) AS listed (topic) CROSS JOIN LATERAL (
-    SELECT left(text, {_CHARS}) AS text FROM memoryapp_message
-    WHERE topic_id = listed.topic ORDER BY sent_at, id LIMIT {_MESSAGES}
-) said GROUP BY listed.topic
-"""
+_SQL = table_beside(__file__)
+SUMMARIES: str = _SQL["summaries"].format(wide=WIDE, mixed_from=MIXED_FROM, mixed_below=1 - MIXED_FROM)
+BEGINNINGS: str = _SQL["beginnings"].format(chars=_CHARS, messages=_MESSAGES)
 
 
 def foreign_summaries(owners: Sequence[int]) -> dict[int, list[int]]:
@@ -88,21 +68,8 @@ WEEK = timedelta(days=7)
 # An active session that is quiet for longer has been forgotten by the worker, or waits for more messages.
 LONG_QUIET = timedelta(days=1)
 
-_SQL = table_beside(__file__)
 TOPICS: str = _SQL["topics"]
-# Each owner's last runs by hand, and what they showed to a model.
-RECALLED = f"""
-SELECT t.owner_id, count(*) FROM memoryapp_topic t
-WHERE t.owner_id = ANY(%(owners)s::bigint[]) AND t.is_live AND 'Topic:' || t.id IN (
-    SELECT jsonb_array_elements_text({SHOWN_IDS.format(payload="e.payload")})
-    FROM unnest(%(owners)s::bigint[]) AS listed (owner)
-    CROSS JOIN LATERAL (
-        SELECT id FROM memoryapp_run WHERE owner_id = listed.owner AND evaluation_id IS NULL AND origin = ''
-        ORDER BY created_at DESC LIMIT {RUNS_LOOKED_AT}
-    ) run
-    JOIN memoryapp_runevent e ON e.run_id = run.id AND e.kind = 'candidates_found'
-) GROUP BY t.owner_id
-"""
+RECALLED: str = _SQL["recalled"].format(shown=SHOWN_IDS.format(payload="e.payload"), runs_looked_at=RUNS_LOOKED_AT)
 QUIET: str = _SQL["quiet"]
 
 
@@ -175,20 +142,7 @@ _COUNT = """
     SELECT count(*) FROM memoryapp_message WHERE owner_id = {owner} AND NOT is_withdrawn
     AND sent_at >= start AND sent_at < (start AT TIME ZONE %(zone)s + interval '1 month') AT TIME ZONE %(zone)s
 """
-# From the latest month to the one before it that holds a message, and so on.
-MONTHS = f"""
-WITH RECURSIVE month (start) AS (
-    (SELECT date_trunc('month', sent_at, %(zone)s) FROM memoryapp_message
-     WHERE owner_id = %(owner)s AND NOT is_withdrawn ORDER BY sent_at DESC, id DESC LIMIT 1)
-    UNION ALL
-    SELECT earlier.start FROM month CROSS JOIN LATERAL (
-        SELECT date_trunc('month', sent_at, %(zone)s) AS start FROM memoryapp_message
-        WHERE owner_id = %(owner)s AND NOT is_withdrawn AND sent_at < month.start
-        ORDER BY sent_at DESC, id DESC LIMIT 1
-    ) earlier
-)
-SELECT (start AT TIME ZONE %(zone)s)::date, ({_COUNT.format(owner="%(owner)s")}) FROM month LIMIT %(most)s
-"""
+MONTHS: str = _SQL["months"].format(count=_COUNT.format(owner="%(owner)s"))
 LISTED_MONTHS = f"""
 SELECT listed.owner, month, ({_COUNT.format(owner="listed.owner")})
 FROM unnest(%(owners)s::bigint[]) AS listed (owner), unnest(%(months)s::date[]) AS month,

@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.platform.statements import execute
 
@@ -32,23 +33,9 @@ _MEANT = ("", "disabled", "stopped", "no_candidates")
 # Findings come one after another; what came within this time is announced once.
 _GATHERED = timedelta(minutes=1)
 
-_ANNOUNCE = """
-INSERT INTO memoryapp_webhookdelivery (webhook_id, owner_id, kind, subject, next_at)
-SELECT hook.id, %(owner)s, %(kind)s, %(subject)s, statement_timestamp() + %(after)s
-FROM memoryapp_webhook hook WHERE hook.state <> 'off' AND hook.kinds ? %(kind)s
-FOR KEY SHARE
-ON CONFLICT DO NOTHING
-"""
-# For the statement that ends a run: ``run`` is its row, ``stored`` has a row if this statement ended it. The runs of an
-# evaluation are announced as one, when it has dropped.
-RUN_ENDED = """
-    INSERT INTO memoryapp_webhookdelivery (webhook_id, owner_id, kind, subject)
-    SELECT hook.id, run.owner_id, news.kind, run.id::text
-    FROM run CROSS JOIN unnest(%(news)b::text[]) news (kind)
-    JOIN memoryapp_webhook hook ON hook.state <> 'off' AND hook.kinds ? news.kind
-    WHERE run.evaluation_id IS NULL AND EXISTS (SELECT FROM stored)
-    FOR KEY SHARE OF hook
-"""
+_SQL = table_beside(__file__)
+_ANNOUNCE: str = _SQL["announce"]
+RUN_ENDED: str = _SQL["run_ended"]
 
 
 def news_of_run(fallback: str) -> list[str]:

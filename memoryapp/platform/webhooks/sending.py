@@ -26,6 +26,7 @@ from django.db.models import Count, F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.json_values import storable
 from memoryapp.models import Webhook, WebhookDelivery
 from memoryapp.platform import metrics
@@ -168,32 +169,9 @@ _MOST_RECEIVERS = 50
 _FIRST_REST, _LONGEST_REST = timedelta(seconds=5), timedelta(minutes=5)
 _LOOK_AGAIN = 1.0
 
-# A receiver that fails gets one message, to see whether it works again.
-_CLAIM = """
-UPDATE memoryapp_webhookdelivery SET attempts = attempts + 1, next_at = statement_timestamp() + %(lease)s
-WHERE id IN (
-    SELECT due.id
-    FROM (
-        SELECT id, failures FROM memoryapp_webhook
-        WHERE state = 'on' AND NOT id = ANY(%(busy)s)
-        AND (rests_until IS NULL OR rests_until <= statement_timestamp())
-        ORDER BY rests_until NULLS FIRST, id LIMIT %(receivers)s
-    ) hook
-    CROSS JOIN LATERAL (
-        SELECT id FROM memoryapp_webhookdelivery
-        WHERE webhook_id = hook.id AND state = 'waiting' AND next_at <= statement_timestamp()
-        ORDER BY next_at LIMIT CASE WHEN hook.failures > 0 THEN 1 ELSE %(most)s END
-        FOR UPDATE SKIP LOCKED
-    ) due
-) RETURNING id
-"""
-_IS_DUE = """
-SELECT EXISTS (
-    SELECT FROM memoryapp_webhook hook JOIN memoryapp_webhookdelivery d ON d.webhook_id = hook.id
-    WHERE hook.state = 'on' AND (hook.rests_until IS NULL OR hook.rests_until <= statement_timestamp())
-    AND d.state = 'waiting' AND d.next_at <= statement_timestamp()
-)
-"""
+_SQL = table_beside(__file__)
+_CLAIM: str = _SQL["claim"]
+_IS_DUE: str = _SQL["is_due"]
 
 logger = logging.getLogger(__name__)
 
