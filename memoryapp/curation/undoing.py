@@ -17,6 +17,7 @@ from memoryapp.curation.change import Change, CurationError, Depends
 from memoryapp.curation.rewording import turn
 from memoryapp.curation.settling import settle
 from memoryapp.curation.topic_writer import exchange, lock_owner, swap
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
@@ -74,15 +75,8 @@ def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
 
 MOST_EDITS = 500
 
-# For each topic that was put in and is no longer live: the edit that retired it last.
-BLOCKERS = """
-SELECT DISTINCT ON (i.topic_id) o.edit_id
-FROM memoryapp_editedtopic i
-JOIN memoryapp_topic t ON t.id = i.topic_id AND NOT t.is_live
-JOIN memoryapp_editedtopic o ON o.topic_id = t.id AND o.side = 'out'
-WHERE i.owner_id = %s AND i.edit_id = ANY(%s) AND i.side = 'in'
-ORDER BY i.topic_id, o.edit_id DESC
-"""
+_SQL = table_beside(__file__)
+BLOCKERS: str = _SQL["blockers"]
 
 
 @transaction.atomic

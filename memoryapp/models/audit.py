@@ -67,3 +67,8 @@ class AuditEntry(Row):
         at = self.at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         named = {"place": self.place, "at": at, "who": self.who, "door": self.door, "deed": self.deed}
         return {**named, "user": self.owner_number, "what": self.what, "address": self.address}
+
+    @property
+    def sealed_document(self) -> dict[str, Any]:
+        """What is exported."""
+        return {**self.document, "former": self.former, "seal": self.seal}

@@ -15,6 +15,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import Event, RunFinished, from_payload
 from memoryapp.engine.outline import to_wire
 from memoryapp.models import RunEvent
@@ -28,13 +29,8 @@ AFTER = """
 SELECT seq, kind, at, payload::text AS stored FROM memoryapp_runevent
 WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
 """
-STILL = """
-SELECT 1 FROM memoryapp_run AS run
-WHERE run.id = %s AND NOT EXISTS (SELECT 1 FROM memoryapp_apitoken WHERE id = %s AND revoked_at IS NOT NULL) AND (
-    run.state <> 'finished'
-    OR EXISTS (SELECT 1 FROM memoryapp_runevent AS event WHERE event.run_id = run.id AND event.seq > %s)
-)
-"""
+_SQL = table_beside(__file__)
+STILL: str = _SQL["still"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import numpy as np
 from cachetools import TTLCache
 from django.dispatch import receiver
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery
 from memoryapp.engine.chat.cross_encoder import log_odds
 from memoryapp.engine.fusion import Best, Fusion, fuse, shown_scores, z_scores
@@ -330,14 +331,8 @@ def _lifted(candidate: Candidate, lift: float) -> Candidate:
 # Results that one process keeps, for all owners together. A result of a large memory takes some hundred kilobytes.
 MOST = 64
 
-VERSION = """
-SELECT (SELECT row(id, at)::text FROM memoryapp_topicedit WHERE owner_id = %(owner)s ORDER BY id DESC LIMIT 1),
-       (SELECT talk FROM memoryapp_chatuser WHERE id = %(owner)s),
-       (SELECT row(max(id), max(cut_at), max(ended_at))::text FROM memoryapp_erasure),
-       (SELECT row(count(*), max(made_from))::text FROM memoryapp_card WHERE owner_id = %(owner)s),
-       (SELECT count(*) FROM memoryapp_cardvector WHERE owner_id = %(owner)s AND profile_id = %(profile)s),
-       (SELECT threshold FROM memoryapp_embeddingprofile WHERE id = %(profile)s)
-"""
+_SQL = table_beside(__file__)
+VERSION: str = _SQL["version"]
 
 
 @dataclass(frozen=True, slots=True)

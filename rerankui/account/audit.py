@@ -4,19 +4,15 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.db.models import Func, Q, QuerySet, TextField, Value
-from django.db.models.functions import TruncDay
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
-from django.utils.dateparse import parse_date
-from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.models import ApiToken, AuditEntry, ChatUser, Deed, Door, Role
 from rerankui.frame.access import open_to
 from rerankui.frame.filters import LONGEST_SEARCH, Filter, choice
 from rerankui.frame.pages import Page
-from rerankui.lists.facets import Facet
+from rerankui.lists.facets import Facet, day_facet
 from rerankui.lists.list_page import AskedList, ListPage
 
 
@@ -61,12 +57,7 @@ class AuditList(ListPage[AuditEntry, AuditFilter]):
         return AuditEntry.objects.all()
 
     def facets(self, asked: AskedList[AuditFilter]) -> tuple[Facet, ...]:
-        day = TruncDay("at", tzinfo=timezone.get_current_timezone())
-        written = Func(day, Value("YYYY-MM-DD"), function="to_char", output_field=TextField())
-        return (
-            Facet("by", pgettext_lazy("audit", "Who"), "who"),
-            Facet("day", gettext_lazy("Day"), written, _day_words, in_order=True),
-        )
+        return Facet("by", pgettext_lazy("audit", "Who"), "who"), day_facet("at")
 
     def more(self, asked: AskedList[AuditFilter], page: Page[AuditEntry], found: Any) -> dict[str, Any]:
         """Names of the tokens and chat users of the page that there still are."""
@@ -77,11 +68,6 @@ class AuditList(ListPage[AuditEntry, AuditFilter]):
             row.owner = owners.get(row.owner_number or 0)  # type: ignore[attr-defined]
             row.token = tokens.get(row.who.removesuffix("…"))  # type: ignore[attr-defined]
         return {"is_on": settings.AUDIT_LOG, "days": settings.AUDIT_DAYS}
-
-
-def _day_words(value: str) -> str:
-    day = parse_date(value)
-    return date_format(day, "j M Y") if day else value
 
 
 AUDIT = AuditList()

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Case, Count, Func, Model, Q, QuerySet, TextField, Value, When
-from django.db.models.functions import Cast, Coalesce, TruncMonth
+from django.db.models.functions import Cast, Coalesce, TruncDay, TruncMonth
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -54,6 +55,18 @@ class Facet:
             **{self.column: Coalesce(Cast(self.by, TextField()), Value(""), output_field=TextField())}
         )
         return found
+
+
+def day_facet(field: str) -> Facet:
+    """The days of a time, newest first."""
+    day = TruncDay(field, tzinfo=timezone.get_current_timezone())
+    written = Func(day, Value("YYYY-MM-DD"), function="to_char", output_field=TextField())
+    return Facet("day", gettext_lazy("Day"), written, _day_words, in_order=True)
+
+
+def _day_words(value: str) -> str:
+    day = parse_date(value)
+    return date_format(day, "j M Y") if day else value
 
 
 @dataclass(frozen=True, slots=True)

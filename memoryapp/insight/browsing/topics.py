@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db.models import Count, Q, QuerySet
 
 from memoryapp import curation
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.text.names import spellings
 from memoryapp.models import Fact, Message, Person, Run, RunEvent, Topic
@@ -61,14 +62,8 @@ def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6, until: d
     return TopicRuns(candidate, len(found), sum(map(bool, found.values())), used, len(recent), shown[:most], former)
 
 
-# Of each run the ids of what it showed, of what it read and of what it chose; the long payloads are not read.
-NAMED = f"""
-SELECT kind, {SHOWN_IDS.format(payload="payload")},
-       COALESCE(payload -> 'requested', '[]') || COALESCE(payload -> 'dropped', '[]'),
-       jsonb_path_query_array(payload, '$.selected[*].id'), run_id
-FROM memoryapp_runevent
-WHERE owner_id = %(owner)s AND run_id = ANY(%(runs)s) AND kind IN ('candidates_found', 'run_finished')
-"""
+_SQL = table_beside(__file__)
+NAMED: str = _SQL["named"].format(part_1=SHOWN_IDS.format(payload="payload"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from memoryapp.curation import Change, rescoring
 from memoryapp.curation.effect import Effect, effect_on, runs_that_saw
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.context import SelectedTopics
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.events import Selected
@@ -30,15 +31,8 @@ from memoryapp.runs.recall_document import handed_over
 from memoryapp.search import items, profiles
 
 _QUESTIONS = 200
-# The people whose cards say words of the question, the rarest words first.
-PEOPLE_SAYING = """
-WITH said AS (
-    SELECT c.person_id, word FROM memoryapp_card c
-    JOIN unnest(%(terms)s::text[]) asked (word) ON word = ANY(tsvector_to_array(c.terms))
-    WHERE c.owner_id = %(owner)s AND c.person_id IS NOT NULL
-), rare AS (SELECT word, 1.0 / count(*) AS worth FROM said GROUP BY word)
-SELECT person_id FROM said JOIN rare USING (word) GROUP BY person_id ORDER BY sum(worth) DESC, person_id
-"""
+_SQL = table_beside(__file__)
+PEOPLE_SAYING: str = _SQL["people_saying"]
 
 
 @contextmanager

@@ -118,4 +118,4 @@ def faults() -> Iterator[tuple[int, str]]:
 def lines(rows: Iterable[AuditEntry]) -> Iterator[str]:
     """The entries as JSON Lines, each with its seal and the one before it."""
     for row in rows:
-        yield json.dumps({**row.document, "former": row.former, "seal": row.seal}, ensure_ascii=False) + "\n"
+        yield json.dumps(row.sealed_document, ensure_ascii=False) + "\n"

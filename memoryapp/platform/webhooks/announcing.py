@@ -141,7 +141,7 @@ def _golden(delivery: WebhookDelivery) -> Data | None:
 def _audited(delivery: WebhookDelivery) -> Data | None:
     first, _dash, last = delivery.subject.partition("-")
     rows = AuditEntry.objects.filter(place__range=(int(first), int(last))).order_by("place")
-    entries = [{**row.document, "former": row.former, "seal": row.seal} for row in rows]
+    entries = [row.sealed_document for row in rows]
     return {"url": address_of("audit"), "entries": entries} if entries else None
 
 

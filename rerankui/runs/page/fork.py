@@ -7,26 +7,15 @@ from uuid import UUID
 from django.db.models.fields.json import KeyTextTransform
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import Run, RunEvent
 from memoryapp.platform.statements import fetched
 from memoryapp.runs.replays import changes_in_words
 
 # A tree of more runs than this is shown in part.
 MOST = 100
-# From the run to the first of its line, and from there to all forks.
-TREE = """
-WITH RECURSIVE up AS (
-    SELECT id, parent_id, 1 AS depth FROM memoryapp_run WHERE owner_id = %(owner)s AND id = %(run)s
-    UNION ALL
-    SELECT run.id, run.parent_id, up.depth + 1 FROM memoryapp_run AS run JOIN up ON run.id = up.parent_id
-    WHERE up.depth < %(most)s
-), down AS (
-    (SELECT id FROM up ORDER BY depth DESC LIMIT 1)
-    UNION ALL
-    SELECT run.id FROM memoryapp_run AS run JOIN down ON run.parent_id = down.id
-)
-SELECT id FROM down LIMIT %(most)s
-"""
+_SQL = table_beside(__file__)
+TREE: str = _SQL["tree"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,11 @@
 
 from uuid import UUID
 
-from django.db.models import Case, Func, OuterRef, QuerySet, Subquery, TextField, Value, When
+from django.db.models import Case, OuterRef, QuerySet, Subquery, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import TruncDay
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.dateparse import parse_date
-from django.utils.formats import date_format
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
@@ -24,7 +21,7 @@ from rerankui.compare.pair import LEGEND, STATE_WORDS
 from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.filters import OfOwnersFilter, choice
 from rerankui.frame.pages import show
-from rerankui.lists.facets import Facet
+from rerankui.lists.facets import Facet, day_facet
 from rerankui.lists.list_page import AskedList, ListPage
 from rerankui.runs.charts import GROUPS, cost_bars, river, spreads, stage_strips, states_of
 from rerankui.runs.page.answer_view import DOES
@@ -90,7 +87,7 @@ class RunList(ListPage[Run, RunFilter]):
             Facet("ended", gettext_lazy("Outcome"), _end(), {**NAMES, **CHOICES}),
             Facet("model", gettext_lazy("Model"), _of_start("model")),
             Facet("prompt", gettext_lazy("Prompt"), _of_start("prompt_version")),
-            Facet("day", gettext_lazy("Day"), _day(), _day_words, in_order=True),
+            day_facet("created_at"),
             Facet("cost", gettext_lazy("Cost"), _cost(), _COSTS, in_order=True),
         )
 
@@ -122,16 +119,6 @@ def _end() -> Case:
         default=Value("chosen"),
         output_field=TextField(),
     )
-
-
-def _day() -> Func:
-    day = TruncDay("created_at", tzinfo=timezone.get_current_timezone())
-    return Func(day, Value("YYYY-MM-DD"), function="to_char", output_field=TextField())
-
-
-def _day_words(value: str) -> str:
-    day = parse_date(value)
-    return date_format(day, "j M Y") if day else value
 
 
 def _cost() -> Case:
