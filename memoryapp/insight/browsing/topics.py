@@ -63,7 +63,7 @@ def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6, until: d
 
 
 _SQL = table_beside(__file__)
-NAMED: str = _SQL["named"].format(part_1=SHOWN_IDS.format(payload="payload"))
+NAMED: str = _SQL["named"].format(shown=SHOWN_IDS.format(payload="payload"))
 
 
 @dataclass(frozen=True, slots=True)
