@@ -281,6 +281,7 @@ def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
         "up": [],
         "test": [],
         "why_not": [str(uuid.uuid4()), "--text", WORD],
+        "verify_audit": [],
         "verify_erasure": [str(Erasure.objects.create(owner_number=0, salt=b"s", marks=bytes(8), lengths=[1]).pk)],
     }
 

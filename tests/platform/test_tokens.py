@@ -97,7 +97,7 @@ def test_the_command_prints_a_token_that_works(anna: ChatUser, boris: ChatUser) 
     [
         (
             ["bot", "--scope", "read,write"],
-            "There is no scope “write”. Choose some of: recall, ingest, read, curate, forget.",
+            "There is no scope “write”. Choose some of: recall, ingest, read, curate, forget, audit.",
         ),
         (["bot", "--scope", "everyone"], "There is no scope “everyone”."),
         (["bot", "--scope", ","], "--scope names no scope."),

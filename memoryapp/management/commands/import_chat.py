@@ -92,11 +92,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
         user = user.strip()
+        if len(user) > 200 or not user.isprintable():
+            raise CommandError(_("A chat user's name is at most 200 characters in one line."))
         if not dry_run:
             known = ChatUser.objects.filter(name=user).values_list("pk", flat=True)
             entries.begin_command("import_chat", Deed.CHANGE, known.first())
-        if len(user) > 200 or not user.isprintable():
-            raise CommandError(_("A chat user's name is at most 200 characters in one line."))
         hints = Hints(
             user,
             options["me"],
