@@ -96,6 +96,7 @@ def program(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Ite
         SECOND_FACTOR="true",
         REQUIRE_SECOND_FACTOR="curator",
         MCP_OAUTH="true",
+        AUDIT_LOG="true",
     )
     started.make_operator("root")
     token = started.json("create_token", "filler", "--scope", "ingest")["token"]
@@ -495,6 +496,10 @@ def test_a_remote_client_is_let_in_by_a_person_at_a_browser(program: Stack, some
 
     assert lists(refreshed["access_token"]) == lists(refreshed["access_token"], "/mcp/first") == 200
     with closing(signed_in(program)) as admin:
+        # The log tells each grant from all others, and its page says whose it is.
+        assert "Notebook · root" in admin.get("/audit/?door=mcp").text
+        asked = {entry["who"] for entry in admin.get("/audit/?door=mcp&format=json").json()}
+        assert all(re.fullmatch("oauth_[0-9a-f]{10}…", who) for who in asked), asked
         listed = admin.get("/tokens/").text
         [number] = re.findall(r"/tokens/(\d+)/revoke/", listed[listed.index("Notebook · root") :])[:1]
         sent(admin, f"/tokens/{number}/revoke/")
