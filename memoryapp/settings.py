@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     *(["tools.bench"] if (BASE_DIR / "tools" / "bench").is_dir() else []),
 ]
 MIDDLEWARE = [
+    "rerankui.web.pages.counted_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "rerankui.web.pages.CompressedPages",
@@ -216,6 +217,16 @@ STORAGES = {
 }
 
 SESSION_ENGINE = "memoryapp.platform.accounts.signing_in"
+# A demo for everybody: no login, and nothing is changed. What guests ask must cost nothing.
+DEMO_READ_ONLY = env.switch("DEMO_READ_ONLY", False)
+if DEMO_READ_ONLY:
+    for _paid in ("LLM_BASE_URL", "LLM_API_KEY", "EMBEDDING_BASE_URL", "RERANK_BASE_URL"):
+        if env.text(_paid):
+            raise env.SettingError(f"DEMO_READ_ONLY answers everybody with the embedded models: remove {_paid}.")
+    if not sign_on.PASSWORD_LOGIN:
+        raise env.SettingError("DEMO_READ_ONLY lets everybody in without a login: leave PASSWORD_LOGIN as it is.")
+    SESSION_ENGINE = "memoryapp.upkeep.demo.visits"
+    MIDDLEWARE.append("rerankui.web.read_only.ReadOnlyPages")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"

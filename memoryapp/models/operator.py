@@ -12,6 +12,9 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.user import ChatUser, Owned, Row
 
+# Every visitor of a demo with ``DEMO_READ_ONLY``.
+GUEST = "guest"
+
 
 class Role(models.TextChoices):
     """What an operator may do; each role includes the ones before it."""

@@ -18,7 +18,7 @@ from pgvector.django import HalfVectorField
 from memoryapp.models.agent import Prompt
 from memoryapp.models.embedding import EmbeddingProfile
 from memoryapp.models.evaluation import Evaluation
-from memoryapp.models.operator import ApiToken
+from memoryapp.models.operator import GUEST, ApiToken
 from memoryapp.models.user import ChatUser, Owned
 
 # What an ``answered`` event says of a question that nothing in the memory answers, or that no model answered.
@@ -31,8 +31,9 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(owner=owner)
 
     def by_hand(self) -> Self:
-        """Runs that a person or a program asked for, without those of evaluations."""
-        return self.filter(evaluation__isnull=True)
+        """Runs that a person or a program asked for, without those of evaluations and of the guests of a demo."""
+        asked = self.filter(evaluation__isnull=True)
+        return asked.exclude(operator__username=GUEST) if settings.DEMO_READ_ONLY else asked
 
     def ended_as(self, outcome: str) -> Self:
         """Finished runs with that ``Run.outcome``."""

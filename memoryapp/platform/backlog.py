@@ -23,6 +23,10 @@ RUNS = """
 SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
 FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' AND origin = '' LIMIT %(most)s) open
 """
+# Those whose state this role may not see have none.
+CONNECTIONS = """
+SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1
+"""
 _SQL = table_beside(__file__)
 PASSAGES: str = _SQL["passages"]
 SESSIONS: str = _SQL["sessions"]
@@ -94,6 +98,14 @@ class BacklogCollector(Collector):
         for name, age in ages().items():
             family.add_metric([name], age)
         yield family
+        family = GaugeMetricFamily(
+            "mnemoscope_database_connections", "Connections of all processes, by state.", labels=["state"]
+        )
+        for state, count in fetched(CONNECTIONS):
+            family.add_metric([state], count)
+        yield family
+        most = int(fetched("SHOW max_connections")[0][0])
+        yield GaugeMetricFamily("mnemoscope_database_connections_most", "As many as the server takes.", most)
 
 
 def ages() -> dict[str, float]:

@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import tomllib
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -34,6 +37,16 @@ _PASSWORD = re.compile(r"(?i)(?<=password=)[^\s&'\"]+")
 
 class SettingError(Exception):
     """An environment variable has a value that cannot be used; the text is a sentence for people."""
+
+
+@cache
+def release() -> str:
+    """Returns the version of this program, which a checkout has in its description of the package."""
+    try:
+        return version("mnemoscope")
+    except PackageNotFoundError:
+        described = Path(__file__).resolve().parents[2] / "pyproject.toml"
+        return str(tomllib.loads(described.read_text(encoding="utf-8"))["project"]["version"])
 
 
 def cores() -> int:

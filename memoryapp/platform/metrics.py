@@ -9,12 +9,23 @@ the folder a process reports only its own counts.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
 from django.conf import settings
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import InfoMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
@@ -31,6 +42,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import needs_model
+from memoryapp.platform.environment import release
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -90,6 +102,10 @@ embedding_duration = Histogram(
 )
 search_cache = Counter("search_cache", "Searches that asked the cache.", ("outcome",), namespace="mnemoscope")
 webhook_attempts = Counter("webhook_attempts", "Attempts to deliver.", ("outcome",), namespace="mnemoscope")
+http_requests = Counter("http_requests", "Requests answered.", ("route", "method", "status"), namespace="mnemoscope")
+http_duration = Histogram(
+    "http_request_duration_seconds", "Until an answer begins.", ("route",), namespace="mnemoscope", buckets=SHORT
+)
 viewers = Gauge("websocket_viewers", "Run pages that are open.", namespace="mnemoscope", multiprocess_mode="livesum")
 
 
@@ -218,7 +234,7 @@ def exposition(*read: Collector) -> bytes:
     Raises whatever these raise, such as DatabaseError.
     """
     registry = CollectorRegistry()
-    for collector in read:
+    for collector in (*read, ProcessCollectors()):
         registry.register(collector)
     return generate_latest(counted()) + generate_latest(registry)
 
@@ -232,6 +248,30 @@ def counted() -> CollectorRegistry:
     together = CollectorRegistry()
     MultiProcessCollector(together)  # type: ignore[no-untyped-call]
     return together
+
+
+class ProcessCollectors(Collector):
+    """What is running: the version, and memory, processor time and open files of each process of this machine that
+    counts into the folder; without one, of this process."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the families of the library's collector of processes, with a label for the process."""
+        yield InfoMetricFamily("mnemoscope_build", "The program.", {"version": release()})
+        together: dict[str, Metric] = {}
+        for pid in _counting():
+            number = str(pid)
+            for family in ProcessCollector("mnemoscope", partial(int, pid), registry=None).collect():
+                known = together.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                for sample in family.samples:
+                    known.add_sample(sample.name, {"pid": number}, sample.value)
+        yield from together.values()
+
+
+def _counting() -> list[int]:
+    folder = os.environ.get(FOLDER)
+    if not folder:
+        return [os.getpid()]
+    return sorted({int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*_*.db")})
 
 
 def _drop_dead_gauges(folder: Path) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 
 from asgiref.sync import async_to_sync
 from axes.models import AccessFailureLog
+from django.conf import settings
 from django.utils import timezone
 
 from memoryapp.celery import sweep
@@ -25,6 +26,7 @@ from memoryapp.platform.logs import cause
 from memoryapp.platform.webhooks import sending
 from memoryapp.runs import endings
 from memoryapp.runs.clients import open_clients
+from memoryapp.upkeep.demo import visits
 from memoryapp.upkeep.pipeline.archive import archive_asked, archive_due
 from memoryapp.upkeep.pipeline.artifacts import read_artifacts
 from memoryapp.upkeep.pipeline.consolidate import consolidate_due, suggest_due
@@ -88,9 +90,11 @@ def explain_misses() -> None:
 
 @sweep(every=3600.0)
 def clear_login_sessions() -> None:
-    """Deletes login sessions that have expired, and old failures to sign in."""
+    """Deletes login sessions that have expired, old failures to sign in, and what guests of a demo asked."""
     SessionStore.clear_expired()
     AccessFailureLog.objects.filter(attempt_time__lt=timezone.now() - FAILURES_KEPT).delete()
+    if settings.DEMO_READ_ONLY:
+        visits.clear()
 
 
 @sweep(every=3.0)

@@ -6,6 +6,7 @@ Everything is looked up when a template asks for it, so a fragment, which shows 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -74,6 +75,11 @@ class PageFrame:
     @property
     def densities(self) -> list[tuple[str, str]]:
         return [(key, str(label)) for key, label in DENSITIES.items()]
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether everybody may look, and nothing is changed."""
+        return bool(settings.DEMO_READ_ONLY)
 
     @cached_property
     def operator(self) -> Operator | None:

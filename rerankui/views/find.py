@@ -184,7 +184,7 @@ def _results(seen: QuerySet[ChatUser], words: str) -> dict[str, Any]:
     called = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(aliases__icontains=words)
     people = Person.objects.filter(called, owner__in=seen).order_by(_nearness(words), "-mention_count", "pk")
     artifacts = Artifact.objects.filter(name__icontains=words, owner__in=seen).order_by("-created_at", "-pk")
-    latest = Run.objects.filter(owner__in=seen, evaluation__isnull=True).order_by("-created_at", "-id")
+    latest = Run.objects.by_hand().filter(owner__in=seen).order_by("-created_at", "-id")
     runs = Run.objects.filter(pk__in=latest.values("pk")[:RUNS_LOOKED_AT]).filter(_run_condition(words))
     return {
         "owners": seen.filter(Q(name__icontains=words) | Q(display_name__icontains=words))[:FEW],

@@ -129,8 +129,8 @@ def kept_in(page: str, moment: PastMoment) -> str:
 
 # Reads the moment of a page from its address, refuses changes while one is set, and keeps it in the page's links.
 
-_NOT_PAGES = ("/v1/", "/mcp", "/admin/")
-_SAFE = ("GET", "HEAD", "OPTIONS")
+NOT_PAGES = ("/v1/", "/mcp", "/admin/")
+SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @middleware
@@ -144,9 +144,9 @@ def past_pages(request: HttpRequest) -> Steps:
 def _read(request: HttpRequest) -> HttpResponse | None:
     """Notes the moment; a redirect where the address names it in another way than links do. Raises PermissionDenied
     for what would change something."""
-    if PARAMETER not in request.GET or request.path.startswith(_NOT_PAGES):
+    if PARAMETER not in request.GET or request.path.startswith(NOT_PAGES):
         return None
-    text, is_read, route = request.GET[PARAMETER].strip(), request.method in _SAFE, _route(request)
+    text, is_read, route = request.GET[PARAMETER].strip(), request.method in SAFE, route_of(request)
     if route in OWN_USE:
         return None
     moment = None
@@ -168,7 +168,8 @@ def _read(request: HttpRequest) -> HttpResponse | None:
     return HttpResponseRedirect(f"{request.path}?{query.urlencode(safe=':')}" if query else request.path)
 
 
-def _route(request: HttpRequest) -> str:
+def route_of(request: HttpRequest) -> str:
+    """The name of the address, known before its view is; empty for an unknown one."""
     try:
         return resolve(request.path_info).url_name or ""
     except Http404:

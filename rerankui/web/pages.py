@@ -5,6 +5,7 @@ from contextlib import closing
 from datetime import UTC, tzinfo
 from functools import wraps
 from inspect import iscoroutinefunction
+from time import perf_counter
 from typing import Any, cast
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -16,6 +17,8 @@ from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import get_language_from_request
+
+from memoryapp.platform import metrics
 
 # What is done before a view and, behind its ``yield``, with its response; returning before that answers in its place.
 Steps = Generator[None, HttpResponseBase, HttpResponseBase]
@@ -52,6 +55,21 @@ def middleware(steps: Callable[[HttpRequest], Steps]) -> Callable[..., Callable[
         return answer_later if iscoroutinefunction(get_response) else answer
 
     return made
+
+
+_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+
+
+@middleware
+def counted_requests(request: HttpRequest) -> Steps:
+    """Counts and times requests by the name of their address, which an unknown one has not."""
+    began = perf_counter()
+    response = yield
+    route = (request.resolver_match and request.resolver_match.url_name) or "none"
+    method = request.method if request.method in _METHODS else "other"
+    metrics.http_requests.labels(route=route, method=method, status=response.status_code).inc()
+    metrics.http_duration.labels(route=route).observe(perf_counter() - began)
+    return response
 
 
 @middleware

@@ -108,6 +108,7 @@ SHORT_FOR_A_REASON = {
     "memoryapp.platform.storage": "a setting names it",
     "memoryapp.platform.outgoing_settings": "the settings take all of its names",
     "memoryapp.platform.accounts.second_factor": "a setting names it, and it needs tables that others do not",
+    "rerankui.web.read_only": "a setting names it",
     "memoryapp.platform.heartbeats": "the worker imports it before there are models",
     "memoryapp.platform.broker": "Celery loads it by its name",
     "memoryapp.platform.channel_layer": "a setting names it",

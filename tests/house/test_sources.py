@@ -25,6 +25,8 @@ READ_BY_NAME = (
     # What allauth calls and reads.
     *("memoryapp/platform/accounts/sign_on", "memoryapp/platform/accounts/second_factor.py"),
     "memoryapp/doors/mcp_server/oauth.py",
+    # What Django calls of a session.
+    "memoryapp/upkeep/demo/visits.py",
 )
 TAGS = re.compile(r"\{[{%].*?[%}]\}", re.S)
 DOTTED = re.compile(r"""["'][\w.]+[.:](\w+)["']""")

@@ -6,7 +6,6 @@ No session is kept, so any web process answers any request. A client that discon
 import asyncio
 import logging
 from collections.abc import MutableMapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from django.db import IntegrityError, InterfaceError, OperationalError
@@ -24,6 +23,7 @@ from memoryapp.memory.content import BeingErased
 from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread, is_gone
+from memoryapp.platform.environment import release
 
 _INSTRUCTIONS = (
     "The long-term memory of a chat user: talks, divided into topics. Search it before you answer what may have been"
@@ -42,7 +42,7 @@ async def answer(caller: Caller, scope: MutableMapping[str, Any], body: bytes) -
     server = Server(
         "mnemoscope",
         title="Mnemoscope",
-        version=_version(),
+        version=release(),
         instructions=_INSTRUCTIONS,
         on_list_tools=lambda _context, _page: _listed(caller),
         on_call_tool=lambda _context, asked: _called(caller, asked),
@@ -52,13 +52,6 @@ async def answer(caller: Caller, scope: MutableMapping[str, Any], body: bytes) -
     async with protocol.run():
         await protocol.handle_request(dict(scope), collected.receive, collected.send)
     return collected.response()
-
-
-def _version() -> str:
-    try:
-        return version("mnemoscope")
-    except PackageNotFoundError:
-        return "checkout"
 
 
 class _Collected:

@@ -31,7 +31,7 @@ from memoryapp.platform.embedded import backups, children, paths, statics
 from memoryapp.platform.embedded.children import Child
 from memoryapp.platform.embedded.lease import Lease, Revival
 from memoryapp.upkeep import demo
-from memoryapp.upkeep.demo import recorded
+from memoryapp.upkeep.demo import recorded, visits
 
 _POLL_SECONDS = 0.25
 _PATIENCE = 120.0
@@ -93,6 +93,8 @@ class Command(BaseCommand):
         if with_demo and demo.load():
             recorded.record_runs()
             self._say("The demo memory is loaded.")
+        if settings.DEMO_READ_ONLY:
+            visits.open_to_guests()
         connection.close()
 
     def _back_up(self) -> None:
@@ -174,6 +176,8 @@ def login_sentence(host: str) -> str:
     """
     if not User.objects.exists():
         return f"Nobody can log in yet; this makes an account: {_manage('createsuperuser')}."
+    if settings.DEMO_READ_ONLY:
+        return "Everybody may look without signing in; nothing is changed (DEMO_READ_ONLY)."
     if not demo.known_password_works():
         return ""
     if is_local(host):
