@@ -52,8 +52,8 @@ def stored(topics: int, profile: EmbeddingProfile) -> Iterator[ChatUser]:
     try:
         owner = ChatUser.objects.create(name=NAME)
         for first in range(0, topics, AT_ONCE):
-            _put(owner, range(first, min(first + AT_ONCE, topics)))
-        _put_vectors(owner, profile)
+            put(owner, range(first, min(first + AT_ONCE, topics)))
+        put_vectors(owner, profile)
         _analyse()
         yield owner
     finally:
@@ -89,7 +89,7 @@ def queries(count: int) -> list[str]:
     return [" ".join(_own_words(number)[:5]) for number in range(count)]
 
 
-def _put(owner: ChatUser, numbers: range) -> None:
+def put(owner: ChatUser, numbers: range) -> None:
     add_messages(owner, [record for number in numbers for record in _records(number)])
     ids = dict(Message.objects.of(owner).active().values_list("external_id", "pk"))
     drafts = [
@@ -124,7 +124,7 @@ def _common_words() -> Sequence[str]:
     return ["".join(chance.choices(_SYLLABLES, k=2)) for _ in range(300)]
 
 
-def _put_vectors(owner: ChatUser, profile: EmbeddingProfile) -> None:
+def put_vectors(owner: ChatUser, profile: EmbeddingProfile) -> None:
     """Stores vectors for the passages and topics that the worker of a running site has not embedded meanwhile."""
     chance = np.random.default_rng(0)
     shared = {"owner": owner, "profile": profile}
