@@ -48,7 +48,6 @@ def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
 
 
 def successor_topics(topic: Topic) -> list[Topic]:
-    """Rows of the first ``successors`` of a retired topic."""
     ids = successors(topic.owner_id, [topic.pk]).get(topic.pk, ())[:MOST_SUCCESSORS]
     found = Topic.objects.of(topic.owner_id).in_bulk(ids)
     return [found[number] for number in ids if number in found]

@@ -76,7 +76,6 @@ class Query:
 
 
 def passages(owner_id: int) -> Passages:
-    """All passages of the owner."""
     (columns,) = fetched(PASSAGES, {"owner": owner_id})
     return Passages.of(*columns)
 
@@ -293,7 +292,6 @@ def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
 
 
 def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[Assignment, Assignment]:
-    """Today's assignment, and the one after the change."""
     chars = dict(Topic.objects.of(owner_id).live().values_list("pk", "size_chars"))
     put = {message: number for number, draft in numbered(chars, change).items() for message in draft.messages}
     then = {**chars, **_sizes(owner_id, put)}

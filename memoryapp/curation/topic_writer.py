@@ -108,7 +108,6 @@ def swap(
 
 
 def put_in(edit: TopicEdit) -> list[Topic]:
-    """The topics that an edit put in, in the order of its drafts."""
     return _on_side(edit, EditedTopic.Side.IN)
 
 

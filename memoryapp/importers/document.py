@@ -317,7 +317,6 @@ def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
 
 
 def value(number: int, line: bytes) -> Any:
-    """Returns the value of a line, or a rejection if it has none."""
     if len(line) > MOST_LINE:
         most = f"{MOST_LINE // 1_000_000}"
         return Rejected(number, _("longer than %(most)s MB: write the conversation as several lines") % {"most": most})

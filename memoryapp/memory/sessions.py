@@ -233,7 +233,6 @@ def title(text: str) -> str:
 
 
 def limits(owner: ChatUser) -> SessionLimits:
-    """Returns the chat user's limits, with those of the settings as defaults."""
     return limited(owner.silence_seconds, owner.session_messages, owner.topic_messages)
 
 
@@ -251,7 +250,6 @@ def limited(silence: int | None, most: int | None, least: int | None = None) -> 
 
 
 def cut(rows: models.QuerySet[Message], limits: SessionLimits) -> list[Session]:
-    """The sessions of these messages; the oldest comes first."""
     asking = models.ExpressionWrapper(models.Q(text__contains="?"), output_field=models.BooleanField())
     columns = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question", "role")
     return cut_within((Moment(*row) for row in columns.order_by("session", "sent_at", "id").iterator()), limits)

@@ -140,6 +140,5 @@ def _serving() -> int | None:
 
 
 def _passages(cursor: CursorWrapper, profile: int | None) -> int:
-    """Returns how many passages have no vector of the profile."""
     cursor.execute(PASSAGES, {"most": MOST, "profile": profile})
     return int(cursor.fetchone()[0])

@@ -175,7 +175,6 @@ class JointWork:
         return self._steps[owner]
 
     def end(self, error: BaseException | None = None) -> None:
-        """Ends the rows; if the work failed, with its error."""
         self._stack.__exit__(type(error) if error else None, error, None)
 
 
@@ -264,7 +263,6 @@ def resume(kind: WorkKind, owner: ChatUser | None = None) -> None:
 
 
 def is_paused(kind: str, owner: ChatUser | int | None = None) -> bool:
-    """Whether this kind of work is paused for everybody, or for this chat user."""
     if StagePause.objects.filter(kind=kind).exists():
         return True
     return owner is not None and Pause.objects.filter(kind=kind, owner=owner).exists()

@@ -177,7 +177,6 @@ def _described(finding: TrialFinding) -> dict[str, Any]:
 
 
 def table(findings: Sequence[TrialFinding]) -> list[str]:
-    """One line for each finding."""
     return [
         f"{finding.question:<12} {finding.can:<8} {finding.seconds:5.1f} s  {words_of(finding)}".rstrip()
         for finding in findings

@@ -43,7 +43,6 @@ class StoredEvent:
 
 
 def stored(run_id: UUID) -> list[StoredEvent]:
-    """The run's events in order, in one query."""
     rows = RunEvent.objects.filter(run_id=run_id).order_by("seq")
     return [
         StoredEvent(row.seq, row.at, from_payload(row.kind, row.payload))

@@ -236,7 +236,6 @@ class Recorder:
         self._showing.take(progress)
 
     async def stop_showing(self) -> None:
-        """Stops showing progress."""
         await self._showing.stop()
 
     async def close(self, ending: Callable[[Sequence[Event]], RunFinished]) -> None:

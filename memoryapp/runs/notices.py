@@ -32,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 
 def group_of(run_id: UUID) -> str:
-    """The group of the channel layer that receives this run's notices."""
     return f"run.{run_id}"
 
 

@@ -152,7 +152,6 @@ def _outline(comparison: RunComparison, run: Run) -> Outline:
 
 
 def _list(topics: Sequence[ComparedTopic], run: UUID) -> list[ListedTopic]:
-    """What the run listed, best first."""
     listed = [topic for topic in topics if is_listed(topic.states[run])]
     ranked = sorted(listed, key=lambda topic: topic.ranks.get(run, len(topics)))
     return [

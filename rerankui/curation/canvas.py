@@ -134,7 +134,6 @@ def parts(
     summaries: Mapping[int, str],
     near: Mapping[int, Sequence[Neighbour]],
 ) -> list[CanvasPart]:
-    """``summaries`` and ``near`` by the parts' first messages."""
     places = {message.pk: place for place, message in enumerate(messages)}
     made = []
     for number, stretch in enumerate(stretches(messages, cuts)):

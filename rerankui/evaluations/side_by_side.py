@@ -172,7 +172,6 @@ class QuestionRow:
 
 
 def columns(reference: Evaluation, others: Sequence[Evaluation]) -> list[StrategyColumn]:
-    """The reference first."""
     first = StrategyColumn(reference, True, _bounds_of(reference, None))
     return [first, *(StrategyColumn(each, False, _bounds_of(each, reference)) for each in others)]
 
@@ -191,7 +190,6 @@ def has_questions(evaluation: Evaluation) -> bool:
 
 
 def rows(shown: Sequence[StrategyColumn]) -> list[MeasureRow]:
-    """A row for each measure that any column has."""
     reports = [column.evaluation.report for column in shown]
     changes = [differences(reports[0], report) for report in reports[1:]]
     found = [_row(measure, reports, changes) for measure in MEASURES]

@@ -181,7 +181,6 @@ class ListPage(Generic[Row, FilterT]):
         return show(asked.request, self.page, self.partial, context | self.more(asked, page, found))
 
     def shown(self, asked: AskedList[FilterT], found: Any) -> Page[Row]:
-        """The page of the rows found that the address asks for."""
         if asked.near:
             return asked.near.page(found)
         if asked.at:

@@ -45,8 +45,6 @@ STAGE_NAMES: Mapping[str, str | Promise] = {
 
 @dataclass(frozen=True, slots=True)
 class RiverStage:
-    """A column of ``count`` topics at ``x``."""
-
     name: str
     words: str | Promise
     x: float
@@ -157,7 +155,6 @@ def states_of(events: Iterable[Event]) -> dict[str, str]:
 
 
 def _read(events: Iterable[Event]) -> list[str]:
-    """The topics that were read, in the order of reading."""
     return list(dict.fromkeys(id for event in events for id, mark in event.marks().items() if mark == "read"))
 
 
@@ -350,7 +347,6 @@ class StageStrips:
 
 
 def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
-    """None without runs."""
     found = {stage: [(each.run, each.seconds[stage]) for each in runs if stage in each.seconds] for stage in STAGES}
     found = {stage: times for stage, times in found.items() if any(seconds >= _LEAST for _run, seconds in times)}
     if not found:
@@ -364,8 +360,6 @@ def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Powers of ten from ``low`` to ``high``."""
-
     low: int
     high: int
 

@@ -137,7 +137,6 @@ def by_similarity(run: Run) -> bool:
 
 
 def step_of(given: str) -> int | None:
-    """The step that an address names, or None."""
     return int(given) if given.isdecimal() and len(given) < 9 else None
 
 

@@ -205,7 +205,6 @@ def cost(dollars: float, model: str) -> str:
 
 @register.filter
 def percent(share: float) -> str:
-    """``82 %`` of a share in [0, 1]."""
     return f"{round(100 * share)}\u202f%"
 
 

@@ -70,7 +70,6 @@ def stored_events(call: AgentCall) -> list[StoredEvent]:
 
 
 def _with_seconds(events: Sequence[Event]) -> Iterator[tuple[float, Event]]:
-    """Each event with its seconds since the first."""
     began = 0.0
     for turn in _turns(events):
         last = turn[-1]

@@ -24,7 +24,6 @@ WHERE owner_id = %s AND profile_id = %s ORDER BY distance LIMIT 50
 
 
 async def rows(stage: BenchStage) -> AsyncIterator[BenchRow]:
-    """Measures searches over all passages of the stage."""
     async with staged.embedded_clients() as clients:
         passages, searched, scanned = 0, [], []
         for number in range(SEARCHES):

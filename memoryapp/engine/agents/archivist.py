@@ -235,7 +235,6 @@ def _messages(value: Any, ids: frozenset[int]) -> tuple[int, ...]:
 
 
 def _number(value: Any) -> int | None:
-    """The number in ``17``, ``17.0`` or ``"17"``."""
     digits = str(value).removesuffix(".0")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 

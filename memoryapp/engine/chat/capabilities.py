@@ -63,7 +63,6 @@ class Abilities:
 
 
 def forces(request: ChatRequest, can: Abilities) -> bool:
-    """Whether a request forces the model to call a tool."""
     return bool(request.force_tool) and can.forced_choice != "free" and can.tools == "declared"
 
 

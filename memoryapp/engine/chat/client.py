@@ -52,7 +52,6 @@ class ChatOptions:
 
 
 def request_body(model: str, request: ChatRequest, can: Abilities, options: ChatOptions) -> dict[str, Any]:
-    """The JSON body of POST /chat/completions."""
     body: dict[str, Any] = {"model": model, "messages": sent_messages(request, can), **_tools(request, can)}
     if request.answer_schema is not None:
         body |= _response_format(request.answer_schema, can.format_with_tools if "tools" in body else can.format_alone)

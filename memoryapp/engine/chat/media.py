@@ -110,7 +110,6 @@ def kinds_lacking(refusal: str) -> set[MediaType]:
 
 
 def kinds_in(messages: Iterable[Mapping[str, Any]]) -> set[MediaType]:
-    """The kinds of media in a conversation."""
     parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
     return {_KIND_OF_PART[part["type"]] for part in parts if part["type"] in _KIND_OF_PART}
 

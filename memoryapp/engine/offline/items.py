@@ -185,12 +185,10 @@ class ItemChoice:
 
 
 def people_in(lines: str) -> list[KnownItem]:
-    """The people of a list of candidate lines."""
     return [_person(found) for found in _LINE.finditer(lines) if found["kind"] == "Person"]
 
 
 def files_in(lines: str) -> list[KnownItem]:
-    """The files of a list of candidate lines."""
     return [_file(found) for found in _LINE.finditer(lines) if found["kind"] == "Artifact"]
 
 
@@ -260,7 +258,6 @@ def _shared(terms: dict[str, str], text: str) -> tuple[str, ...]:
 
 
 def _called(query: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The words of the query that are one of the names."""
     return tuple(
         dict.fromkeys(word for word in words(query) if any(is_name(normal(word), normal(name)) for name in names))
     )

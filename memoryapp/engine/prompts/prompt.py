@@ -128,7 +128,6 @@ class PromptText:
 
     @property
     def name(self) -> str:
-        """The name of the prompt."""
         return self.prompt.name
 
     @property
@@ -247,5 +246,4 @@ def background(
 
 
 def listed(lines: Sequence[str]) -> str:
-    """The texts as a list, each on a line of its own."""
     return "\n".join(f"- {one_line(line)}" for line in lines)

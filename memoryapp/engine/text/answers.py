@@ -37,7 +37,6 @@ _MOST_WRAPPINGS = 3
 
 
 def list_schema(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a list of such items."""
     return {"type": "array", "items": item}
 
 

@@ -118,7 +118,6 @@ def asks_elsewhere(question: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text`` as written, in order."""
     return WORD.findall(text)
 
 
@@ -244,7 +243,6 @@ _VERBS = frozenset(_WORDS["verbs"].split())
 
 @cache
 def _forms_of() -> Mapping[str, tuple[str, ...]]:
-    """Every form, with all forms of its word."""
     groups = [tuple(line.split()) for line in (_WORDS["verbs"] + _WORDS["nouns"]).splitlines()]
     return {form: group for group in groups for form in group}
 
@@ -266,7 +264,6 @@ def base(stem: str) -> str:
 
 
 def bases(found: Iterable[str]) -> list[str]:
-    """``base`` of each."""
     known = _bases()
     return [known.get(stem, stem) for stem in found]
 

@@ -369,7 +369,6 @@ class Digest:
 
 
 def digest(text: str) -> Digest:
-    """The digest of a document's text."""
     counted = text[:_COUNTED_CHARS]
     names = Counter(" ".join(match.split()) for match in _NAME.findall(counted)).most_common(MOST_ENTITIES)
     return Digest(_beginning(text), _keywords(counted), [name for name, _count in names])

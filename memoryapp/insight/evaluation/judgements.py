@@ -107,7 +107,6 @@ def grade_message(run: Run, operator: User, value: int | None, *, message: int) 
 
 
 def own_grade(run: Run, operator: User, message: int) -> Opinion:
-    """The operator's grade of one message."""
     rows = Grade.objects.filter(owner=run.owner_id, run__query=run.query, operator=operator, message=message)
     return Opinion(rows.order_by("-at").values_list("value", flat=True).first())
 

@@ -287,7 +287,6 @@ _NIGHTS_BEFORE = 30
 
 
 def judge_ended() -> list[GoldenNight]:
-    """Judges every night whose evaluation has ended."""
     rows = GoldenNight.objects.filter(state=State.RUNNING).exclude(evaluation__state__in=OPEN).order_by("pk")
     ended = []
     for number in list(rows.values_list("pk", flat=True)):

@@ -170,7 +170,6 @@ def _texts(story: Story, id: str) -> list[str]:
 
 
 def _unranked(story: Story, wanted: Wanted, threshold: float) -> tuple[Fate, Research | None]:
-    """Why the search did not rank it."""
     id, found, seq = wanted.ids[0], story.found, story.seq(CandidatesFound)
     if refused := next((each for each in wanted.ids if each in story.never), ""):
         return Fate("filtered", refused, "never", {}, story.seq(DecisionsApplied)), None

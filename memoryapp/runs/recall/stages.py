@@ -308,7 +308,6 @@ async def context_of(
     read_topics: ReadTopics,
     pool: AsyncConnectionPool,
 ) -> tuple[ContextPart, ...]:
-    """The parts of the context that are not empty."""
     topics = await read_topics([topic_number(topic.id) for topic in (*choice.selected, *choice.unsure)])
     people, artifacts = await _items(choice, request.owner_id, pool)
     candidates = found.named((*choice.selected, *choice.unsure)) if found else {}
@@ -413,7 +412,6 @@ class _Stream:
 
 
 async def _work(memory: RunMemory, emit: Emit) -> None:
-    """Emits every event of the run."""
     # The deadline uses the same clock.
     began = asyncio.get_running_loop().time()
     seen: list[Event] = []

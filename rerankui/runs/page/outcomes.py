@@ -379,5 +379,4 @@ def activity_after(event: Event | None, turn: int = 0) -> RunActivity:
 
 
 def turn_of(event: Event) -> int | None:
-    """Returns the turn whose number the event has, if it belongs to one."""
     return getattr(event, "turn", None)

@@ -326,7 +326,6 @@ class DeliveredView:
 
 
 def delivered_view(run: Run, finished: RunFinished | None, error: str = "") -> DeliveredView | None:
-    """None while the run goes on."""
     if finished is None:
         return None
     stored = run.delivered or {}

@@ -135,7 +135,6 @@ class Composing:
         return [self.pool.documents[id] for id in wanted if id in self.pool.documents]
 
     def coverage(self, documents: Iterable[Document]) -> float:
-        """The coverage of the question by these documents."""
         documents = list(documents)
         weights = self.pool.weights(self._question_stems())
         texts = [document.text for document in documents]

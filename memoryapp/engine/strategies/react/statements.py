@@ -240,7 +240,6 @@ def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
 
 
 def citation_at(number: int, document: Document, place: Place) -> tuple[Citation, Piece]:
-    """The citation of a ``place`` in a document."""
     message, start, end = place
     text = next(each.text for each in document.messages if each.id == message)
     quote = text[start:end]
