@@ -4,8 +4,6 @@ The runs are stored as if each had found the topics to merge, so all of them are
 with the searches of those runs alone, the suggestions with the bare comparison of all topics.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Compares the page of a finished run with a page that lists nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ One process computes on one core. So these rows show what ``up`` achieves, and t
 core achieves.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 from collections.abc import Iterator, Sequence

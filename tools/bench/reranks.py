@@ -6,8 +6,6 @@ rerank can undercut; a bare client that only takes two such turns is measured as
 clock starts, because in use another process or thread creates them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

@@ -1,7 +1,5 @@
 """Compares one search with the bare scan of the vectors in the database, which no exact search can undercut."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 

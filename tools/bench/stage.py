@@ -1,7 +1,5 @@
 """What the benchmarks share: the made-up memory, a peer in a process of its own, and clients that call it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How much time a stage of a run adds: the enricher to a rerank, and the embedded scorer to plain vector order."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 

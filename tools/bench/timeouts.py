@@ -1,7 +1,5 @@
 """Single reranks after waves of others that have timed out: they must work again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``manage.py bench``: the project's measurements, each beside the value to compare it with."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Callable, Iterator
