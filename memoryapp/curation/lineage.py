@@ -30,8 +30,7 @@ MOVED: str = _SQL["moved"]
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The edits that a topic took part in, newest first; the topics that it was last made from, and those last made
-    from it."""
+    """The edits that a topic took part in, newest first; the topics it was last made from, and those made from it."""
 
     edits: tuple[TopicEdit, ...]
     parents: tuple[Topic, ...]

@@ -136,8 +136,7 @@ def active_talk(owner_id: int) -> ActiveTalk:
 def _found(
     asked: Sequence[Sequence[Query]], terms: Sequence[Sequence[str]], matches: Mapping[str, Matches | None], n: int
 ) -> Iterator[tuple[Mapping[str, Matches | None], Mapping[str, int]]]:
-    """For each wording, the matches that a search in ``n`` passages finds, and the estimated frequency of its common
-    words."""
+    """For each wording, what a search in ``n`` passages finds, and the estimated frequency of its common words."""
     each = iter(terms)
     for wordings in asked:
         of_wordings = [{term: matches.get(term) for term in next(each)} for _wording in wordings]
@@ -244,8 +243,7 @@ class MessagePassages:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which message is in which topic: ``of`` is the topic of each message (0: none), ``chars`` the lengths of the
-    topics."""
+    """Which message is in which topic: ``of`` each message (0: none); ``chars`` are the lengths of the topics."""
 
     of: Mapping[int, int]
     chars: Mapping[int, int]

@@ -121,8 +121,7 @@ class JsonDocument:
 
 
 def in_wrappers(outline: object, levels: int = 2) -> Iterator[tuple[str, object]]:
-    """Yields the lists and objects inside an object, or inside a list of one, that may be a document, with their
-    places."""
+    """Yields what inside an object, or a list of one, may be a document, with its place."""
     inner = list(outline.items()) if isinstance(outline, dict) else []
     if isinstance(outline, list) and len(outline) == 1:
         inner = [("item", outline[0])]

@@ -74,8 +74,7 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Messages that belong together, in order; ``closed`` if another session of the label follows. ``interval`` is the
-    pause that ends it."""
+    """Messages in order; ``closed`` if another session of the label follows. ``interval`` is the pause that ends it."""
 
     messages: tuple[Moment, ...]
     closed: bool
@@ -256,8 +255,7 @@ def cut(rows: models.QuerySet[Message], limits: SessionLimits) -> list[Session]:
 
 
 def session_with(message: Message) -> list[Message]:
-    """The messages of the active session that contains this one, oldest first; none for a message that is archived or
-    withdrawn."""
+    """The messages of this one's active session, oldest first; none if it is archived or withdrawn."""
     stream = Message.objects.of(message.owner_id).active().filter(session=message.session)
     sessions = cut(stream, limits(ChatUser.objects.get(pk=message.owner_id)))
     ids = next(([m.id for m in session.messages] for session in sessions if message.pk in session.ids), [])

@@ -75,10 +75,7 @@ class Steps:
         self._heeds_pauses = heeds_pauses
 
     def reached(self, done: int, share: float) -> None:
-        """``done`` is the number of messages or passages so far, ``share`` its share of the total.
-
-        Raises StagePaused.
-        """
+        """``done`` is the number of messages or passages, ``share`` its share of the total. Raises StagePaused."""
         self._row.done, self._row.share = done, min(1.0, share)
         if time.monotonic() - self._written >= BEAT_SECONDS:
             self.write(Work.State.GOING_ON)
@@ -223,8 +220,7 @@ def asked_to_archive() -> QuerySet[ChatUser]:
 
 @dataclass(frozen=True, slots=True)
 class AskedSessions:
-    """The sessions whose archiving was asked for: ``everything``, or those with one of the ``labels``, each with the
-    time of the request."""
+    """What archiving was asked for: ``everything``, or sessions of the ``labels``, with the time of the request."""
 
     everything: bool
     labels: Mapping[str, datetime | None]

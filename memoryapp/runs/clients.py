@@ -108,8 +108,7 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
 
 
 def exempt_loaded() -> None:
-    """Excludes the objects that are loaded by now from garbage collection, which would pause all runs for 0.15 s each
-    time."""
+    """Excludes what is loaded by now from garbage collection, which would pause all runs for 0.15 s each time."""
     gc.collect()
     gc.freeze()
 

@@ -129,7 +129,6 @@ async def _notices(runner: Runner, run_id: UUID) -> AsyncIterator[asyncio.Event]
 
 
 async def _is_over(pool: AsyncConnectionPool, run_id: UUID, token: int | None, after: int) -> bool:
-    """Whether there is nothing more to wait for: the run was erased, the token was revoked, or the last
-    event was sent."""
+    """Whether nothing more is to come: the run was erased, the token was revoked, or the last event was sent."""
     async with pool.connection() as connection:
         return await (await connection.execute(STILL, [run_id, token, after])).fetchone() is None

@@ -167,8 +167,7 @@ def _part(
 
 
 def _moves(messages: Sequence[Message], cuts: Sequence[int], place: int) -> tuple[str, str, str]:
-    """The cuts without the one at this place, and with it one message earlier and later; empty where it cannot be
-    moved."""
+    """The cuts without the one at this place, and with it a message earlier and later; empty where it is fixed."""
     if place == 0:
         return "", "", ""
     rest = [cut for cut in cuts if cut != messages[place].pk]

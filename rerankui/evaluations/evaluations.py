@@ -58,8 +58,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
 
 @open_to(Role.VIEWER)
 def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
-    """The strategies of a pass; ``against`` in the address names another evaluation to compare them with, ``figure``
-    the one that is drawn."""
+    """The strategies of a pass; ``against`` names an evaluation to compare them with, ``figure`` what is drawn."""
     seen = _visible(request)
     chosen = get_object_or_404(seen.select_related("reference"), pk=pk)
     first = chosen.reference or chosen

@@ -79,8 +79,7 @@ def _folded(
 
 
 def _nights(owner: ChatUser) -> list[tuple[Night, str, str]]:
-    """What the program merged and extracted by itself, newest first, with where it is listed, and where all of a
-    night's is taken back."""
+    """What the program merged and extracted by itself, newest first, with where it is listed and taken back."""
     page = reverse("undo_range", args=[owner.pk])
     found = [*history.nights(owner), *history.nights(owner, history.EXTRACTOR)]
     spans = [(night, _span(night)) for night in sorted(found, key=lambda night: night.last, reverse=True)]

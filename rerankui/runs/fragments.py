@@ -46,8 +46,7 @@ _LANES = ("candidates", "turns", "result")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a viewer already has: events up to ``last`` (-1: not even the section), and the model's words up to
-    ``spoken_at``."""
+    """What a viewer has: events up to ``last`` (-1: not even the section), the model's words up to ``spoken_at``."""
 
     last: int = -1
     spoken_at: datetime | None = None

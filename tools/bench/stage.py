@@ -75,8 +75,7 @@ async def embedded_clients() -> AsyncIterator[Clients]:
 async def create_run(
     stage: BenchStage, number: int, strategy: str = "flash", parameters: Mapping[str, float] = PATIENT
 ) -> Run:
-    """Creates a run that only this bench executes: its time is in the future, because the worker of a running site
-    executes old ones."""
+    """Creates a run for this bench alone: its time is in the future, because a site's worker executes old ones."""
     start = partial(lifecycle.start, stage.owner, stage.query(number), strategy=strategy, parameters=parameters)
     run = await sync_to_async(start)()
     await Run.objects.filter(pk=run.pk).aupdate(created_at=run.created_at + KEPT_BACK)

@@ -246,8 +246,7 @@ class HttpChat:
 
 
 def _as_it_is_meant(outcome: Reply | Problem, request: ChatRequest, failures: int) -> Reply | Problem:
-    """The outcome with its call or answer where they belong. A second reply without an end is how this endpoint ends
-    all of them."""
+    """The outcome with its call or answer where they belong. A second reply without an end is how all end here."""
     if isinstance(outcome, Problem):
         if not (outcome.unended and failures):
             return outcome

@@ -366,8 +366,7 @@ _GROWING_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class EventStream:
-    """Divides bytes into server-sent events. ``is_too_long`` is true when an event is longer than any chunk of an
-    answer."""
+    """Divides bytes into server-sent events. ``is_too_long`` when an event is longer than any chunk of an answer."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []

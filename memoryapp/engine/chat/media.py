@@ -102,8 +102,7 @@ def names_media(refusal: str) -> bool:
 
 
 def kinds_lacking(refusal: str) -> set[MediaType]:
-    """The kinds of media that, by this refusal, the model never accepts; all kinds if it names none, and
-    often no kind."""
+    """The kinds of media that, by this refusal, the model never accepts; all if it names none, and often no kind."""
     if _THIS_ONE.search(refusal) or not _LACKS_MEDIA.search(refusal) or not names_media(refusal):
         return set()
     return {kind for kind, words in _KIND_NAMED.items() if words.search(refusal)} or set(_KIND_NAMED)

@@ -206,8 +206,7 @@ def choose_people(query: str, people: Sequence[KnownItem]) -> list[ItemChoice]:
 
 
 def choose_files(query: str, files: Sequence[KnownItem]) -> list[ItemChoice]:
-    """The files that may contain the answer: those the query refers to first, then by shared words; equal ones keep
-    their order."""
+    """The files that may contain the answer: those the query refers to first, then by shared words."""
     terms = _terms(query)
     here = [each for each in files if each.in_session and refers_to(query, each.file_type, each.file_name)]
     described = [

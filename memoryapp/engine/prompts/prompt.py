@@ -43,8 +43,7 @@ ANSWER_CUT: Mapping[Language, str] = {
 
 
 def language_of(query: str, wanted: str = "") -> Language:
-    """The language of the instructions: the ``wanted`` one, otherwise decided by the share of Cyrillic letters in the
-    query."""
+    """The language of the instructions: the ``wanted`` one, else by the share of Cyrillic letters in the query."""
     if wanted in ("en", "ru"):
         return "ru" if wanted == "ru" else "en"
     letters = [c for c in query if c.isalpha()]

@@ -122,8 +122,7 @@ def words(text: str) -> list[str]:
 
 
 def count_terms(text: str) -> int:
-    """The number of words in ``text`` including stop words, or of their terms in other alphabets: its length for
-    BM25."""
+    """The number of words in ``text`` with stop words, or of terms in other alphabets: its length for BM25."""
     found = words(text if text.isascii() else normal(text))
     return sum(len(terms(word)) if has_own_terms(word) else 1 for word in found)
 

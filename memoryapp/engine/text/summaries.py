@@ -198,10 +198,7 @@ class _Sentence:
 
 
 async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory: StemFrequencies | None = None) -> str:
-    """One line: up to three key phrases, at most two sentences, the more telling one first, and the day.
-
-    Raises EmbeddingError.
-    """
+    """One line: up to three key phrases, two sentences, the more telling one first, the day. Raises EmbeddingError."""
     has_assistant = any(message.role == "assistant" for message in messages)
     subject = [m for m in messages if m.role == "user" or (not has_assistant and m.role == "peer")]
     known = memory or StemFrequencies()

@@ -334,8 +334,7 @@ def distinct(asked: Causes) -> list[Crossing]:
 
 
 def begin_causes(run: Run, events: Sequence[Event], operator: User, *, again: bool = False) -> list[Run]:
-    """The forks of the missing cells, or of all of them once more, which wait to be executed. Raises CompareError,
-    ForkError."""
+    """Forks of the missing cells, or of all once more, which wait to be executed. Raises CompareError, ForkError."""
     check(run, events)
     then, models = searched_at_of(run), models_of(run, events)
     asked = Causes(run, then, models, _cells(run, then, models, is_empty=again))
@@ -350,8 +349,7 @@ def begin_causes(run: Run, events: Sequence[Event], operator: User, *, again: bo
 
 
 def _cells(run: Run, then: datetime, models: Mapping[When, AskedModel], *, is_empty: bool = False) -> list[Crossing]:
-    """Each cell with the last fork that asked it; where the model of then cannot be asked, the run itself stands for
-    it."""
+    """Each cell with its last fork; the run itself stands for a model of then that cannot be asked."""
     made = Run.objects.of(run.owner_id).filter(parent=run, turn=1, changes__has_key="as_of").order_by("-created_at")
     known: dict[tuple[When, tuple[tuple[str, Any], ...]], Run] = {}
     for fork in made.select_related("owner", "prompt")[:MOST_SOUGHT] if not is_empty else ():

@@ -86,8 +86,7 @@ class RunGrades:
 
 
 def grade(run: Run, operator: User, value: int | None, *, topic: str) -> None:
-    """Stores the operator's grade of a candidate in place of an earlier one; None only takes that back. Raises
-    GradeError."""
+    """Stores the operator's grade of a candidate; None takes an earlier one back. Raises GradeError."""
     if value is not None and not LEAST <= value <= MOST:
         raise GradeError(_("A grade is 0, 1 or 2."))
     outline = _outline(run)

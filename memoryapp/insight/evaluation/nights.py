@@ -162,8 +162,7 @@ def standing_alarm(night: GoldenNight) -> GoldenNight | None:
 
 
 def is_news(night: GoldenNight) -> bool:
-    """Whether people were not told of this drop yet: there is no standing alarm, or another figure has fallen, or one
-    has fallen further."""
+    """Whether this drop is untold: no alarm stands, or another figure has fallen, or one has fallen further."""
     if (last := standing_alarm(night)) is None:
         return True
     before = {each["figure"]: abs(each["mean"]) for each in last.regressions}

@@ -128,8 +128,7 @@ def _tried(remedy: Remedy, case: LostCase) -> Iterable[Offer]:
 
 
 def apply(miss: Miss, name: str, values: Values, *, actor: str, **asked: Any) -> Miss:
-    """Makes the remedy, and asks the question again. Raises MissError with a sentence for people, and nothing is
-    changed then."""
+    """Makes the remedy, and asks the question again. Raises MissError, and nothing is changed then."""
     remedy = REMEDIES.get(name)
     if remedy is None:
         raise MissError(_("There is no such remedy."))

@@ -315,8 +315,7 @@ class UseView:
 
 @dataclass(frozen=True, slots=True)
 class DeliveredView:
-    """``recall`` is found, unsure, nothing or failed; ``text`` is what the assistant said, empty where
-    nobody sent it."""
+    """``recall`` is found, unsure, nothing or failed; ``text`` is what the assistant said, empty if nobody sent it."""
 
     recall: str
     text: str = ""

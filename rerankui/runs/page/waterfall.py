@@ -61,10 +61,7 @@ class StageBar:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallAxis:
-    """Milliseconds from the first event to the last one, or until now while the run continues.
-
-    ``going`` is where the current stage began.
-    """
+    """Milliseconds from the first event to the last one, or until now; ``going`` is where the current stage began."""
 
     whole: int
     going: int

@@ -144,8 +144,7 @@ class Composing:
 
     @property
     def by_others(self) -> ByOthers | None:
-        """Who says what the question asks of somebody else; None unless it names one speaker, and another one says
-        more of it."""
+        """Who says what the question asks of somebody else; None unless it names one speaker and another says more."""
         return self._by_others(self.sources.values())
 
     def _by_others(self, documents: Iterable[Document]) -> ByOthers | None:

@@ -83,8 +83,7 @@ def borne_out(claim: str, text: str) -> float:
 
 
 def _contradicted(wanted: frozenset[Signed], stated: Sequence[frozenset[Signed]]) -> bool:
-    """Whether all sentences that share the most stems with the claim negate one that it affirms, or affirm one that it
-    negates."""
+    """Whether all sentences that share most stems with the claim negate one that it affirms, or the reverse."""
     terms = {term for term, _negated in wanted}
     shared = [len(terms & {term for term, _negated in sentence}) for sentence in stated]
     most = max(shared, default=0)
