@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,6 @@ class CountedFigure:
     @property
     def share(self) -> float | None:
         return self.count / self.among if self.among else None
-
-
-@dataclass(frozen=True, slots=True)
-class QualitySection:
-    label: StrOrPromise
-    figures: Sequence[CountedFigure]
 
 
 FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
@@ -175,13 +169,13 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
 )
 
 
-def sections(owner: ChatUser, found: Quality) -> list[QualitySection]:
-    return [QualitySection(label, [_counted(owner, found, figure) for figure in figures]) for label, figures in FIGURES]
+def sections(owner: ChatUser, found: Quality) -> list[tuple[StrOrPromise, list[CountedFigure]]]:
+    return [(label, [_counted(owner, found, figure) for figure in figures]) for label, figures in FIGURES]
 
 
 def row(owner: ChatUser, found: Quality) -> list[CountedFigure]:
     """All figures of one memory, in the order of ``heads``."""
-    return [figure for section in sections(owner, found) for figure in section.figures]
+    return [figure for _label, figures in sections(owner, found) for figure in figures]
 
 
 def heads() -> list[QualityFigure]:

@@ -308,12 +308,6 @@ class StagePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeTick:
-    seconds: float
-    x: float
-
-
-@dataclass(frozen=True, slots=True)
 class StageStrip:
     """One stage: ``points`` are ordinary runs, ``outliers`` those far from what is usual there, longest first.
 
@@ -339,10 +333,10 @@ class StageStrip:
 
 @dataclass(frozen=True, slots=True)
 class StageStrips:
-    """All stages on one axis, whose steps are powers of ten."""
+    """All stages on one axis, whose ``ticks`` are powers of ten with their places."""
 
     strips: Sequence[StageStrip]
-    ticks: Sequence[TimeTick]
+    ticks: Sequence[tuple[float, float]]
     width: int = STRIPS_WIDTH
 
 
@@ -354,7 +348,7 @@ def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
     every = [max(seconds, _LEAST) for times in found.values() for _run, seconds in times]
     low, high = floor(log10(min(every))), max(ceil(log10(max(every))), floor(log10(min(every))) + 1)
     axis = _Axis(low, high)
-    ticks = [TimeTick(10.0**power, axis.x(10.0**power)) for power in range(low, high + 1)]
+    ticks = [(10.0**power, axis.x(10.0**power)) for power in range(low, high + 1)]
     return StageStrips([_strip(stage, times, axis) for stage, times in found.items()], ticks)
 
 
@@ -404,20 +398,13 @@ BAR_HEIGHT, STEP = 96, 10
 
 
 @dataclass(frozen=True, slots=True)
-class CostPart:
-    """A stage's share of a day's bar, in the picture's units."""
-
-    stage: str
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class CostDay:
+    """A day's bar; each of its ``parts`` is a stage with top and height, in the picture's units."""
+
     day: date
     total: float
     x: int
-    parts: Sequence[CostPart]
+    parts: Sequence[tuple[str, float, float]]
     width: int = STEP
 
 
@@ -452,5 +439,5 @@ def _day(place: int, day: date, cost: Cost | None, most: float) -> CostDay:
         if dollars:
             height = max(round(dollars / most * (BAR_HEIGHT - 4), 1), 0.5)
             base -= height
-            parts.append(CostPart(stage, round(base, 1), height))
+            parts.append((stage, round(base, 1), height))
     return CostDay(day, cost.total if cost else 0.0, place * STEP, parts)

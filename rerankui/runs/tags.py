@@ -198,7 +198,9 @@ def state_words() -> str:
 
 
 @register.filter
-def in_rows(candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = False) -> list[waterfall.LegendRow]:
+def in_rows(
+    candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = False
+) -> list[tuple[waterfall.AnyCandidate, str]]:
     return list(waterfall.rows(candidates, by_similarity))
 
 
