@@ -4,8 +4,6 @@ The client imports nothing of the server, so its module is written and a test co
 values than the description names, because a newer server may know more.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The client for programs with an event loop: the methods of ``Mnemoscope``, awaited."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing

@@ -3,8 +3,6 @@
 ``operation`` is the ``operationId`` of the API's description, against which every call is tested.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar

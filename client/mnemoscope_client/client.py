@@ -1,7 +1,5 @@
 """The client for programs that wait."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType

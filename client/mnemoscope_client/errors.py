@@ -4,8 +4,6 @@
 lack of one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

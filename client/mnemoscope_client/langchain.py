@@ -1,7 +1,5 @@
 """A memory as a retriever of LangChain; needs the extra ``langchain``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 What its methods have to do is described in ``langgraph.store.base``; ``InMemoryStore`` is what the tests compare with.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar

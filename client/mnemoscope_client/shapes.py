@@ -1,7 +1,5 @@
 """The answers of the API as frozen objects. Fields that a newer server adds are ignored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.
 event in one line, and comments while there is nothing new.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -152,8 +152,7 @@ class TwoChoices:
 
 
 class AskedAgain:
-    """The scorer over the topics of both assignments; a number means the same topic in each. ``put`` are the new
-    ones."""
+    """The scorer over the topics of both assignments, with the same number for a topic in each. ``put`` are new."""
 
     def __init__(self, owner_id: int, today: Assignment, then: Assignment, put: Mapping[int, TopicDraft]) -> None:
         self.asked = 0
@@ -317,8 +316,7 @@ class _RescoredRun:
 
 @dataclass(frozen=True, slots=True)
 class _TrialMemory:
-    """What all runs are tried on: the retired topics ``out``, and which message is in which topic today and
-    ``then``."""
+    """What runs are tried on: the retired topics ``out``, and which message is in which topic today and ``then``."""
 
     out: frozenset[int]
     rows: rescoring.MessagePassages
@@ -329,8 +327,7 @@ class _TrialMemory:
     scorer: AskedAgain
 
     def evidence(self, run: PastRun, found: ScoredTexts) -> list[int]:
-        """The messages known to answer the run, and those of the best passage of each topic selected without an
-        excerpt."""
+        """The messages that answer the run, and those of the best passage of each topic selected without an excerpt."""
         best = [message for topic in run.chosen for message in self._best(topic, found)]
         return list(dict.fromkeys((*run.messages, *best)))
 

@@ -30,8 +30,7 @@ MOVED: str = _SQL["moved"]
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The edits that a topic took part in, newest first; the topics that it was last made from, and those last made
-    from it."""
+    """The edits that a topic took part in, newest first; the topics it was last made from, and those made from it."""
 
     edits: tuple[TopicEdit, ...]
     parents: tuple[Topic, ...]
@@ -48,7 +47,6 @@ def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
 
 
 def successor_topics(topic: Topic) -> list[Topic]:
-    """Rows of the first ``successors`` of a retired topic."""
     ids = successors(topic.owner_id, [topic.pk]).get(topic.pk, ())[:MOST_SUCCESSORS]
     found = Topic.objects.of(topic.owner_id).in_bulk(ids)
     return [found[number] for number in ids if number in found]

@@ -76,7 +76,6 @@ class Query:
 
 
 def passages(owner_id: int) -> Passages:
-    """All passages of the owner."""
     (columns,) = fetched(PASSAGES, {"owner": owner_id})
     return Passages.of(*columns)
 
@@ -137,8 +136,7 @@ def active_talk(owner_id: int) -> ActiveTalk:
 def _found(
     asked: Sequence[Sequence[Query]], terms: Sequence[Sequence[str]], matches: Mapping[str, Matches | None], n: int
 ) -> Iterator[tuple[Mapping[str, Matches | None], Mapping[str, int]]]:
-    """For each wording, the matches that a search in ``n`` passages finds, and the estimated frequency of its common
-    words."""
+    """For each wording, what a search in ``n`` passages finds, and the estimated frequency of its common words."""
     each = iter(terms)
     for wordings in asked:
         of_wordings = [{term: matches.get(term) for term in next(each)} for _wording in wordings]
@@ -245,8 +243,7 @@ class MessagePassages:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which message is in which topic: ``of`` is the topic of each message (0: none), ``chars`` the lengths of the
-    topics."""
+    """Which message is in which topic: ``of`` each message (0: none); ``chars`` are the lengths of the topics."""
 
     of: Mapping[int, int]
     chars: Mapping[int, int]
@@ -293,7 +290,6 @@ def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
 
 
 def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[Assignment, Assignment]:
-    """Today's assignment, and the one after the change."""
     chars = dict(Topic.objects.of(owner_id).live().values_list("pk", "size_chars"))
     put = {message: number for number, draft in numbered(chars, change).items() for message in draft.messages}
     then = {**chars, **_sizes(owner_id, put)}

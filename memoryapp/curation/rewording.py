@@ -95,8 +95,7 @@ def _turned(pair: _Pair, is_taken: bool) -> _Pair:
 
 
 def hand_over(pairs: Iterable[tuple[int, int]]) -> None:
-    """In each pair, the neighbours of the first message leave its passages and join those of the second, if
-    it has any."""
+    """In each pair, the neighbours of the first message leave its passages and join those of the second, if any."""
     listed = list(pairs)
     found = {number for (number,) in fetched(WITH_PASSAGES, [[come for _gone, come in listed]])}
     kept = [(gone, come) for gone, come in listed if come in found]

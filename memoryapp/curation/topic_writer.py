@@ -108,7 +108,6 @@ def swap(
 
 
 def put_in(edit: TopicEdit) -> list[Topic]:
-    """The topics that an edit put in, in the order of its drafts."""
     return _on_side(edit, EditedTopic.Side.IN)
 
 
@@ -123,8 +122,7 @@ def first_taken_out(edit: TopicEdit) -> Topic | None:
 
 
 def settled_by_hand(owner_id: int, ids: Collection[int]) -> tuple[int, ...]:
-    """Those of ``ids`` that a person made or brought back. Automatic runs may suggest changes of them, but not make
-    any."""
+    """Those of ``ids`` that a person made or brought back: automatic runs suggest changes of them, but make none."""
     return tuple(number for (number,) in fetched(SETTLED, [owner_id, list(ids)]))
 
 
@@ -142,8 +140,7 @@ def lock_live(owner: ChatUser, ids: Collection[int]) -> None:
 
 
 def check_live(owner: ChatUser, ids: Collection[int], found: Mapping[int, bool]) -> None:
-    """Checks that all topics exist and are live; ``found`` maps those that exist to whether they are live. Raises
-    CurationError or Stale."""
+    """Checks that all exist and are live; ``found`` says so of those that exist. Raises CurationError or Stale."""
     unknown = [number for number in ids if number not in found]
     if unknown:
         raise CurationError(_("There is no topic %(topics)s in this memory.") % {"topics": named(unknown)})
@@ -246,8 +243,7 @@ def _insert(
     marks: Mapping[str, bool],
     recalls: Mapping[int, str],
 ) -> list[Topic]:
-    """Inserts the drafts as topics; ``marks`` are column values of all of them, ``recalls`` how each topic that is
-    taken out was recalled."""
+    """Inserts the drafts; ``marks`` are column values of all, ``recalls`` how the retired topics were recalled."""
     parts = [[messages[number] for number in draft.messages] for draft in drafts]
     topics = Topic.objects.bulk_create(
         _topic(owner, draft.summary.strip(), part, {**marks, "recall": _inherited(recalls, part)})
@@ -302,8 +298,7 @@ def opening(messages: Sequence[MessageContent]) -> str:
 
 
 def extractive(embedder: Embedder) -> Summarise:
-    """Summaries of the most telling sentences; without vectors, of the first words. Do not call them in an
-    event loop."""
+    """Summaries of the most telling sentences; without vectors, of the first words. Not for an event loop."""
 
     return async_to_sync(extracted(embedder))
 

@@ -236,7 +236,6 @@ def _withdraws(chain: Sequence[TopicEdit]) -> bool:
 
 
 def _sides(edit: TopicEdit) -> tuple[list[int], list[int]]:
-    """The topics that the edit put in, and those that it retired."""
     sides: dict[str, list[int]] = defaultdict(list)
     rows = EditedTopic.objects.filter(owner=edit.owner_id, edit=edit).order_by("topic")
     for side, topic in rows.values_list("side", "topic"):

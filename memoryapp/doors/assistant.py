@@ -247,8 +247,7 @@ def error_body(status: int, content: bytes, account: Payer) -> dict[str, Any]:
 
 
 def passed_headers(response: httpx.Response) -> dict[str, str]:
-    """Returns those headers of the provider that programs act upon; one with other characters than ASCII's is
-    dropped."""
+    """Returns those headers of the provider that programs act upon, without those that are not ASCII."""
     wanted = {name.lower(): name for name in _FROM_PROVIDER}
     return {
         wanted.get(name.lower(), name): value

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 
 class Deadline:
-    """A moment on the event loop's clock, so many ``seconds`` from now, by which work must have ended, whatever the
-    time was spent on."""
+    """A moment on the event loop's clock, so many ``seconds`` from now, by which work must have ended."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()

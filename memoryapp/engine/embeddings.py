@@ -63,7 +63,6 @@ class Profile:
 
 
 def profile_name(provider: str, model: str, dimensions: int, query_prefix: str = "", passage_prefix: str = "") -> str:
-    """``provider/model@dimensions``, with the prefixes if there are any."""
     prefixes = f" ({query_prefix}…, {passage_prefix}…)" if query_prefix or passage_prefix else ""
     return f"{provider}/{model}@{dimensions}{prefixes}"
 

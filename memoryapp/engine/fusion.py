@@ -107,7 +107,6 @@ class TopicPassages:
         return cls(numbers, starts, places[first])
 
     def without(self, places: NDArray[np.intp]) -> TopicPassages:
-        """The same without the passages at these positions."""
         return self._kept(~np.isin(self.places, places))
 
     def only(self, places: NDArray[np.intp]) -> TopicPassages:

@@ -247,8 +247,7 @@ _TRIES_OF_LESS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """An attempt without vectors: its HTTP status, the error, the endpoint's ``words``, and the wait in seconds if it
-    asks for one."""
+    """An attempt without vectors: its HTTP status, the error, the endpoint's ``words``, and the wait it asks for."""
 
     status: int
     error: EmbeddingError
@@ -257,8 +256,7 @@ class _Failure:
 
 
 class _TooMuch(Exception):
-    """A request that may be accepted if it is smaller, or without ``dimensions``; which of these is not known without a
-    ``lesson``."""
+    """A request that may be accepted smaller, or without ``dimensions``; without a ``lesson`` it is open which."""
 
     def __init__(self, failure: _Failure, lesson: Lesson | None) -> None:
         super().__init__(failure.words)
@@ -367,8 +365,7 @@ class HttpEmbedder:
         return {**body, "dimensions": self.profile.dimensions} if self._accepted.dimensions else body
 
     async def _post(self, body: Mapping[str, Any], texts: int, tries: int) -> Any:
-        """The answer, after at most that many ``tries``. Raises EmbeddingError, or _TooMuch where a smaller request may
-        be accepted."""
+        """The answer, after at most that many ``tries``. Raises EmbeddingError, or _TooMuch."""
         budget, failures = Budget(_SECONDS), 0
         while True:
             outcome = await self._try(body, budget)

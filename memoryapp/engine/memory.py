@@ -185,8 +185,7 @@ _ID = re.compile(
 
 
 def item_id(kind: str, number: int) -> str:
-    """``Topic:42``, ``Session:17``, ``Person:5`` or ``Artifact:123``: the name that an item has everywhere outside the
-    database."""
+    """``Topic:42``, ``Session:17``, ``Person:5`` or ``Artifact:123``: an item's name outside the database."""
     return f"{kind}:{number}"
 
 
@@ -213,8 +212,7 @@ def parse_document_id(id: str) -> str:
 
 
 def is_talk(id: str) -> bool:
-    """Whether the id is that of a topic, of an active session, or of a document of a foreign memory: of what runs rank
-    together."""
+    """Whether the id is a topic's, an active session's, or a foreign document's: what runs rank together."""
     return bool(parse_document_id(id)) or parse_topic_id(id) is not None
 
 

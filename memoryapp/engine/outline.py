@@ -45,7 +45,6 @@ class Outline:
         )
 
     def topic(self, id: str) -> Candidate | None:
-        """The topic with that id as the search found it."""
         return next((each for each in (self.found.candidates if self.found else ()) if each.id == id), None)
 
     def item(self, id: str) -> ItemCandidate | None:

@@ -107,7 +107,6 @@ def number(default: float, least: float, most: float, setting: str = "", also: s
 
 
 def choice(default: str, options: tuple[str, ...], setting: str = "") -> Any:
-    """A field for one of ``options``."""
     return field(default=default, metadata={"setting": setting, "options": options})
 
 
@@ -183,7 +182,6 @@ class RerankParameters(Parameters):
     least_certainty: int = number(DEFAULTS.least_certainty, 0, 100)
 
     def limits(self, seconds: float) -> Limits:
-        """The limits of a rerank that has ``seconds`` left."""
         return Limits(
             max_topics=self.max_topics,
             max_people=self.max_people,

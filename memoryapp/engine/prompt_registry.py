@@ -6,7 +6,6 @@ from memoryapp.engine.strategies import STRATEGIES
 
 
 def prompts() -> dict[str, BuiltInPrompt]:
-    """Every prompt by its name."""
     of_agents = {prompt.name: prompt for agent in AGENTS.values() for prompt in agent.prompts}
     return {**prompts_of_runs(), **of_agents}
 

@@ -33,8 +33,7 @@ Places = NDArray[np.float32]
 
 
 def regions(places: Places) -> list[int]:
-    """The region of each of ``places``, shape (n, 2), numbered from 0; one region for few places, or places that
-    coincide."""
+    """The region of each of ``places``, shape (n, 2), numbered from 0; one for few places, or equal ones."""
     if len(places) < LEAST_PLACES or not np.ptp(places, axis=0).any():
         return [0] * len(places)
     wanted = min(MOST_REGIONS, round(sqrt(len(places) / 2)))
@@ -75,8 +74,7 @@ def _distances(places: Places, centres: Places) -> NDArray[np.float64]:
 
 
 def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The corners of the convex hull, counter-clockwise (Andrew's monotone chain); one or two places are their own
-    hull."""
+    """The corners of the convex hull, counter-clockwise (Andrew's monotone chain); one or two are their own hull."""
     ordered = sorted(set(places))
     if len(ordered) < 3:
         return ordered
@@ -84,8 +82,7 @@ def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def within(places: Places, corners: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
-    """Which of ``places``, shape (n, 2), lie in the polygon with these corners, shape (n,); the outline may cross
-    itself."""
+    """Which of ``places``, shape (n, 2), lie in the polygon with these corners, shape (n,); it may cross itself."""
     inside = np.zeros(len(places), np.bool_)
     for (x, y), (to_x, to_y) in zip(corners, [*corners[1:], *corners[:1]], strict=True):
         if y == to_y:

@@ -121,8 +121,7 @@ class JsonDocument:
 
 
 def in_wrappers(outline: object, levels: int = 2) -> Iterator[tuple[str, object]]:
-    """Yields the lists and objects inside an object, or inside a list of one, that may be a document, with their
-    places."""
+    """Yields what inside an object, or a list of one, may be a document, with its place."""
     inner = list(outline.items()) if isinstance(outline, dict) else []
     if isinstance(outline, list) and len(outline) == 1:
         inner = [("item", outline[0])]
@@ -317,7 +316,6 @@ def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
 
 
 def value(number: int, line: bytes) -> Any:
-    """Returns the value of a line, or a rejection if it has none."""
     if len(line) > MOST_LINE:
         most = f"{MOST_LINE // 1_000_000}"
         return Rejected(number, _("longer than %(most)s MB: write the conversation as several lines") % {"most": most})

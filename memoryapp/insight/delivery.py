@@ -68,8 +68,7 @@ class Delivered:
 
 
 def recall_outcome(finished: RunFinished) -> Literal["found", "unsure", "nothing", "failed"]:
-    """Whether the recall found something, only what may be related, or nothing, or failed, whatever was used in its
-    place."""
+    """Whether the recall found something, only what may be related, nothing, or failed, whatever was used instead."""
     if finished.fallback not in _MEANT:
         return "failed"
     if finished.selected or finished.people or finished.artifacts:

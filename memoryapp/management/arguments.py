@@ -1,16 +1,40 @@
-"""Arguments that several commands share; a wrong value is reported in one sentence."""
+"""What the commands share: how they answer and refuse, and arguments, of which a wrong value is reported in one
+sentence."""
 
+import json
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-from django.core.management.base import CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from memoryapp.models import ChatUser, Run
 from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
 from memoryapp.runs import lifecycle
+
+
+class MemoryCommand(BaseCommand):
+    """Prints words or, with ``--json``, one document. Its ``refusals`` are exceptions with a sentence for people."""
+
+    refusals: tuple[type[Exception], ...] = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+        return parser
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except self.refusals as error:
+            raise CommandError(str(error)) from error
+
+    def answer(self, document: Any, *lines: str, as_json: bool) -> None:
+        for line in (json.dumps(document, ensure_ascii=False),) if as_json else lines:
+            self.stdout.write(line)
 
 
 def utf8(argument: str) -> str:

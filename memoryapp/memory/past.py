@@ -130,8 +130,7 @@ def _side(moment: datetime) -> Subquery:
 
 
 def as_then(owner_id: int, topics: Collection[Topic], moment: datetime, *, is_live: bool = True) -> None:
-    """Gives rows of topics the state and the decision on recall that they had at the moment; one query. They are not
-    to be saved."""
+    """Gives rows of topics their state and recall at the moment; one query. They are not to be saved."""
     recall = recall_at(owner_id, KnowledgeEdit.Noun.TOPIC, {topic.pk: topic.recall for topic in topics}, moment)
     for topic in topics:
         topic.is_live, topic.recall = is_live, recall[topic.pk]

@@ -74,8 +74,7 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Messages that belong together, in order; ``closed`` if another session of the label follows. ``interval`` is the
-    pause that ends it."""
+    """Messages in order; ``closed`` if another session of the label follows. ``interval`` is the pause that ends it."""
 
     messages: tuple[Moment, ...]
     closed: bool
@@ -233,7 +232,6 @@ def title(text: str) -> str:
 
 
 def limits(owner: ChatUser) -> SessionLimits:
-    """Returns the chat user's limits, with those of the settings as defaults."""
     return limited(owner.silence_seconds, owner.session_messages, owner.topic_messages)
 
 
@@ -251,15 +249,13 @@ def limited(silence: int | None, most: int | None, least: int | None = None) -> 
 
 
 def cut(rows: models.QuerySet[Message], limits: SessionLimits) -> list[Session]:
-    """The sessions of these messages; the oldest comes first."""
     asking = models.ExpressionWrapper(models.Q(text__contains="?"), output_field=models.BooleanField())
     columns = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question", "role")
     return cut_within((Moment(*row) for row in columns.order_by("session", "sent_at", "id").iterator()), limits)
 
 
 def session_with(message: Message) -> list[Message]:
-    """The messages of the active session that contains this one, oldest first; none for a message that is archived or
-    withdrawn."""
+    """The messages of this one's active session, oldest first; none if it is archived or withdrawn."""
     stream = Message.objects.of(message.owner_id).active().filter(session=message.session)
     sessions = cut(stream, limits(ChatUser.objects.get(pk=message.owner_id)))
     ids = next(([m.id for m in session.messages] for session in sessions if message.pk in session.ids), [])

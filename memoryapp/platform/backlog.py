@@ -109,8 +109,7 @@ class BacklogCollector(Collector):
 
 
 def ages() -> dict[str, float]:
-    """Seconds since the oldest message came that waits for a passage, a vector, a topic; 0 where none waits. Raises
-    DatabaseError."""
+    """Seconds since the oldest message came that waits for passage, vector, topic; 0 for none. Raises DatabaseError."""
     pause = max(settings.CHUNK_INTERVAL, settings.CHUNK_INTERVAL_PEOPLE)
     values = {"looked_at": LOOKED_AT, "profile": _serving(), "pause": pause}
     found = {}
@@ -152,6 +151,5 @@ def _serving() -> int | None:
 
 
 def _passages(cursor: CursorWrapper, profile: int | None) -> int:
-    """Returns how many passages have no vector of the profile."""
     cursor.execute(PASSAGES, {"most": MOST, "profile": profile})
     return int(cursor.fetchone()[0])

@@ -479,8 +479,7 @@ class UnusableDatabase(Exception):
 
 
 def refusal() -> str:
-    """Returns why a web process, the worker or beat may not start; empty if it may, and during an outage, because they
-    wait for its end."""
+    """Why a web process, the worker or beat may not start; empty if it may, and during an outage: they wait."""
     try:
         check_pooling()
         check_version()

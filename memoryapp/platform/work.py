@@ -75,10 +75,7 @@ class Steps:
         self._heeds_pauses = heeds_pauses
 
     def reached(self, done: int, share: float) -> None:
-        """``done`` is the number of messages or passages so far, ``share`` its share of the total.
-
-        Raises StagePaused.
-        """
+        """``done`` is the number of messages or passages, ``share`` its share of the total. Raises StagePaused."""
         self._row.done, self._row.share = done, min(1.0, share)
         if time.monotonic() - self._written >= BEAT_SECONDS:
             self.write(Work.State.GOING_ON)
@@ -175,7 +172,6 @@ class JointWork:
         return self._steps[owner]
 
     def end(self, error: BaseException | None = None) -> None:
-        """Ends the rows; if the work failed, with its error."""
         self._stack.__exit__(type(error) if error else None, error, None)
 
 
@@ -224,8 +220,7 @@ def asked_to_archive() -> QuerySet[ChatUser]:
 
 @dataclass(frozen=True, slots=True)
 class AskedSessions:
-    """The sessions whose archiving was asked for: ``everything``, or those with one of the ``labels``, each with the
-    time of the request."""
+    """What archiving was asked for: ``everything``, or sessions of the ``labels``, with the time of the request."""
 
     everything: bool
     labels: Mapping[str, datetime | None]
@@ -264,7 +259,6 @@ def resume(kind: WorkKind, owner: ChatUser | None = None) -> None:
 
 
 def is_paused(kind: str, owner: ChatUser | int | None = None) -> bool:
-    """Whether this kind of work is paused for everybody, or for this chat user."""
     if StagePause.objects.filter(kind=kind).exists():
         return True
     return owner is not None and Pause.objects.filter(kind=kind, owner=owner).exists()

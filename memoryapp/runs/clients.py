@@ -108,8 +108,7 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
 
 
 def exempt_loaded() -> None:
-    """Excludes the objects that are loaded by now from garbage collection, which would pause all runs for 0.15 s each
-    time."""
+    """Excludes what is loaded by now from garbage collection, which would pause all runs for 0.15 s each time."""
     gc.collect()
     gc.freeze()
 
@@ -177,7 +176,6 @@ def _described(finding: TrialFinding) -> dict[str, Any]:
 
 
 def table(findings: Sequence[TrialFinding]) -> list[str]:
-    """One line for each finding."""
     return [
         f"{finding.question:<12} {finding.can:<8} {finding.seconds:5.1f} s  {words_of(finding)}".rstrip()
         for finding in findings

@@ -46,8 +46,7 @@ def after_fault(error: BaseException, events: Sequence[Event] = ()) -> RunFinish
 
 
 def abandoned(events: Sequence[Event]) -> RunFinished:
-    """The last event of a run whose process ended: the topics that the model asked to read, or else the nearest, stand
-    in for a selection."""
+    """The last event of a run whose process ended: topics it asked to read, or the nearest, are the selection."""
     outline = Outline.of(events)
     if outline.found is None or outline.started is None:
         return _nothing_chosen("abandoned", ABANDONED)
@@ -182,8 +181,7 @@ def _cut_off(run: Run, rows: Sequence[RunEvent], events: Sequence[Event]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The repair of one run: the number of its last event before the gap, and how many events after the gap were
-    removed."""
+    """The repair of one run: the number of its last event before the gap, and how many after it were removed."""
 
     run: UUID
     last: int
@@ -191,8 +189,7 @@ class Repair:
 
 
 def repair(owner: ChatUser | None = None) -> Iterator[Repair]:
-    """Ends finished runs that lost events after their last event before the gap. One transaction for each run; nothing
-    else changes."""
+    """Ends finished runs that lost events after the last one before the gap, in one transaction each."""
     finished = Run.objects.filter(state=Run.State.FINISHED)
     mine = finished if owner is None else finished.filter(owner=owner)
     kinds = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values("kind")

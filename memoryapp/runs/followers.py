@@ -43,7 +43,6 @@ class StoredEvent:
 
 
 def stored(run_id: UUID) -> list[StoredEvent]:
-    """The run's events in order, in one query."""
     rows = RunEvent.objects.filter(run_id=run_id).order_by("seq")
     return [
         StoredEvent(row.seq, row.at, from_payload(row.kind, row.payload))
@@ -130,7 +129,6 @@ async def _notices(runner: Runner, run_id: UUID) -> AsyncIterator[asyncio.Event]
 
 
 async def _is_over(pool: AsyncConnectionPool, run_id: UUID, token: int | None, after: int) -> bool:
-    """Whether there is nothing more to wait for: the run was erased, the token was revoked, or the last
-    event was sent."""
+    """Whether nothing more is to come: the run was erased, the token was revoked, or the last event was sent."""
     async with pool.connection() as connection:
         return await (await connection.execute(STILL, [run_id, token, after])).fetchone() is None

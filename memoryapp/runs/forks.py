@@ -132,7 +132,6 @@ def _check_turns(run: Run, events: Sequence[Event], at: int, named: Mapping[str,
 
 
 def first_asked(fork: Run) -> int:
-    """The first turn of a fork in which a model is asked."""
     return (fork.turn or 0) + ("reply" in fork.changes)
 
 

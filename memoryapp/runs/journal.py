@@ -80,8 +80,7 @@ class JournalEntry:
 
     @property
     def statement(self) -> str:
-        """The SQL that stores the entry. It returns a row with the run's owner and the number of the last event before
-        this entry."""
+        """The SQL that stores the entry and returns the run's owner and the number of the last event before."""
         columns = ", ".join(f"{name} = %({name})s" for name in self.ending)
         return RECORD_AND_END.replace("{columns}", columns) if self.ending else RECORD
 
@@ -200,8 +199,7 @@ class Recorder:
         self._waiting.extend((datetime.now(UTC), event) for event in events)
 
     async def _written(self) -> None:
-        """Returns when everything is stored; raises what prevented it. Cancelling the caller does not interrupt the
-        writing."""
+        """Returns when everything is stored; raises what prevented it. Cancelling the caller stops no writing."""
         if self._writing:
             await asyncio.wait([self._writing])
             writing, self._writing = self._writing, None
@@ -236,7 +234,6 @@ class Recorder:
         self._showing.take(progress)
 
     async def stop_showing(self) -> None:
-        """Stops showing progress."""
         await self._showing.stop()
 
     async def close(self, ending: Callable[[Sequence[Event]], RunFinished]) -> None:

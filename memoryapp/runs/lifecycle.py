@@ -57,8 +57,7 @@ class TooManyRuns(Exception):
 
 
 def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
-    """``start`` for a program, with its token; stores the ``media``. Raises TooManyRuns, and ParameterError like
-    ``start``."""
+    """``start`` for a program, with its token; stores the ``media``. Raises TooManyRuns, ParameterError."""
     stored = [media_store.store(owner, item) for item in media]
     with room_for(token):
         return start(owner, query, token=token, media=stored, **asked)
@@ -66,10 +65,7 @@ def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[Media
 
 @contextmanager
 def room_for(token: ApiToken) -> Iterator[None]:
-    """A transaction in which the token may start one run: its runs are counted and taken one request after another.
-
-    Raises TooManyRuns.
-    """
+    """A transaction in which the token may start one run, one request after another. Raises TooManyRuns."""
     with transaction.atomic():
         database.acquire_until_commit("runs of token", token.pk)
         in_flight = Run.objects.made_here().filter(token=token).exclude(state=Run.State.FINISHED).count()
@@ -173,8 +169,7 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 
 
 async def wait_for_end(run: Run) -> None:
-    """Reads the row until the run has ended, whichever process executes it. Raises TimeoutError when that takes longer
-    than any run may."""
+    """Reads the row until the run has ended, in whatever process. Raises TimeoutError where it takes too long."""
     async with asyncio.timeout(run.parameters["seconds"] + run.parameters["turn_seconds"] + PATIENCE):
         await in_thread(run.refresh_from_db)
         while not run.is_finished:
@@ -183,8 +178,7 @@ async def wait_for_end(run: Run) -> None:
 
 
 def unclaimed(age: timedelta = UNCLAIMED_AFTER) -> list[UUID]:
-    """Runs older than ``age`` that no process has claimed, oldest first: the process that should begin them
-    has died."""
+    """Runs older than ``age`` that no process has claimed, oldest first: the one that should begin them has died."""
     is_late = Q(created_at__lt=Now() - age) | Q(created_at__gt=Now() + FURTHEST_AHEAD)
     late = Run.objects.filter(is_late, state=Run.State.PENDING)
     return list(late.order_by("created_at").values_list("pk", flat=True)[:100])

@@ -32,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 
 def group_of(run_id: UUID) -> str:
-    """The group of the channel layer that receives this run's notices."""
     return f"run.{run_id}"
 
 
@@ -138,8 +137,7 @@ WRITE: str = _SQL["write"]
 
 
 class Showing:
-    """The only writer of a run's progress. Call ``stop`` before the turn's event is recorded; ``take``
-    starts it again."""
+    """The only writer of a run's progress. Call ``stop`` before the turn's event is stored; ``take`` restarts it."""
 
     def __init__(self, run_id: UUID, pool: AsyncConnectionPool, announce: Announce) -> None:
         self._run_id = run_id

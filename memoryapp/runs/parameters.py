@@ -57,7 +57,6 @@ def strategy_for_new_run(name: str) -> AnyStrategy:
 
 
 def defaults(strategy: AnyStrategy = DEFAULT) -> Any:
-    """The strategy's parameters with the values from the settings."""
     return of_run({}, strategy)
 
 

@@ -252,8 +252,7 @@ class EndedRun:
 
     @property
     def verified(self) -> bool | None:
-        """Whether a model confirmed every statement that stayed, and no word contradicts one; None where none
-        judged."""
+        """Whether a model confirmed every statement that stayed, and no word contradicts one; None if none judged."""
         words = self.words
         if not words.statements:
             # Runs of earlier versions stored the share alone.
@@ -278,8 +277,7 @@ def part_text(run: Run, name: str) -> str:
 
 
 def handed_over(run: Run) -> str:
-    """What of the selected topics the context holds, as the run's parameter ``context`` says. Runs from before it have
-    whole topics."""
+    """What of the selected topics the context holds, by the parameter ``context``; whole ones before there was any."""
     return str(run.parameters.get("context", "topics"))
 
 
@@ -289,8 +287,7 @@ def _numbers(finished: RunFinished) -> list[int]:
 
 
 def messages_of(run: Run, finished: RunFinished, found: CandidatesFound | None) -> Mapping[str, Sequence[Message]]:
-    """The messages of every selected topic and active session that the run's filters permit, oldest first, as far as
-    they were not erased."""
+    """The messages of every selected topic and active session that the run's filters permit, oldest first."""
     messages: dict[str, list[Message]] = {}
     for row in in_topics(run.owner_id, _numbers(finished), where_of(run)):
         messages.setdefault(topic_id(row.topic_id), []).append(row.message)
@@ -329,8 +326,7 @@ def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> l
 
 
 def text(ended: EndedRun) -> str:
-    """What the run answers as text for a terminal; an answer in words, if it gave one, comes first, and passages in its
-    place."""
+    """What the run answers as text for a terminal: first an answer in words, or passages in its place."""
     lines = [
         f"{each.selected.rank}. {each.selected.id}  {each.selected.score:.2f}  {each.selected.reason}"
         for each in ended.topics

@@ -224,8 +224,7 @@ CHANGES: Mapping[str, ForkChange] = {
 
 
 def read_changes(given: Mapping[str, Any], events: Sequence[Event]) -> dict[str, Any]:
-    """The changes as they are stored. Parameters may also be given by their own names. Raises ForkError, and
-    ParameterError."""
+    """The changes as they are stored; parameters also by their own names. Raises ForkError and ParameterError."""
     named = {name: value for name, value in given.items() if name in CHANGES and value is not None}
     own = {name: value for name, value in given.items() if name not in CHANGES}
     if strange := sorted(own.keys() - all_declarations().keys()):
@@ -259,8 +258,7 @@ def latest_turn(changes: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def is_search_replayed(events: Sequence[Event]) -> bool:
-    """Whether forks take the candidates as they were found; strategies that answer search again, because they need
-    whole passages."""
+    """Whether forks take the candidates as found; strategies that answer search again, for whole passages."""
     started = Outline.of(events).started
     strategy = STRATEGIES.get(started.strategy) if started else None
     return strategy is not None and not strategy.answers

@@ -152,7 +152,6 @@ def _outline(comparison: RunComparison, run: Run) -> Outline:
 
 
 def _list(topics: Sequence[ComparedTopic], run: UUID) -> list[ListedTopic]:
-    """What the run listed, best first."""
     listed = [topic for topic in topics if is_listed(topic.states[run])]
     ranked = sorted(listed, key=lambda topic: topic.ranks.get(run, len(topics)))
     return [
@@ -241,15 +240,6 @@ _OPENED = USED | {"read", "dropped"}
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixColumn:
-    """A run, numbered from 1; ``name`` is what tells it from the others."""
-
-    number: int
-    run: Run
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class MatrixRow:
     """A topic with a state, as code and word, and a rank for each run; ``group`` numbers the topics that are always
     chosen together, 0 for none."""
@@ -268,14 +258,16 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    columns: Sequence[MatrixColumn]
+    """A column is a run and the number and words that tell it from the others."""
+
+    columns: Sequence[tuple[Run, str]]
     rows: Sequence[MatrixRow]
     groups: Sequence[Sequence[str]]
     sort: str
     left_out: int
 
     @property
-    def table_columns(self) -> Sequence[MatrixColumn]:
+    def table_columns(self) -> Sequence[tuple[Run, str]]:
         """The columns of the table, none where they are too many: it shows only the sums then."""
         return self.columns if len(self.columns) <= MOST_COLUMNS else ()
 
@@ -284,7 +276,7 @@ class Matrix:
         """What the script draws: names of rows and columns, and a cell as row, column, state and rank."""
         return {
             "rows": [[row.topic.id, _cut(row.topic.lineage.summary)] for row in self.rows],
-            "columns": [[column.name, reverse("run", args=[column.run.pk])] for column in self.columns],
+            "columns": [[name, reverse("run", args=[run.pk])] for run, name in self.columns],
             "cells": [
                 [at, place, state, rank or 0]
                 for at, row in enumerate(self.rows)
@@ -302,7 +294,7 @@ def matrix_of(comparison: RunComparison, sort: str) -> Matrix:
     rows = [_row(topic, ids, group_of.get(topic.id, 0)) for topic in comparison.topics]
     chosen = sort if sort in SORTS else "chosen"
     return Matrix(
-        columns=[MatrixColumn(at, run, _name(at, run, comparison.runs)) for at, run in enumerate(comparison.runs, 1)],
+        columns=[(run, _name(at, run, comparison.runs)) for at, run in enumerate(comparison.runs, 1)],
         rows=sorted(rows, key=lambda row: _key(row, chosen)),
         groups=[[topic.id for topic in group] for group in groups],
         sort=chosen,

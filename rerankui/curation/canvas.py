@@ -134,7 +134,6 @@ def parts(
     summaries: Mapping[int, str],
     near: Mapping[int, Sequence[Neighbour]],
 ) -> list[CanvasPart]:
-    """``summaries`` and ``near`` by the parts' first messages."""
     places = {message.pk: place for place, message in enumerate(messages)}
     made = []
     for number, stretch in enumerate(stretches(messages, cuts)):
@@ -168,8 +167,7 @@ def _part(
 
 
 def _moves(messages: Sequence[Message], cuts: Sequence[int], place: int) -> tuple[str, str, str]:
-    """The cuts without the one at this place, and with it one message earlier and later; empty where it cannot be
-    moved."""
+    """The cuts without the one at this place, and with it a message earlier and later; empty where it is fixed."""
     if place == 0:
         return "", "", ""
     rest = [cut for cut in cuts if cut != messages[place].pk]
@@ -191,23 +189,15 @@ _SLICE = WIDTH / SLICES
 
 
 @dataclass(frozen=True, slots=True)
-class TimeSlice:
-    """A slice of time with messages in it; ``y`` grows downwards."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class Strip:
-    """A topic's line from its first message, at ``x``, to its last, and the number of messages between."""
+    """A topic's line from its first message, at ``x``, to its last, and the number of messages between as ``bars``:
+    left, top and height."""
 
     column: TopicColumn
     x: float
     width: float
-    bars: tuple[TimeSlice, ...]
+    bars: tuple[tuple[float, float, float], ...]
+    bar: float = round(_SLICE - 1, 1)
 
 
 def strips(columns: Sequence[TopicColumn]) -> tuple[Strip, ...]:
@@ -219,13 +209,12 @@ def strips(columns: Sequence[TopicColumn]) -> tuple[Strip, ...]:
 def _strip(column: TopicColumn, most: int) -> Strip:
     filled = [place for place, count in enumerate(column.slices) if count]
     first, last = (filled[0], filled[-1]) if filled else (0, 0)
-    bars = tuple(_bar(place, column.slices[place] / most) for place in filled)
+    heights = [round(4 + (OVERLAP_HEIGHT - 4) * column.slices[place] / most, 1) for place in filled]
+    bars = tuple(
+        (round(place * _SLICE, 1), round(OVERLAP_HEIGHT - height, 1), height)
+        for place, height in zip(filled, heights, strict=True)
+    )
     return Strip(column, round(first * _SLICE, 1), round((last - first + 1) * _SLICE, 1), bars)
-
-
-def _bar(place: int, share: float) -> TimeSlice:
-    height = round(4 + (OVERLAP_HEIGHT - 4) * share, 1)
-    return TimeSlice(round(place * _SLICE, 1), round(OVERLAP_HEIGHT - height, 1), round(_SLICE - 1, 1), height)
 
 
 # A change shown in numbers: today's topics, and those that would replace them.

@@ -38,8 +38,7 @@ MOST_SIZES = 8
 
 
 def actor_words(actor: str) -> str:
-    """Who did it: an operator or a token by name, the program or one of its agents where nobody asked, or whom a
-    restored file names."""
+    """Who did it: an operator or a token, the program or its agent where nobody asked, or whom a file names."""
     if actor == PROGRAM:
         return pgettext("who", "the program")
     if agent := AGENTS.get(merger.AGENT.name if actor == MERGER else actor):
@@ -91,8 +90,7 @@ LARGEST_NUMBER = 2**63 - 1
 
 
 class NumbersField(forms.Field):
-    """Numbers under one name, repeated or separated by commas: forms are limited to a thousand fields,
-    topics are not."""
+    """Numbers under one name, repeated or between commas: forms are limited to a thousand fields, topics are not."""
 
     widget = forms.MultipleHiddenInput
     default_error_messages = {
@@ -257,10 +255,7 @@ class Survivor:
 
 
 def survivor(owner: ChatUser, topics: Sequence[Topic], chosen: str, written: str = "", proposed: str = "") -> Survivor:
-    """The summary by what was ``chosen``, ``written`` and ``proposed`` by the model.
-
-    Raises CurationError, Stale, as a merge does.
-    """
+    """The summary that was ``chosen``, ``written`` or ``proposed`` by the model. Raises CurationError, Stale."""
     wanted = ChangeRequest(MERGE, owner, tuple(topic.pk for topic in topics))
     change = curation.plan(wanted)
     merged = change.put[0]

@@ -232,17 +232,11 @@ _LATELY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    suggestion: Suggestion
-    is_seen: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SampledSuggestions:
-    """``samples`` are spread over the scores from the highest to the lowest; ``seen`` counts all that were looked at,
-    of which ``needed`` are enough."""
+    """``samples`` are spread over the scores from the highest to the lowest, each with whether it was seen; ``seen``
+    counts all that were looked at, of which ``needed`` are enough."""
 
-    samples: Sequence[Sample]
+    samples: Sequence[tuple[Suggestion, bool]]
     seen: int
     needed: int
 
@@ -270,7 +264,7 @@ def sampled(request: HttpRequest, owner: ChatUser, rows: Sequence[Suggestion], l
         state__in=(Suggestion.State.ACCEPTED, Suggestion.State.NEVER),
     ).count()
     opened = sum(row.pk in known for row in rows)
-    shown = [Sample(row, row.pk in known) for row in _spread(rows)]
+    shown = [(row, row.pk in known) for row in _spread(rows)]
     return SampledSuggestions(shown, opened + decided, min(SAMPLES, len(rows)))
 
 

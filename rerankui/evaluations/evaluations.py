@@ -1,7 +1,6 @@
 """Evaluations: the passes over files of labelled questions, and one of them with its strategies side by side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
@@ -32,15 +31,6 @@ MOST_EARLIER = 20
 MOST_QUESTIONS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ListedQuestion:
-    """A question with its words, empty where its runs are gone, and each strategy's answer with its run."""
-
-    query: str
-    asked: QuestionRow
-    answers: tuple[tuple[StrategyAnswer | None, str], ...]
-
-
 @open_to(Role.VIEWER)
 def evaluations(request: HttpRequest) -> HttpResponse:
     """Each pass once, under the first of its strategies."""
@@ -58,8 +48,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
 
 @open_to(Role.VIEWER)
 def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
-    """The strategies of a pass; ``against`` in the address names another evaluation to compare them with, ``figure``
-    the one that is drawn."""
+    """The strategies of a pass; ``against`` names an evaluation to compare them with, ``figure`` what is drawn."""
     seen = _visible(request)
     chosen = get_object_or_404(seen.select_related("reference"), pk=pk)
     first = chosen.reference or chosen
@@ -106,14 +95,15 @@ def _others(seen: QuerySet[Evaluation], beside: Sequence[Evaluation]) -> list[Ev
     return list(rest[:MOST_EARLIER])
 
 
-def _listed(asked: Sequence[QuestionRow]) -> list[ListedQuestion]:
+def _listed(asked: Sequence[QuestionRow]) -> list[tuple[str, QuestionRow, list[tuple[StrategyAnswer | None, str]]]]:
+    """Each question with its words, empty where its runs are gone, and each strategy's answer with its run."""
     numbers = {number for each in asked for number in each.runs}
     queries = {str(pk): query for pk, query in Run.objects.filter(pk__in=numbers).values_list("pk", "query")}
     return [
-        ListedQuestion(
+        (
             next((queries[number] for number in each.runs if number in queries), ""),
             each,
-            tuple((answer, _run_of(answer, queries)) for answer in each.answers),
+            [(answer, _run_of(answer, queries)) for answer in each.answers],
         )
         for each in asked
     ]

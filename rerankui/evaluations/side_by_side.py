@@ -119,18 +119,12 @@ class StrategyColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureCell:
-    """A figure, and its difference from the reference; None if that is unknown."""
-
-    value: float | None
-    picture: Picture | None
-
-
-@dataclass(frozen=True, slots=True)
 class MeasureRow:
+    """A cell is a figure and its difference from the reference; each is None if it is unknown."""
+
     name: Promise
     fewer_is_better: bool
-    cells: tuple[MeasureCell, ...]
+    cells: tuple[tuple[float | None, Picture | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +166,6 @@ class QuestionRow:
 
 
 def columns(reference: Evaluation, others: Sequence[Evaluation]) -> list[StrategyColumn]:
-    """The reference first."""
     first = StrategyColumn(reference, True, _bounds_of(reference, None))
     return [first, *(StrategyColumn(each, False, _bounds_of(each, reference)) for each in others)]
 
@@ -191,11 +184,10 @@ def has_questions(evaluation: Evaluation) -> bool:
 
 
 def rows(shown: Sequence[StrategyColumn]) -> list[MeasureRow]:
-    """A row for each measure that any column has."""
     reports = [column.evaluation.report for column in shown]
     changes = [differences(reports[0], report) for report in reports[1:]]
     found = [_row(measure, reports, changes) for measure in MEASURES]
-    return [row for row in found if any(cell.value is not None for cell in row.cells)]
+    return [row for row in found if any(value is not None for value, _drawn in row.cells)]
 
 
 def _row(
@@ -204,7 +196,7 @@ def _row(
     intervals = [each.get(measure.name) for each in changes]
     scale = scale_of([each for each in intervals if each])
     pictures = [None, *(picture(each, scale, measure.sign) if each else None for each in intervals)]
-    cells = tuple(MeasureCell(figure(report, measure), drawn) for report, drawn in zip(reports, pictures, strict=True))
+    cells = tuple((figure(report, measure), drawn) for report, drawn in zip(reports, pictures, strict=True))
     return MeasureRow(NAMES[measure.name], measure.sign < 0, cells)
 
 

@@ -1,11 +1,9 @@
 """The words for stages, remedies and states of misses, and how templates write them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from django import template
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, pgettext_lazy
@@ -14,10 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.insight.misses.remedies import REMEDIES
 from memoryapp.models import Miss
 
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
-STAGES: Mapping[str, StrOrPromise] = {
+STAGES: Mapping[str, str | Promise] = {
     "unknown": pgettext_lazy("stage", "not in the memory"),
     "erased": pgettext_lazy("stage", "erased"),
     "in_session": pgettext_lazy("stage", "not archived yet"),
@@ -37,7 +32,7 @@ STAGES: Mapping[str, StrOrPromise] = {
     "": pgettext_lazy("stage", "not known yet"),
     "none": pgettext_lazy("stage", "not known yet"),
 }
-LABELS: Mapping[str, StrOrPromise] = {
+LABELS: Mapping[str, str | Promise] = {
     **{name: remedy.label for name, remedy in REMEDIES.items()},
     "none": _("kept without a repair"),
 }

@@ -147,8 +147,7 @@ def remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
 
 
 def run_still_seen_by(session_key: str | None, pk: uuid.UUID) -> bool:
-    """Whether the present user of the session, who may meanwhile be signed out or have another password or role, may
-    look at this run."""
+    """Whether the present user of the session, perhaps signed out or with another role by now, may see this run."""
     return _owner_of_run(signing_in.user_of(session_key), pk) is not None
 
 

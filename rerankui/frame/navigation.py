@@ -3,19 +3,14 @@
 It says where everything is; ``frame.py`` shows it to the operator of a request, and the palette finds it by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.models import Role
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +22,11 @@ class Destination:
     """
 
     name: str
-    label: StrOrPromise
+    label: str | Promise
     icon: str
     of_memory: bool = False
     role: Role = Role.VIEWER
-    also: StrOrPromise = ""
+    also: str | Promise = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ class Group:
     """Sections under one heading; ``name`` is what the browser remembers when it is closed."""
 
     name: str
-    label: StrOrPromise
+    label: str | Promise
     sections: tuple[str, ...]
 
 

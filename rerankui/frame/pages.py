@@ -99,7 +99,6 @@ def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int =
 
 
 def page_of_rows(request: HttpRequest, rows: Sequence[Row], order: Sequence[str], size: int = PAGE_SIZE) -> Page[Row]:
-    """The same page of rows that are in memory."""
     listed = in_order(rows, order)
     places = {str(row.pk): place for place, row in enumerate(listed)}
     after, before = (places.get(request.GET.get(name, "").rpartition(",")[2]) for name in ("after", "before"))

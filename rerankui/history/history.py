@@ -79,8 +79,7 @@ def _folded(
 
 
 def _nights(owner: ChatUser) -> list[tuple[Night, str, str]]:
-    """What the program merged and extracted by itself, newest first, with where it is listed, and where all of a
-    night's is taken back."""
+    """What the program merged and extracted by itself, newest first, with where it is listed and taken back."""
     page = reverse("undo_range", args=[owner.pk])
     found = [*history.nights(owner), *history.nights(owner, history.EXTRACTOR)]
     spans = [(night, _span(night)) for night in sorted(found, key=lambda night: night.last, reverse=True)]
@@ -126,12 +125,8 @@ def _edges(found: history.HistoryPage) -> dict[str, str]:
     """Cursors for the links to the pages before and after."""
     if not found.entries:
         return {"before": "", "after": ""}
-    first, last = (f"{c.at.isoformat()},{c.source},{c.pk}" for c in (e.cursor for e in _ends(found.entries)))
+    first, last = (f"{c.at.isoformat()},{c.source},{c.pk}" for c in (found.entries[at].cursor for at in (0, -1)))
     return {"before": first if found.has_before else "", "after": last if found.has_after else ""}
-
-
-def _ends(entries: Sequence[history.HistoryEntry]) -> tuple[history.HistoryEntry, history.HistoryEntry]:
-    return entries[0], entries[-1]
 
 
 def _in_words(filters: HistoryFilter, name: str) -> str:
@@ -143,9 +138,7 @@ def _in_words(filters: HistoryFilter, name: str) -> str:
 
 def _range_address(owner: ChatUser, filters: HistoryFilter) -> str:
     """Where everything listed can be taken back, when it is one person's."""
-    if not filters.chosen["actor"]:
-        return ""
-    if filters.chosen["actor"] == filters.EVERYBODY:
+    if not filters.chosen["actor"] or filters.chosen["actor"] == filters.EVERYBODY:
         return ""
     query = {"by": filters.chosen["actor"]}
     query |= {name: filters.chosen[name].isoformat() for name in ("since", "until") if filters.chosen[name]}

@@ -3,15 +3,13 @@
 A list costs one query for each facet, however many rows it has. The address carries what was chosen.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Case, Count, Func, Model, Q, QuerySet, TextField, Value, When
@@ -20,12 +18,9 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
 
 MOST_VALUES = 12
 MOST_COUNTED = 20_000
@@ -41,9 +36,9 @@ class Facet:
     """
 
     name: str
-    label: StrOrPromise
+    label: str | Promise
     by: Any
-    words: Callable[[str], StrOrPromise] | Mapping[str, Any] = str
+    words: Callable[[str], str | Promise] | Mapping[str, Any] = str
     in_order: bool = False
 
     @property
@@ -71,7 +66,7 @@ def _day_words(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    words: StrOrPromise
+    words: str | Promise
     count: int
     address: str
     is_chosen: bool
@@ -83,7 +78,7 @@ class CountedFacet:
 
     name: str
     chosen: str | None
-    label: StrOrPromise
+    label: str | Promise
     values: Sequence[FacetValue]
     is_cut: bool
 
@@ -147,7 +142,7 @@ def _chosen(query: QueryDict, facet: Facet) -> str | None:
     return None if value is None or "\0" in value else value[:LONGEST_VALUE]
 
 
-def of_month(name: str, label: StrOrPromise, column: str) -> Facet:
+def of_month(name: str, label: str | Promise, column: str) -> Facet:
     """The months of a moment on the reader's calendar, the latest first; a moment may be missing."""
     month = TruncMonth(column, tzinfo=timezone.get_current_timezone())
     written = Func(month, Value("YYYY-MM"), function="to_char", output_field=TextField())

@@ -3,16 +3,15 @@
 A list is a subclass of ``ListPage`` that says what differs from the others, and a partial with its rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from django.db.models import Case, IntegerField, Model, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern, path
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -25,9 +24,6 @@ from rerankui.frame.filters import Filter, MeaningFilter
 from rerankui.frame.pages import PAGE_SIZE, Page, in_order, is_partial, page_around, page_of, page_of_rows, show
 from rerankui.lists.facets import MOST_ROWS, Facet, counted, file_of, is_asked, is_narrowed, narrowed
 from rerankui.web.moment import moment_of
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
 
 Row = TypeVar("Row", bound=Model)
 FilterT = TypeVar("FilterT", bound=Filter)
@@ -91,7 +87,7 @@ class ListPage(Generic[Row, FilterT]):
     name: ClassVar[str]
     form: type[FilterT]
     columns: ClassVar[Mapping[str, str]]
-    title: ClassVar[StrOrPromise]
+    title: ClassVar[str | Promise]
     partial: ClassVar[str]
     page: ClassVar[str] = "pages/lists/list.html"
     today_only: ClassVar[frozenset[str]] = frozenset()
@@ -181,7 +177,6 @@ class ListPage(Generic[Row, FilterT]):
         return show(asked.request, self.page, self.partial, context | self.more(asked, page, found))
 
     def shown(self, asked: AskedList[FilterT], found: Any) -> Page[Row]:
-        """The page of the rows found that the address asks for."""
         if asked.near:
             return asked.near.page(found)
         if asked.at:

@@ -1,15 +1,13 @@
 """The quality of one memory, or of all that the operator may see: figures, each leading to the list that fixes it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.curation.suggestions.proposals import is_model_connected
@@ -17,10 +15,6 @@ from memoryapp.insight.browsing.quality import Quality, qualities
 from memoryapp.models import ChatUser, Role
 from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.pages import page_of
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
 
 # The figures of the page of quality: what each counts, why it matters, and the list that shows what was counted.
 
@@ -35,12 +29,12 @@ class QualityFigure:
 
     of: Callable[[Quality], int]
     among: Callable[[Quality], int]
-    label: StrOrPromise
-    why: StrOrPromise
+    label: str | Promise
+    why: str | Promise
     icon: str
     route: str
     query: str = ""
-    without_model: StrOrPromise = ""
+    without_model: str | Promise = ""
 
     def address(self, owner: ChatUser) -> str:
         return reverse(self.route, args=[owner.pk]) + self.query
@@ -56,7 +50,7 @@ class CountedFigure:
     address: str
 
     @property
-    def why(self) -> StrOrPromise:
+    def why(self) -> str | Promise:
         return self.figure.why if is_model_connected() else self.figure.without_model or self.figure.why
 
     @property
@@ -64,13 +58,7 @@ class CountedFigure:
         return self.count / self.among if self.among else None
 
 
-@dataclass(frozen=True, slots=True)
-class QualitySection:
-    label: StrOrPromise
-    figures: Sequence[CountedFigure]
-
-
-FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
+FIGURES: tuple[tuple[str | Promise, tuple[QualityFigure, ...]], ...] = (
     (
         _("Coverage"),
         (
@@ -175,13 +163,13 @@ FIGURES: tuple[tuple[StrOrPromise, tuple[QualityFigure, ...]], ...] = (
 )
 
 
-def sections(owner: ChatUser, found: Quality) -> list[QualitySection]:
-    return [QualitySection(label, [_counted(owner, found, figure) for figure in figures]) for label, figures in FIGURES]
+def sections(owner: ChatUser, found: Quality) -> list[tuple[str | Promise, list[CountedFigure]]]:
+    return [(label, [_counted(owner, found, figure) for figure in figures]) for label, figures in FIGURES]
 
 
 def row(owner: ChatUser, found: Quality) -> list[CountedFigure]:
     """All figures of one memory, in the order of ``heads``."""
-    return [figure for section in sections(owner, found) for figure in section.figures]
+    return [figure for _label, figures in sections(owner, found) for figure in figures]
 
 
 def heads() -> list[QualityFigure]:

@@ -135,7 +135,6 @@ def memory_then(owner: ChatUser, moment: datetime) -> dict[str, Any]:
 
 
 def _first(owner: ChatUser, noun: Noun, rows: Mapping[str, Mapping[str, Any]], by: str) -> list[Any]:
-    """The rows with most of it."""
     first = heapq.nlargest(FEW, rows.items(), key=lambda item: (_comparable(item[1].get(by)), int(item[0])))
     return past.as_rows(owner.pk, noun, first)
 

@@ -45,8 +45,6 @@ STAGE_NAMES: Mapping[str, str | Promise] = {
 
 @dataclass(frozen=True, slots=True)
 class RiverStage:
-    """A column of ``count`` topics at ``x``."""
-
     name: str
     words: str | Promise
     x: float
@@ -157,7 +155,6 @@ def states_of(events: Iterable[Event]) -> dict[str, str]:
 
 
 def _read(events: Iterable[Event]) -> list[str]:
-    """The topics that were read, in the order of reading."""
     return list(dict.fromkeys(id for event in events for id, mark in event.marks().items() if mark == "read"))
 
 
@@ -311,12 +308,6 @@ class StagePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeTick:
-    seconds: float
-    x: float
-
-
-@dataclass(frozen=True, slots=True)
 class StageStrip:
     """One stage: ``points`` are ordinary runs, ``outliers`` those far from what is usual there, longest first.
 
@@ -342,15 +333,14 @@ class StageStrip:
 
 @dataclass(frozen=True, slots=True)
 class StageStrips:
-    """All stages on one axis, whose steps are powers of ten."""
+    """All stages on one axis, whose ``ticks`` are powers of ten with their places."""
 
     strips: Sequence[StageStrip]
-    ticks: Sequence[TimeTick]
+    ticks: Sequence[tuple[float, float]]
     width: int = STRIPS_WIDTH
 
 
 def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
-    """None without runs."""
     found = {stage: [(each.run, each.seconds[stage]) for each in runs if stage in each.seconds] for stage in STAGES}
     found = {stage: times for stage, times in found.items() if any(seconds >= _LEAST for _run, seconds in times)}
     if not found:
@@ -358,14 +348,12 @@ def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
     every = [max(seconds, _LEAST) for times in found.values() for _run, seconds in times]
     low, high = floor(log10(min(every))), max(ceil(log10(max(every))), floor(log10(min(every))) + 1)
     axis = _Axis(low, high)
-    ticks = [TimeTick(10.0**power, axis.x(10.0**power)) for power in range(low, high + 1)]
+    ticks = [(10.0**power, axis.x(10.0**power)) for power in range(low, high + 1)]
     return StageStrips([_strip(stage, times, axis) for stage, times in found.items()], ticks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Powers of ten from ``low`` to ``high``."""
-
     low: int
     high: int
 
@@ -410,20 +398,13 @@ BAR_HEIGHT, STEP = 96, 10
 
 
 @dataclass(frozen=True, slots=True)
-class CostPart:
-    """A stage's share of a day's bar, in the picture's units."""
-
-    stage: str
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class CostDay:
+    """A day's bar; each of its ``parts`` is a stage with top and height, in the picture's units."""
+
     day: date
     total: float
     x: int
-    parts: Sequence[CostPart]
+    parts: Sequence[tuple[str, float, float]]
     width: int = STEP
 
 
@@ -458,5 +439,5 @@ def _day(place: int, day: date, cost: Cost | None, most: float) -> CostDay:
         if dollars:
             height = max(round(dollars / most * (BAR_HEIGHT - 4), 1), 0.5)
             base -= height
-            parts.append(CostPart(stage, round(base, 1), height))
+            parts.append((stage, round(base, 1), height))
     return CostDay(day, cost.total if cost else 0.0, place * STEP, parts)

@@ -46,8 +46,7 @@ _LANES = ("candidates", "turns", "result")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a viewer already has: events up to ``last`` (-1: not even the section), and the model's words up to
-    ``spoken_at``."""
+    """What a viewer has: events up to ``last`` (-1: not even the section), the model's words up to ``spoken_at``."""
 
     last: int = -1
     spoken_at: datetime | None = None
@@ -137,7 +136,6 @@ def by_similarity(run: Run) -> bool:
 
 
 def step_of(given: str) -> int | None:
-    """The step that an address names, or None."""
     return int(given) if given.isdecimal() and len(given) < 9 else None
 
 

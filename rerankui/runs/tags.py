@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from django import template
@@ -85,6 +85,26 @@ ENRICH_NOTES: dict[str, Promise] = {
 }
 
 
+def _worded(words: Mapping[str, str | Promise], unknown: str | None = None) -> Callable[[str], str | Promise]:
+    """What a code is called; one of another version is its own word, or ``unknown``."""
+
+    def word(code: str) -> str | Promise:
+        return words.get(code, code if unknown is None else unknown)
+
+    return word
+
+
+register.filter("does", _worded(DOES, ""))
+register.filter("outcome_name", _worded(outcomes.NAMES))
+register.filter("state_word", _worded(waterfall.WORDS))
+register.filter("trial_question", _worded(QUESTIONS))
+register.filter("trial_outcome", _worded(OUTCOMES))
+register.simple_tag(_worded(MEDIA), name="media_type")
+register.simple_tag(_worded(PIECES), name="piece_status")
+register.simple_tag(_worded(STAGES), name="stage_word")
+register.simple_tag(waterfall.counts, name="state_counts")
+
+
 @register.filter
 def seconds(value: float) -> str:
     """``0.42 s`` below ten seconds, ``12 s`` above, ``3 ms`` below a tenth of a second."""
@@ -157,16 +177,6 @@ def state_of(states: Mapping[str, str], topic: str) -> str:
 
 
 @register.filter
-def does(strategy: str) -> str | Promise:
-    return DOES.get(strategy, "")
-
-
-@register.filter
-def state_word(state: str) -> str | Promise:
-    return waterfall.WORDS.get(state, state)
-
-
-@register.filter
 def wording(found_by: Mapping[str, int]) -> str:
     """Which wording of the query found a candidate, of the two that were searched."""
     if len(found_by) > 1:
@@ -187,13 +197,10 @@ def state_words() -> str:
     return json.dumps({state: str(words) for state, words in waterfall.WORDS.items()}, ensure_ascii=False)
 
 
-@register.simple_tag
-def state_counts(candidates: Sequence[waterfall.AnyCandidate], states: Mapping[str, str]) -> list[waterfall.Count]:
-    return waterfall.counts(candidates, states)
-
-
 @register.filter
-def in_rows(candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = False) -> list[waterfall.LegendRow]:
+def in_rows(
+    candidates: Sequence[waterfall.AnyCandidate], by_similarity: bool = False
+) -> list[tuple[waterfall.AnyCandidate, str]]:
     return list(waterfall.rows(candidates, by_similarity))
 
 
@@ -205,7 +212,6 @@ def cost(dollars: float, model: str) -> str:
 
 @register.filter
 def percent(share: float) -> str:
-    """``82 %`` of a share in [0, 1]."""
     return f"{round(100 * share)}\u202f%"
 
 
@@ -263,16 +269,6 @@ def marked_statement(check: StatementCheck) -> SafeString:
 
 
 @register.filter
-def trial_question(question: str) -> str | Promise:
-    return QUESTIONS[question]
-
-
-@register.filter
-def trial_outcome(can: str) -> str | Promise:
-    return OUTCOMES[can]
-
-
-@register.filter
 def trial_notes(finding: TrialFinding) -> str:
     """How the answer was read that came in another way than it should."""
     return " ".join(map(outcomes.sentence_of, finding.notes))
@@ -284,12 +280,6 @@ register.filter("item_details", details)
 register.filter(part_name)
 register.filter(part_words)
 register.filter(plain_value)
-
-
-@register.filter
-def outcome_name(fallback: str) -> str | Promise:
-    """A fallback in two words; one from another version as its code."""
-    return outcomes.NAMES.get(fallback, fallback)
 
 
 @register.filter
@@ -338,11 +328,6 @@ def asked_ids(call: ToolCall) -> list[str]:
 
 
 @register.filter
-def asked_count(call: ToolCall) -> int:
-    return len(topics_in(call.arguments))
-
-
-@register.filter
 def pretty_json(text: str) -> str:
     """JSON indented for reading; anything else as it came, and of a very long text the beginning."""
     if len(text) > MOST_SHOWN:
@@ -364,18 +349,3 @@ def being_written(text: str) -> str:
 def _beginning(text: str) -> str:
     rest = len(text) - MOST_SHOWN
     return text if rest <= 0 else text[:MOST_SHOWN] + "\n" + gettext("… and %(size)s more") % {"size": chars(rest)}
-
-
-@register.simple_tag
-def piece_status(status: str) -> str | Promise:
-    return PIECES.get(status, status)
-
-
-@register.simple_tag
-def media_type(name: str) -> str | Promise:
-    return MEDIA.get(name, name)
-
-
-@register.simple_tag
-def stage_word(stage: str) -> str | Promise:
-    return STAGES.get(stage, stage)

@@ -116,12 +116,10 @@ def grouped(number: int | float) -> str:
 
 
 def messages(count: int) -> str:
-    """1284 as ``1,284 messages``."""
     return ngettext("%(shown)s message", "%(shown)s messages", count) % {"shown": grouped(count)}
 
 
 def characters(count: int) -> str:
-    """1284 as ``1,284 characters``."""
     return ngettext("%(shown)s character", "%(shown)s characters", count) % {"shown": grouped(count)}
 
 

@@ -59,8 +59,7 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
 
 
 def stored_events(call: AgentCall) -> list[StoredEvent]:
-    """The events of the conversation, oldest first; those of a turn are spread evenly between its start and
-    its reply."""
+    """The events of the conversation, oldest first; those of a turn are spread evenly from its start to its reply."""
     events = [from_payload(each["kind"], each["payload"]) for each in call.events if each["kind"] in KINDS]
     began = call.at - timedelta(seconds=call.seconds)
     return [
@@ -70,7 +69,6 @@ def stored_events(call: AgentCall) -> list[StoredEvent]:
 
 
 def _with_seconds(events: Sequence[Event]) -> Iterator[tuple[float, Event]]:
-    """Each event with its seconds since the first."""
     began = 0.0
     for turn in _turns(events):
         last = turn[-1]

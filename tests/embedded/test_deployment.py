@@ -40,14 +40,6 @@ def served(server: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Path]:
-    """A folder that the database's account and the pooler's may pass through."""
-    with tempfile.TemporaryDirectory(prefix="mnemoscope deployed ") as name:
-        os.chmod(name, 0o711)
-        yield Path(name).resolve()
-
-
-@pytest.fixture(scope="module")
 def server(ground: Path) -> Cluster:
     """A database that was migrated, and is not running."""
     made = Cluster(ground / "postgres")

@@ -21,13 +21,9 @@ def embedder(answer: Callable[[httpx.Request], httpx.Response]) -> HttpEmbedder:
     return HttpEmbedder(http, "http://models.test/v1/", "key", PROFILE)
 
 
-def vector_of(text: str) -> list[float]:
-    return [float(len(text)), 1.0, 0.0]
-
-
 def honest(request: httpx.Request) -> httpx.Response:
     texts = json.loads(request.content)["input"]
-    items = [{"index": i, "embedding": vector_of(text)} for i, text in enumerate(texts)]
+    items = [{"index": i, "embedding": [float(len(text)), 1.0, 0.0]} for i, text in enumerate(texts)]
     return httpx.Response(200, json={"data": items[::-1]})
 
 

@@ -85,7 +85,7 @@ async def test_what_an_answer_read_counts_as_read_wherever_the_run_is_told(memor
         assert page.found
         assert page.finished
         assert len(page.finished.dropped) > 1
-        counted = {count.name: count.count for count in waterfall.counts(page.found.candidates, page.states)}
+        counted = {name: count for name, _words, count in waterfall.counts(page.found.candidates, page.states)}
         assert counted["dropped"] == len(page.finished.dropped)
         assert counted["chosen"] == len(page.finished.selected)
         for id in page.finished.dropped:

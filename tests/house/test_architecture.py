@@ -3,8 +3,6 @@
 Rooms are the packages and modules of ``memoryapp``. They are arranged in storeys: each imports only from lower storeys.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -236,9 +236,9 @@ async def test_a_merge_is_named_as_what_lost_a_topic(lab_memory: Memory) -> None
     changed = await asked(run, {"": chat_of(EMBEDDED_MODEL, wanted)}, again=True)
     assert changed.cause == "memory"
     assert "same as then" in str(sentence_of(changed))
-    [lost] = changed.lost
-    assert f"Topic:{wanted}" in lost.topic.lineage.ids
-    assert lost.edit == edit
+    [(lost, taken_by)] = changed.lost
+    assert f"Topic:{wanted}" in lost.lineage.ids
+    assert taken_by == edit
     [then, *_rest] = changed.cells
     assert [id for id, _topic in then.named] == [f"Topic:{wanted}"], "under the number that it had then"
 

@@ -14,14 +14,10 @@ from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicVector
 from tests.support.browsing import cost, get, grow, rows, run_of, topic_of
 
 
-def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def placed(owner: ChatUser, topics: list[Topic], vectors: np.ndarray[Any, Any]) -> None:
     size = {"provider": "test", "model": "m", "dimensions": vectors.shape[1], "threshold": 0.1}
     profile, _made = EmbeddingProfile.objects.get_or_create(**size)
-    rows = zip(topics, unit(vectors).tolist(), strict=True)
+    rows = zip(topics, (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist(), strict=True)
     TopicVector.objects.bulk_create(TopicVector(owner=owner, topic=t, profile=profile, vector=v) for t, v in rows)
 
 

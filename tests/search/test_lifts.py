@@ -146,7 +146,7 @@ def test_the_run_page_tells_what_was_understood(language: str, sentences: tuple[
 def test_the_parts_of_a_score_are_listed_in_their_order() -> None:
     parts = {"dates": 2.1, "words": -0.4, "meaning": 3.14}
     with override("en"):
-        assert [(str(part.name), part.added) for part in score_parts(parts)] == [
+        assert [(str(name), added) for name, added in score_parts(parts)] == [
             ("meaning", "+3.1"),
             ("words", "-0.4"),
             ("date", "+2.1"),

@@ -7,8 +7,6 @@ do: most borders right, some a message late, ranges that overlap, a last message
 such answers are used, not a model.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compares the import of a file of messages with the least that any import must do: a COPY of the same rows."""
 
-from __future__ import annotations
-
 import json
 import resource
 import tempfile

@@ -5,8 +5,6 @@ own. The memory is stored like any other. Its vectors are random directions in t
 those need no model; vectors that the worker of a running site has made meanwhile are kept.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

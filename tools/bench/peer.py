@@ -5,8 +5,6 @@ three of those that it read. It prints its port and ends with the process that s
 bytes, so its own work takes little of the machine that is measured.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """What the benchmarks share: the made-up memory, a peer in a process of its own, and clients that call it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -61,11 +59,10 @@ def peer(seconds: float = TURN) -> Iterator[str]:
 
 @asynccontextmanager
 async def clients_of(address: str) -> AsyncIterator[Clients]:
-    """Yields clients as in a web process, with the peer as reranker and enricher, and the embedded embedder."""
+    """Yields clients as in a web process, with the peer as reranker, no enricher, and the embedded embedder."""
     async with open_clients() as clients, http_client() as http:
         exempt_loaded()
-        chat = HttpChat(http, address, "", "peer")
-        yield replace(clients, chat=chat, enricher=chat, embedder=offline_embedder())
+        yield replace(clients, chat=HttpChat(http, address, "", "peer"), enricher=None, embedder=offline_embedder())
 
 
 @asynccontextmanager
@@ -78,11 +75,7 @@ async def embedded_clients() -> AsyncIterator[Clients]:
 async def create_run(
     stage: BenchStage, number: int, strategy: str = "flash", parameters: Mapping[str, float] = PATIENT
 ) -> Run:
-    """Creates a run that only this bench executes: its time is in the future, because the worker of a running site
-    executes old ones.
-
-    The bench creates many before the first begins.
-    """
+    """Creates a run for this bench alone: its time is in the future, because a site's worker executes old ones."""
     start = partial(lifecycle.start, stage.owner, stage.query(number), strategy=strategy, parameters=parameters)
     run = await sync_to_async(start)()
     await Run.objects.filter(pk=run.pk).aupdate(created_at=run.created_at + KEPT_BACK)
@@ -94,8 +87,3 @@ async def execute_run(run: UUID, clients: Clients) -> float:
     began = time.perf_counter()
     await lifecycle.execute(run, clients)
     return time.perf_counter() - began
-
-
-async def one_run(stage: BenchStage, clients: Clients, number: int, strategy: str = "flash") -> float:
-    """Creates and executes a run; returns the seconds from its claim to its end."""
-    return await execute_run((await create_run(stage, number, strategy)).pk, clients)

@@ -1,7 +1,5 @@
 """Rows of the table: what was measured, and what it is compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -141,7 +141,6 @@ def _undoer(record: Record) -> Record | None:
 
 
 def _sides(owner: ChatUser, edits: Sequence[int]) -> dict[tuple[int, str], Topics]:
-    """The first topics on each side of each edit, oldest first."""
     whole = [F("edit"), F("side")]
     listed = EditedTopic.objects.filter(owner=owner, edit__in=edits).annotate(
         place=Window(RowNumber(), partition_by=whole, order_by=[F("topic__started_at"), F("topic")]),

@@ -25,10 +25,7 @@ from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
 @transaction.atomic
 def undo_with_dependents(owner: ChatUser, record: Record, *, actor: str, reason: str = "") -> list[Record]:
-    """Undoes the changes that depend on this one, newest first, and then this one: all of them or none.
-
-    Raises CurationError.
-    """
+    """Undoes what depends on this change, newest first, and then it: all of them or none. Raises CurationError."""
     if isinstance(record, KnowledgeEdit):
         return [*knowledge.undo_with_dependents(owner, record, actor=actor, reason=reason)]
     made = curation.undo_with_dependents(owner, record, actor=actor, reason=reason)
@@ -59,10 +56,7 @@ def _turn_rows(made: TopicEdit, reason: str) -> None:
 
 
 def standing_between(owner: ChatUser, by: str, since: datetime, until: datetime) -> tuple[list[Record], list[Record]]:
-    """What ``undo_between`` would undo, and the changes that prevent it, both newest first.
-
-    Raises CurationError when these are too many.
-    """
+    """What ``undo_between`` would undo, and what prevents it, newest first. Raises CurationError for too many."""
     topics, topics_blocking = curation.standing_between(owner, by, since, until)
     others, others_blocking = knowledge.standing_between(owner, by, since, until)
     return _newest_first([*topics, *others]), _newest_first([*topics_blocking, *others_blocking])

@@ -129,8 +129,7 @@ def _chain(owner_id: int, change: KnowledgeEdit) -> list[KnowledgeEdit]:
 
 
 def _later(change: KnowledgeEdit) -> list[KnowledgeEdit]:
-    """Later changes of the same rows that are in effect, newest first; an undone change is not, and neither is its
-    undo."""
+    """Later changes of the same rows in effect, newest first; an undone one is not, and neither is its undo."""
     same = models.Q()
     for number in change.after:
         same |= models.Q(after__has_key=number)

@@ -153,8 +153,7 @@ def _has_twin(fact: Fact) -> bool:
 
 
 def lock(owner: ChatUser) -> None:
-    """Waits until nobody else changes the owner's people, facts and artifacts, and locks them until the transaction
-    ends."""
+    """Waits until nobody else changes the owner's people, facts and artifacts, and locks them in the transaction."""
     database.acquire_until_commit("knowledge", owner.pk)
 
 
@@ -232,8 +231,7 @@ def _save(row: Row, values: Values, *, is_new: bool = False) -> None:
 
 
 def store(row: Row, *, is_new: bool = False) -> None:
-    """Checks the row and saves it. Raises CurationError for values that the row cannot have, Stale for a topic that an
-    edit replaced."""
+    """Checks the row and saves it. Raises CurationError for impossible values, Stale for a replaced topic."""
     if isinstance(row, Topic):
         # What can change of a topic without replacing it.
         if not row.is_live:

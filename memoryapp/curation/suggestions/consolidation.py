@@ -234,5 +234,4 @@ def verdict_in(evidence: Mapping[str, Any]) -> MergeVerdict | None:
 
 
 def evidence_with(suggestion: Suggestion, verdict: MergeVerdict) -> dict[str, Any]:
-    """The suggestion's evidence with the verdict, for its row."""
     return {**suggestion.evidence, _KEPT: asdict(verdict)}

@@ -85,8 +85,7 @@ class TopicVectors:
 
 
 def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], threshold: float) -> list[Merge]:
-    """Pairs of a topic in question and any other whose similarity is at least ``threshold``, best first, without
-    ``never``."""
+    """Pairs of a topic in question and any other, at least ``threshold`` similar, best first, without ``never``."""
     near = dict(_near_pairs(vectors, never, threshold - _LIFT * _MOST_LIFTS))
     alike = Counter(number for pair in near for number in pair)
     metrics.compared((alike[number] for number in vectors.ids[: vectors.asked].tolist()), owner_id)
@@ -283,8 +282,7 @@ def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness,
 
 
 def lasting(owner_id: int, found: Sequence[Merge], profile: int, near: Nearness) -> list[Merge]:
-    """Those of ``found`` in whose messages, of either topic or together, the splitter finds no two subjects, in
-    order."""
+    """Those of ``found`` in whose messages, of either topic or together, the splitter finds no two subjects."""
     numbers = {number for merge in found for number in merge.topics}
     counts = dict(Topic.objects.of(owner_id).filter(pk__in=numbers).values_list("pk", "message_count"))
     kept: list[Merge] = []

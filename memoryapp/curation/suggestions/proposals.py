@@ -43,8 +43,7 @@ _BESIDE = 100
 
 
 class ProposalError(Exception):
-    """No proposal was made; the text is a sentence for people. ``note`` is the model's part of it as a code, if it has
-    one."""
+    """No proposal was made; the text is a sentence for people, ``note`` the model's part of it as a code, if any."""
 
     def __init__(self, sentence: str, note: Note | None = None) -> None:
         super().__init__(sentence)
@@ -198,8 +197,7 @@ def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
 
 
 def rows_alike(owner: ChatUser, words: str) -> NearestRows:
-    """Returns the owner's topics, messages, people and facts nearest to ``words``, as a recall would find them; do not
-    call it in an event loop."""
+    """What is nearest to ``words``, as a recall would find it. Do not call it in an event loop."""
     row = profiles.serving()
     return nearest_rows(owner, words, clients.embedder_of(profiles.profile_of(row)), row.pk)
 

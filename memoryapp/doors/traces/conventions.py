@@ -208,7 +208,6 @@ KIND = "openinference.span.kind"
 
 
 def openinference_meaning(span: SentSpan) -> Meaning | None:
-    """What the span means; None if it is none of this convention."""
     kind = span.text(KIND).upper()
     read = _OPENINFERENCE_READERS.get(kind)
     if read:

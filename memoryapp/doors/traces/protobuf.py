@@ -81,8 +81,7 @@ def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def parsed(content: bytes) -> Iterator[ParsedSpan | None]:
-    """Yields each span, and None after each scope and each resource. Raises ValueError for a body that is no
-    request."""
+    """Yields each span, and None after each scope and resource. Raises ValueError for a body that is no request."""
     try:
         request = ExportTraceServiceRequest.FromString(content)
     except DecodeError as error:

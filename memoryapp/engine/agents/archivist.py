@@ -104,8 +104,7 @@ class Extract:
 
 
 def parts(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
-    """The messages in parts of a size that fits one question, in order; a long message becomes several with the same
-    number."""
+    """The messages in parts that fit one question, in order; a long message becomes several of one number."""
     runs: list[list[MessageContent]] = []
     room = 0
     for piece in _pieces(messages):
@@ -139,8 +138,7 @@ def halves(part: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
 def extract(
     messages: Sequence[MessageContent], *, chat: Chat, seconds: float, prompts: PromptBook = UNEDITED
 ) -> Ask[Extract]:
-    """Asks what the model finds in ``messages``, which are one of the ``parts``. Without messages the model is not
-    asked."""
+    """Asks what the model finds in ``messages``, one of the ``parts``; without any the model is not asked."""
     ids = frozenset(message.id for message in messages)
     return Ask(
         chat,
@@ -235,7 +233,6 @@ def _messages(value: Any, ids: frozenset[int]) -> tuple[int, ...]:
 
 
 def _number(value: Any) -> int | None:
-    """The number in ``17``, ``17.0`` or ``"17"``."""
     digits = str(value).removesuffix(".0")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 

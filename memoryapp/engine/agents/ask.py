@@ -103,7 +103,6 @@ class Ask(Generic[_Answer]):
 
     @property
     def spent_seconds(self) -> float:
-        """The seconds spent waiting for the model."""
         return self._conversation.waited
 
     @property

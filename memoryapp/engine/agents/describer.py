@@ -81,7 +81,6 @@ def described_so_far(answer: str) -> Description | None:
 
 
 def _description(answer: str) -> Description | None:
-    """None for an answer without a summary."""
     value = _object(answer)
     if not value or not (summary := _line(value.get("summary"), _LONGEST_SUMMARY)):
         return None

@@ -129,8 +129,7 @@ def _enriched(query: str, ask: Ask[str], variables: Mapping[str, str]) -> QueryE
 
 
 def _note(ask: Ask[str]) -> str:
-    """Empty when there is an answer; else ``failed``, followed by a colon and the words of the endpoint or the model,
-    if any."""
+    """Empty when there is an answer; else ``failed``, a colon and the words of the endpoint or the model, if any."""
     if ask.answer is not None:
         return ""
     words = one_line(ask.failure.words)[:LONGEST] if ask.failure else ""

@@ -188,8 +188,7 @@ def _faults(drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], la
 
 
 def _apart(spans: Sequence[_Span]) -> Iterator[_Span]:
-    """``spans`` in order and without overlaps: a message of two spans stays in the earlier one, so none is
-    torn apart."""
+    """``spans`` in order and without overlaps: a message of two spans stays in the earlier one."""
     free = 0
     for span in sorted(spans, key=lambda span: span.start):
         if span.end >= free:
@@ -207,8 +206,7 @@ class _Places:
         self._ids = sorted(self._place)
 
     def span(self, part: Mapping[str, Any]) -> _Span | None:
-        """The messages that a part of the answer means. Ids outside the talk are clamped; None for no
-        message at all."""
+        """The messages that a part of the answer means. Ids outside the talk are clamped; None for no message."""
         first, last = _number(part.get("start_msg_id")), _number(part.get("end_msg_id"))
         if first is None or last is None or max(first, last) < self._ids[0] or min(first, last) > self._ids[-1]:
             return None

@@ -56,7 +56,6 @@ def judge_statements(
 
 
 def _judged(answer: str, statements: int, sources: Mapping[int, str]) -> Judged | None:
-    """None for an answer that judges nothing."""
     found: dict[int, tuple[int, ...]] = {}
     for each in objects_with(mended(answer), "sources"):
         place, numbers = each.get("statement"), each["sources"]

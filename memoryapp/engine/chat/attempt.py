@@ -420,8 +420,7 @@ class _Chunks:
 
 
 def _take_in(transcript: Transcript, payloads: Iterable[str]) -> str:
-    """Adds the payloads to the transcript. Returns what is wrong with one; nothing when all are right, or the answer is
-    complete anyway."""
+    """Adds the payloads. Returns what is wrong with one; nothing when all are right, or the answer is complete."""
     for payload in payloads:
         try:
             transcript.add(payload)

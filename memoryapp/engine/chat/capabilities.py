@@ -63,7 +63,6 @@ class Abilities:
 
 
 def forces(request: ChatRequest, can: Abilities) -> bool:
-    """Whether a request forces the model to call a tool."""
     return bool(request.force_tool) and can.forced_choice != "free" and can.tools == "declared"
 
 
@@ -131,8 +130,7 @@ class Learnt:
         return replace(Abilities(), **rungs)
 
     def remembered(self) -> list[Remembered]:
-        """What is known now, in the order in which it was learnt; a refusal of several kinds of media is
-        listed once."""
+        """What is known now, in the order of learning; a refusal of several kinds of media is listed once."""
         memos = {memo.step: memo for memo in (*self._fresh(self._rungs).values(), *self._fresh(self._refused).values())}
         now = self._clock()
         return [Remembered(memo.step, memo.until - now) for memo in sorted(memos.values(), key=attrgetter("until"))]

@@ -52,7 +52,6 @@ class ChatOptions:
 
 
 def request_body(model: str, request: ChatRequest, can: Abilities, options: ChatOptions) -> dict[str, Any]:
-    """The JSON body of POST /chat/completions."""
     body: dict[str, Any] = {"model": model, "messages": sent_messages(request, can), **_tools(request, can)}
     if request.answer_schema is not None:
         body |= _response_format(request.answer_schema, can.format_with_tools if "tools" in body else can.format_alone)
@@ -247,8 +246,7 @@ class HttpChat:
 
 
 def _as_it_is_meant(outcome: Reply | Problem, request: ChatRequest, failures: int) -> Reply | Problem:
-    """The outcome with its call or answer where they belong. A second reply without an end is how this endpoint ends
-    all of them."""
+    """The outcome with its call or answer where they belong. A second reply without an end is how all end here."""
     if isinstance(outcome, Problem):
         if not (outcome.unended and failures):
             return outcome

@@ -41,7 +41,6 @@ _CHANNEL_MARK = re.compile(r"<\|[a-z]{1,20}\|>(?:analysis|commentary|assistant)?
 
 
 def as_json(content: bytes) -> Mapping[str, Any] | None:
-    """The JSON object in a body; None when there is none."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
@@ -271,7 +270,6 @@ LATEST = 256
 
 
 def join_calls(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:
-    """Adds the pieces to the ``known`` calls."""
     for piece in pieces:
         call = _continued(known, piece)
         if call is None:
@@ -324,7 +322,6 @@ def _of_its_number(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dic
 
 
 def _is_object(call: Mapping[str, Any]) -> bool:
-    """Whether the arguments of a call are a whole JSON object."""
     arguments = call["function"].get("arguments")
     if not isinstance(arguments, str):
         return isinstance(arguments, dict)
@@ -369,8 +366,7 @@ _GROWING_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class EventStream:
-    """Divides bytes into server-sent events. ``is_too_long`` is true when an event is longer than any chunk of an
-    answer."""
+    """Divides bytes into server-sent events. ``is_too_long`` when an event is longer than any chunk of an answer."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []

@@ -70,8 +70,7 @@ def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
 
 
 def _about_messages(body: Mapping[str, Any], can: Abilities, why: str) -> Lesson | None:
-    """The lesson of a complaint about the messages: a field, a missing content, the order of their roles, or a role
-    that is unknown."""
+    """The lesson of a complaint about the messages: a field, a missing content, or their roles."""
     messages = body.get("messages", ())
     if "reasoning_content" in why and _says(why, "demands"):
         step = step_down("messages of the model", "with their reasoning", why)
@@ -105,8 +104,7 @@ def _about_roles(body: Mapping[str, Any], can: Abilities, why: str, roles: Colle
 
 
 def _about_results(can: Abilities, why: str) -> Lesson | None:
-    """The lesson of a complaint about the ids of calls, which another model behind a router may have made, or about the
-    names of results."""
+    """The lesson of a complaint about ids of calls, perhaps another model's, or about the names of results."""
     if _NAMES_CALL_ID.search(why) and not can.short_ids:
         return Lesson("short_ids", False, True, step_down("ids of calls", "short ids", why))
     if _says(why, "wants_name") and not can.named_results:

@@ -102,15 +102,13 @@ def names_media(refusal: str) -> bool:
 
 
 def kinds_lacking(refusal: str) -> set[MediaType]:
-    """The kinds of media that, by this refusal, the model never accepts; all kinds if it names none, and
-    often no kind."""
+    """The kinds of media that, by this refusal, the model never accepts; all if it names none, and often no kind."""
     if _THIS_ONE.search(refusal) or not _LACKS_MEDIA.search(refusal) or not names_media(refusal):
         return set()
     return {kind for kind, words in _KIND_NAMED.items() if words.search(refusal)} or set(_KIND_NAMED)
 
 
 def kinds_in(messages: Iterable[Mapping[str, Any]]) -> set[MediaType]:
-    """The kinds of media in a conversation."""
     parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
     return {_KIND_OF_PART[part["type"]] for part in parts if part["type"] in _KIND_OF_PART}
 

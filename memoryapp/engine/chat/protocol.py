@@ -93,7 +93,6 @@ class Reply:
     notes: Notes = ()
 
     def noted(self, code: str, **values: Any) -> Reply:
-        """The reply with one more note."""
         return replace(self, notes=(*self.notes, Note(code, values)))
 
     @property

@@ -98,8 +98,7 @@ def words_in(content: bytes) -> str:
 
 
 def teaches(status: int, why: str) -> bool:
-    """Whether an answer with that status refuses what the request asks for, so that its words name a missing
-    ability."""
+    """Whether an answer with that status refuses what the request asks for, so that it names a missing ability."""
     if status in _REFUSALS or (status == 404 and _NO_PROVIDER in why.lower()):
         return True
     return (
@@ -111,8 +110,7 @@ def teaches(status: int, why: str) -> bool:
 
 
 def is_failed_generation(code: str, words: str) -> bool:
-    """Whether the model wrote something that the endpoint could not read as a call or an answer, so that it may succeed
-    the next time."""
+    """Whether the model wrote what the endpoint could not read; it may succeed the next time."""
     return code in _FAILED_CODES or _PHRASES["failed_generation"].search(words) is not None
 
 

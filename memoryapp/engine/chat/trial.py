@@ -98,7 +98,6 @@ async def chat_findings(chat_of: Callable[[bool], Chat]) -> list[TrialFinding]:
 
 
 async def embedding_finding(embedder: Embedder) -> TrialFinding:
-    """The finding about an embedding endpoint."""
     began = time.monotonic()
     try:
         vectors = await asyncio.wait_for(embedder.embed(["Where is the key?", "Under the mat."]), _SECONDS)

@@ -185,12 +185,10 @@ class ItemChoice:
 
 
 def people_in(lines: str) -> list[KnownItem]:
-    """The people of a list of candidate lines."""
     return [_person(found) for found in _LINE.finditer(lines) if found["kind"] == "Person"]
 
 
 def files_in(lines: str) -> list[KnownItem]:
-    """The files of a list of candidate lines."""
     return [_file(found) for found in _LINE.finditer(lines) if found["kind"] == "Artifact"]
 
 
@@ -208,8 +206,7 @@ def choose_people(query: str, people: Sequence[KnownItem]) -> list[ItemChoice]:
 
 
 def choose_files(query: str, files: Sequence[KnownItem]) -> list[ItemChoice]:
-    """The files that may contain the answer: those the query refers to first, then by shared words; equal ones keep
-    their order."""
+    """The files that may contain the answer: those the query refers to first, then by shared words."""
     terms = _terms(query)
     here = [each for each in files if each.in_session and refers_to(query, each.file_type, each.file_name)]
     described = [
@@ -260,7 +257,6 @@ def _shared(terms: dict[str, str], text: str) -> tuple[str, ...]:
 
 
 def _called(query: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The words of the query that are one of the names."""
     return tuple(
         dict.fromkeys(word for word in words(query) if any(is_name(normal(word), normal(name)) for name in names))
     )

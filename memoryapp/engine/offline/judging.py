@@ -75,8 +75,7 @@ _HOLDING: Mapping[str, re.Pattern[str]] = {
 
 
 def kind_asked_for(question: str) -> str:
-    """The kind that a question names first; of two at the same place, the more specific one. Empty when its words name
-    none."""
+    """The kind that a question names first; of two at one place, the more specific one. Empty when it names none."""
     text = normal(question)
     places = [(found.start(), number) for number, each in enumerate(_ASKED.values()) if (found := each.search(text))]
     return list(_ASKED)[min(places)[1]] if places else ""
@@ -348,8 +347,7 @@ class _Reading:
         return any(not run.counts.keys().isdisjoint(self.names) for run in runs)
 
     def spoken(self, query: str) -> Floats:
-        """Returns BM25 of the messages of the one author whom the query names, shape (topics,); zeros when it does not
-        name exactly one."""
+        """BM25 of the messages of the one author whom the query names, shape (topics,); zeros without one."""
         if not self.named:
             return np.zeros(len(self.topics))
         by_named = [

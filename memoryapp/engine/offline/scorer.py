@@ -242,8 +242,7 @@ def _promising(talk: _Talk) -> list[_Candidate]:
 
 
 def _left_out(talk: _Talk) -> list[_Candidate]:
-    """Candidates that were requested but not read, with at least the score of the best one read; they are requested at
-    most once more."""
+    """Candidates requested but not read, at least as good as the best one read; requested once more at most."""
     if talk.calls > 1:
         return []
     missing = [candidate for candidate in talk.candidates if candidate.id in talk.requested - talk.read.keys()]

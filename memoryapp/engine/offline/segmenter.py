@@ -179,8 +179,7 @@ def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[tuple
 
 
 def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
-    """Units that are never divided: exchanges with an assistant, pairs between people, and a question with
-    its answer."""
+    """Units that are never divided: exchanges with an assistant, pairs between people, questions with answers."""
     if any(message.role == "assistant" for message in messages):
         parts: list[Sequence[MessageContent]] = list(exchanges(messages))
     else:
@@ -273,8 +272,7 @@ def _scatter(vectors: Vectors) -> float:
 
 
 def _sized(messages: list[MessageContent], most_chars: int) -> list[list[MessageContent]]:
-    """``messages`` divided near the middle of their text, between exchanges if possible, until each part is small
-    enough."""
+    """``messages`` divided near the middle, between exchanges if possible, until each part is small enough."""
     units = _units(messages)
     if len(units) == 1:
         units = [[message] for message in messages]

@@ -114,8 +114,7 @@ class OfflineEmbedder:
                     _settle(asked.all, error)
 
     def _batch(self) -> list[tuple[_Job, list[str]]]:
-        """The next texts. A caller with more texts than fit into a batch is queued again, so that nobody waits for all
-        of them."""
+        """The next texts. A caller with more than fit into a batch is queued again: nobody waits for all."""
         batch: list[tuple[_Job, list[str]]] = []
         room = _BATCH
         while room and self._waiting:

@@ -43,8 +43,7 @@ ANSWER_CUT: Mapping[Language, str] = {
 
 
 def language_of(query: str, wanted: str = "") -> Language:
-    """The language of the instructions: the ``wanted`` one, otherwise decided by the share of Cyrillic letters in the
-    query."""
+    """The language of the instructions: the ``wanted`` one, else by the share of Cyrillic letters in the query."""
     if wanted in ("en", "ru"):
         return "ru" if wanted == "ru" else "en"
     letters = [c for c in query if c.isalpha()]
@@ -128,7 +127,6 @@ class PromptText:
 
     @property
     def name(self) -> str:
-        """The name of the prompt."""
         return self.prompt.name
 
     @property
@@ -247,5 +245,4 @@ def background(
 
 
 def listed(lines: Sequence[str]) -> str:
-    """The texts as a list, each on a line of its own."""
     return "\n".join(f"- {one_line(line)}" for line in lines)

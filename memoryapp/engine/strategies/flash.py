@@ -253,7 +253,6 @@ async def _selected_topics(
 
 
 def _selected_items(picks: Sequence[Pick], candidates: Sequence[ItemCandidate]) -> tuple[Selected, ...]:
-    """The selected people, or the selected artifacts."""
     known = {candidate.id: candidate for candidate in candidates}
     return tuple(
         Selected(pick.id, rank, pick.reason, known[pick.id].score, known[pick.id].vector_rank)

@@ -76,8 +76,7 @@ def _phrases(found: Sequence[str]) -> tuple[str, ...]:
 
 
 def _day(text: str, *, is_last: bool) -> str:
-    """The first or the last day that ``2023``, ``2023-09``, ``2023-09-01`` or ``01.09.2023`` names; empty for anything
-    else."""
+    """The first or the last day that ``2023``, ``2023-09``, ``2023-09-01`` or ``01.09.2023`` names; else empty."""
     if whole := _DATE.fullmatch(text):
         parts = whole[1], whole[2], whole[3]
     elif dotted := _DOTTED.fullmatch(text):

@@ -23,16 +23,14 @@ from memoryapp.engine.threads import in_thread_if_long
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The content of a call: candidates in its order, and ids that are no candidates. Both are empty when it cannot be
-    read."""
+    """What a call asks for: candidates in its order, and ids that are none. Both are empty when it is unreadable."""
 
     wanted: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
 class TopicsTool:
-    """The state of reading in one rerank: candidate ids the model asked for, ids that are no candidates, and the topics
-    by id."""
+    """The reading of one rerank: candidate ids the model asked for, ids that are none, and the topics by id."""
 
     def __init__(self, candidates: Iterable[Candidate], read_topics: ReadTopics, limits: Limits) -> None:
         self.requested: tuple[str, ...] = ()

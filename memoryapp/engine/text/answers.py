@@ -37,7 +37,6 @@ _MOST_WRAPPINGS = 3
 
 
 def list_schema(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a list of such items."""
     return {"type": "array", "items": item}
 
 
@@ -84,8 +83,7 @@ def decoded(text: str) -> Any:
 
 
 def unpacked(text: str, schema: Mapping[str, Any]) -> Any:
-    """The JSON of an answer of this ``schema``, if parts of it were written into texts of JSON; None where nothing is
-    to unpack."""
+    """The JSON of an answer of this ``schema``, if parts of it are texts of JSON; None where none are."""
     given = decoded(text)
     value = _from_text(given)
     if given is None and '\\"' in text:
@@ -113,8 +111,7 @@ def plain_key(key: str) -> str:
 
 
 def _as_named(value: Any, schema: Mapping[str, Any]) -> Any:
-    """``value`` with the keys of its objects as the schema writes them: ``Topics`` and ``ID`` are ``topics`` and
-    ``id``."""
+    """``value`` with its keys as the schema writes them: ``Topics`` and ``ID`` are ``topics`` and ``id``."""
     if isinstance(value, list) and (item := schema.get("items")):
         return [_as_named(each, item) for each in value]
     known = {plain_key(key): key for key in schema.get("properties", {})}
@@ -269,8 +266,7 @@ class Pick:
 
 
 def parse_answer(text: str) -> tuple[Pick, ...] | None:
-    """The model's picks in its order, without repeats. An empty result means "nothing relevant", None means
-    unreadable."""
+    """The model's picks in its order, without repeats. Empty means "nothing relevant", None unreadable."""
     for value in _values(text[:_MAX_CHARS].strip()):
         picks = _picks(value)
         if picks is not None:
@@ -308,8 +304,7 @@ def topics_in(arguments: str) -> list[str]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """The content of a text that is itself JSON, or a list between commas; otherwise ``value``. Raises as ``_repaired``
-    does."""
+    """The content of a text that is JSON, or a list between commas; else ``value``. Raises as ``_repaired`` does."""
     if not isinstance(value, str):
         return value
     text = value.strip()

@@ -103,8 +103,6 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """The parts of a date that were named."""
-
     words: str
     year: int | None = None
     month: int | None = None

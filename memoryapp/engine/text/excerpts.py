@@ -116,8 +116,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A text that, according to the model, is part of a message; ``head`` is what it says about that message, if
-    anything."""
+    """A text that the model takes for part of a message; ``head`` is what it says about that message, if anything."""
 
     text: str
     head: str = ""
@@ -143,8 +142,7 @@ def is_usable(pieces: Sequence[Piece]) -> bool:
 
 
 def entering(pieces: Sequence[Piece], messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The whole messages that an excerpt represents: those with its pieces; a request comes with its reply and vice
-    versa."""
+    """The whole messages of an excerpt: those with its pieces; a request comes with its reply and vice versa."""
     quoted_ids = {piece.message for piece in pieces}
     kept = {place for place, message in enumerate(messages) if message.id in quoted_ids}
     for place in tuple(kept):

@@ -71,8 +71,7 @@ def language(text: str) -> str:
 
 
 def latin_language(text: str) -> str:
-    """The code of the language of a text in Latin letters; empty unless several frequent words speak for it, twice as
-    many as for any other."""
+    """The code of a language in Latin letters; empty unless frequent words say so, twice as many as of any other."""
     (first, code), (second, _other) = sorted(((n, code) for code, n in _frequent(text.lower()).items()), reverse=True)[
         :2
     ]

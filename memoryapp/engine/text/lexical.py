@@ -118,13 +118,11 @@ def asks_elsewhere(question: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text`` as written, in order."""
     return WORD.findall(text)
 
 
 def count_terms(text: str) -> int:
-    """The number of words in ``text`` including stop words, or of their terms in other alphabets: its length for
-    BM25."""
+    """The number of words in ``text`` with stop words, or of terms in other alphabets: its length for BM25."""
     found = words(text if text.isascii() else normal(text))
     return sum(len(terms(word)) if has_own_terms(word) else 1 for word in found)
 
@@ -244,7 +242,6 @@ _VERBS = frozenset(_WORDS["verbs"].split())
 
 @cache
 def _forms_of() -> Mapping[str, tuple[str, ...]]:
-    """Every form, with all forms of its word."""
     groups = [tuple(line.split()) for line in (_WORDS["verbs"] + _WORDS["nouns"]).splitlines()]
     return {form: group for group in groups for form in group}
 
@@ -266,7 +263,6 @@ def base(stem: str) -> str:
 
 
 def bases(found: Iterable[str]) -> list[str]:
-    """``base`` of each."""
     known = _bases()
     return [known.get(stem, stem) for stem in found]
 

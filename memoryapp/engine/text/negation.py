@@ -41,7 +41,6 @@ def signed_sentences(text: str) -> list[frozenset[Signed]]:
 
 
 def is_negated(text: str) -> bool:
-    """Whether a text contains a negation."""
     return not _NEGATIONS.isdisjoint(_WORD.findall(_CONTRACTED.sub(" not ", normal(text))))
 
 

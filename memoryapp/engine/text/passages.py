@@ -157,8 +157,7 @@ def _cut(text: str, least: int, most: int) -> int:
 
 
 def cut(message: MessageContent, weights: Mapping[str, float], quoted: Sequence[Span] = ()) -> MessageContent:
-    """The message; of a long one only what is ``quoted`` of it, or else the part with most of the weighted stems, of
-    equal ones the first."""
+    """The message; of a long one what is ``quoted``, or else the first part with most of the weighted stems."""
     if len(message.text) <= LONG_CHARS:
         return message
     spans = _joined(quoted) if sum(end - start for start, end in quoted) <= _QUOTED_CHARS else ()
@@ -224,8 +223,7 @@ def _pieces(log: str, room: int) -> list[str]:
 
 
 def _break(log: str, start: int, end: int) -> int:
-    """The end of the piece: after the last message that fits, otherwise after the last word, otherwise
-    inside a word."""
+    """The end of the piece: after the last message that fits, else after the last word, else inside a word."""
     if end >= len(log):
         return len(log)
     half = start + (end - start) // 2

@@ -223,7 +223,6 @@ def _hebrew(word: str) -> str:
 
 
 def _paired(characters: str | list[str]) -> list[str]:
-    """The pairs, or the one character."""
     return _pairs(tuple(characters)) or list(characters)
 
 

@@ -44,7 +44,6 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text in order."""
     return [text[start:end] for start, end in spans(text)]
 
 

@@ -198,10 +198,7 @@ class _Sentence:
 
 
 async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory: StemFrequencies | None = None) -> str:
-    """One line: up to three key phrases, at most two sentences, the more telling one first, and the day.
-
-    Raises EmbeddingError.
-    """
+    """One line: up to three key phrases, two sentences, the more telling one first, the day. Raises EmbeddingError."""
     has_assistant = any(message.role == "assistant" for message in messages)
     subject = [m for m in messages if m.role == "user" or (not has_assistant and m.role == "peer")]
     known = memory or StemFrequencies()
@@ -369,7 +366,6 @@ class Digest:
 
 
 def digest(text: str) -> Digest:
-    """The digest of a document's text."""
     counted = text[:_COUNTED_CHARS]
     names = Counter(" ".join(match.split()) for match in _NAME.findall(counted)).most_common(MOST_ENTITIES)
     return Digest(_beginning(text), _keywords(counted), [name for name, _count in names])

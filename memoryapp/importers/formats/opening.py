@@ -113,7 +113,6 @@ class ChatFile:
         return record.Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
 
     def _first_time(self) -> datetime | None:
-        """Returns the time of the first message that has one."""
         read = self.meter.read
         with closing(self._read(self._own_times())) as records:
             found = next((item.sent_at for item in records if isinstance(item, record.MessageRecord)), None)

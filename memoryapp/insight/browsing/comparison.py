@@ -90,8 +90,7 @@ class TopicComparison:
 
 @dataclass(slots=True)
 class _Words:
-    """The stems of a topic's texts with their counts and spellings; ``spelled`` are its words with their capital
-    letters."""
+    """The stems of a topic's texts with counts and spellings; ``spelled`` are its words with their capital letters."""
 
     counts: Counter[str] = field(default_factory=Counter)
     written: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

@@ -93,10 +93,7 @@ def states() -> list[ProfileState]:
 
 
 def forecast(row: models.EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
-    """What the missing vectors of this profile will take; with ``topics_anew``, including those of all topics.
-
-    None when nothing is missing.
-    """
+    """What the missing vectors will take, with ``topics_anew`` those of all topics, too; None when none is missing."""
     passages, cards = (_sizes(rows) for rows in (profiles.passages(row), profiles.cards(row)))
     without = models.Topic.objects.live() if topics_anew else profiles.topics(row)
     topics, topic_chars = _topic_sizes(without, profiles.profile_of(row).most_chars)
@@ -120,8 +117,7 @@ def _cost(row: models.EmbeddingProfile, tokens: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Numbers of texts and characters; ``wide`` are the characters of texts that are mostly written in non-Latin
-    letters."""
+    """Numbers of texts and characters; ``wide`` are the characters of texts in mostly non-Latin letters."""
 
     texts: int
     chars: int

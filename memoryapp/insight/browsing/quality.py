@@ -100,7 +100,6 @@ class Quality:
 
 
 def qualities(owners: Sequence[ChatUser], *, now: datetime) -> dict[int, Quality]:
-    """The quality of each of these memories, by the number of its chat user."""
     ids = [owner.pk for owner in owners]
     sums: dict[int, dict[str, int]] = {pk: {} for pk in ids}
     _add(sums, _rows(TOPICS, {"owners": ids}), "topics", "equal", "factless", "segmented")

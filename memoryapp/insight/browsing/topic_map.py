@@ -52,8 +52,6 @@ class MapTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MapPoint:
-    """``region`` is the number of its region, from 0."""
-
     topic: MapTopic
     x: float
     y: float

@@ -120,8 +120,7 @@ GROUP BY old.id, other.topic_id HAVING count(*) * %(share)s >= old.message_count
 
 @dataclass(frozen=True, slots=True)
 class Matter:
-    """The ``ids`` of one matter, the newest one first; ``now`` are the live topics if it is retired, ``summary`` that
-    of the newest id."""
+    """The ``ids`` of one matter, the newest first; ``now`` are the live topics if it is retired."""
 
     ids: tuple[str, ...]
     summary: str

@@ -232,16 +232,9 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class LostTopic:
-    """A topic that is no longer chosen, with the edit that took it out since, if one did."""
-
-    topic: ComparedTopic
-    edit: TopicEdit | None
-
-
-@dataclass(frozen=True, slots=True)
 class Causes:
-    """``chosen`` are the ids of what the run itself chose; ``lost`` what the memory of now loses of it."""
+    """``chosen`` are the ids of what the run itself chose; ``lost`` what the memory of now loses of it,
+    each with the edit that took it out since, if one did."""
 
     run: Run
     then: datetime
@@ -249,7 +242,7 @@ class Causes:
     cells: Sequence[Crossing]
     cause: Cause = "unknown"
     chosen: frozenset[str] = frozenset()
-    lost: Sequence[LostTopic] = ()
+    lost: Sequence[tuple[ComparedTopic, TopicEdit | None]] = ()
 
     @property
     def is_one_model(self) -> bool:
@@ -334,8 +327,7 @@ def distinct(asked: Causes) -> list[Crossing]:
 
 
 def begin_causes(run: Run, events: Sequence[Event], operator: User, *, again: bool = False) -> list[Run]:
-    """The forks of the missing cells, or of all of them once more, which wait to be executed. Raises CompareError,
-    ForkError."""
+    """Forks of the missing cells, or of all once more, which wait to be executed. Raises CompareError, ForkError."""
     check(run, events)
     then, models = searched_at_of(run), models_of(run, events)
     asked = Causes(run, then, models, _cells(run, then, models, is_empty=again))
@@ -350,8 +342,7 @@ def begin_causes(run: Run, events: Sequence[Event], operator: User, *, again: bo
 
 
 def _cells(run: Run, then: datetime, models: Mapping[When, AskedModel], *, is_empty: bool = False) -> list[Crossing]:
-    """Each cell with the last fork that asked it; where the model of then cannot be asked, the run itself stands for
-    it."""
+    """Each cell with its last fork; the run itself stands for a model of then that cannot be asked."""
     made = Run.objects.of(run.owner_id).filter(parent=run, turn=1, changes__has_key="as_of").order_by("-created_at")
     known: dict[tuple[When, tuple[tuple[str, Any], ...]], Run] = {}
     for fork in made.select_related("owner", "prompt")[:MOST_SOUGHT] if not is_empty else ():
@@ -404,7 +395,7 @@ def _cause(cells: Sequence[Crossing], own: frozenset[str], *, is_whole: bool) ->
     return "model" if by_model != first else "both"
 
 
-def _lost(run: Run, cells: Sequence[Crossing], then: datetime) -> list[LostTopic]:
+def _lost(run: Run, cells: Sequence[Crossing], then: datetime) -> list[tuple[ComparedTopic, TopicEdit | None]]:
     """What the run chose and the memory of now loses, each with the edit that took the topic out since."""
     now = next((cell for cell in cells if cell.memory == "now" and cell.run is not None), None)
     gone = now.gone if now else ()
@@ -413,7 +404,7 @@ def _lost(run: Run, cells: Sequence[Crossing], then: datetime) -> list[LostTopic
         owner=run.owner_id, topic__in=list(numbers), side=EditedTopic.Side.OUT, edit__at__gt=then
     )
     edits = {numbers[side.topic_id].id: side.edit for side in sides.select_related("edit").order_by("-edit_id")}
-    return [LostTopic(topic, edits.get(topic.id)) for topic in gone]
+    return [(topic, edits.get(topic.id)) for topic in gone]
 
 
 # One question asked in several ways at once: strategies, models and versions of the prompt, each with each.

@@ -204,7 +204,6 @@ def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Pres
 
 
 def profile_named(name: str) -> EmbeddingProfile | None:
-    """The row of the embedding profile of that name."""
     return next((row for row in EmbeddingProfile.objects.all() if str(row) == name), None)
 
 

@@ -86,8 +86,7 @@ class RunGrades:
 
 
 def grade(run: Run, operator: User, value: int | None, *, topic: str) -> None:
-    """Stores the operator's grade of a candidate in place of an earlier one; None only takes that back. Raises
-    GradeError."""
+    """Stores the operator's grade of a candidate; None takes an earlier one back. Raises GradeError."""
     if value is not None and not LEAST <= value <= MOST:
         raise GradeError(_("A grade is 0, 1 or 2."))
     outline = _outline(run)
@@ -107,7 +106,6 @@ def grade_message(run: Run, operator: User, value: int | None, *, message: int) 
 
 
 def own_grade(run: Run, operator: User, message: int) -> Opinion:
-    """The operator's grade of one message."""
     rows = Grade.objects.filter(owner=run.owner_id, run__query=run.query, operator=operator, message=message)
     return Opinion(rows.order_by("-at").values_list("value", flat=True).first())
 

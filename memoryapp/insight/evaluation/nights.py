@@ -162,8 +162,7 @@ def standing_alarm(night: GoldenNight) -> GoldenNight | None:
 
 
 def is_news(night: GoldenNight) -> bool:
-    """Whether people were not told of this drop yet: there is no standing alarm, or another figure has fallen, or one
-    has fallen further."""
+    """Whether this drop is untold: no alarm stands, or another figure has fallen, or one has fallen further."""
     if (last := standing_alarm(night)) is None:
         return True
     before = {each["figure"]: abs(each["mean"]) for each in last.regressions}
@@ -287,7 +286,6 @@ _NIGHTS_BEFORE = 30
 
 
 def judge_ended() -> list[GoldenNight]:
-    """Judges every night whose evaluation has ended."""
     rows = GoldenNight.objects.filter(state=State.RUNNING).exclude(evaluation__state__in=OPEN).order_by("pk")
     ended = []
     for number in list(rows.values_list("pk", flat=True)):

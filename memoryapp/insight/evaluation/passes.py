@@ -129,8 +129,7 @@ def _holding(outline: Outline, evidence: Sequence[_Evidence]) -> Iterator[str]:
 
 
 def _early(run: Run, outline: Outline, ranked: Sequence[str], evidence: Collection[int]) -> int:
-    """How many messages of the evidence are completely within the first characters of the topics, read in order as the
-    run hands them over."""
+    """How much of the evidence is completely within the first characters, in the order in which it is handed over."""
     ends, within = 0, set[int]()
     for message, length in _handed_over(run, outline, ranked):
         ends += length

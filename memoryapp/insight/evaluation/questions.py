@@ -47,7 +47,6 @@ class LabelledQuestion:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Every message that the question names."""
         return tuple(dict.fromkeys((*self.evidence, *self.citations)))
 
 

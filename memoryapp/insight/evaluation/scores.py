@@ -242,7 +242,6 @@ def cited(run: Run, outline: Outline) -> Citations:
 
 
 def _excerpted(query: str, topic: Selected, messages: Sequence[MessageContent]) -> list[frozenset[int]]:
-    """The exchanges of a selected topic that contain its excerpt."""
     numbers = {piece.message for piece in topic.excerpt} - {None}
     if not numbers and messages:
         numbers = {piece.message for piece in best_exchanges(query, messages, EXCERPT_CHARS)}
@@ -274,12 +273,10 @@ class Interval:
 
     @property
     def is_below_zero(self) -> bool:
-        """Whether the whole interval is."""
         return self.high < 0
 
     @property
     def is_above_zero(self) -> bool:
-        """Whether the whole interval is."""
         return self.low > 0
 
 

@@ -470,7 +470,6 @@ _OF_STAGE: Mapping[str, Sequence[_Make]] = {
 
 
 def needs_search(stage: str) -> bool:
-    """Whether changes of the search are tried at this stage."""
     return bool({_more_candidates, _as_typed, _merged, _unfiltered} & set(_OF_STAGE.get(stage, ())))
 
 

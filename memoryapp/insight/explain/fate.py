@@ -532,19 +532,8 @@ def weighed(story: Story, lost: Fate) -> Fate:
 # Why a run of another program did not choose a document, as far as its trace says.
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignFate:
-    """What became of a document: a stage as for runs of this memory, a sentence, and the event that decided."""
-
-    stage: str
-    id: str
-    sentence: str
-    numbers: Mapping[str, Any]
-    seq: int
-
-
-def foreign_fate(run: Run, asked: str) -> ForeignFate:
-    """The fate of the document with this id, or whose text contains these words."""
+def foreign_fate(run: Run, asked: str) -> tuple[Fate, str]:
+    """The fate of the document with this id, or whose text contains these words, and a sentence."""
     stored = followers.stored(run.pk)
     outline = Outline.of([item.event for item in stored])
     seqs = {type(item.event): item.seq for item in stored}
@@ -553,13 +542,13 @@ def foreign_fate(run: Run, asked: str) -> ForeignFate:
         sentence = gettext(
             "Nothing like that is in the trace; what %(origin)s has in its memory besides is not known here."
         )
-        return ForeignFate("unknown", "", sentence % {"origin": run.origin}, {}, 0)
+        return Fate("unknown"), sentence % {"origin": run.origin}
     selected = outline.selected(document.id)
     named = {"id": document.id, "rank": document.rank, "origin": run.origin}
     numbers = {"rank": document.rank}
     if selected:
         sentence = gettext("%(id)s was found as #%(rank)s, and it was chosen as #%(chosen)s.")
-        return ForeignFate("chosen", document.id, sentence % {**named, "chosen": selected.rank}, numbers, 0)
+        return Fate("chosen", document.id, "", numbers), sentence % {**named, "chosen": selected.rank}
     dropped = outline.finished.dropped if outline.finished else ()
     if document.id in dropped:
         sentence = gettext("%(id)s was found as #%(rank)s, and the reranker of %(origin)s left it out.")
@@ -568,7 +557,7 @@ def foreign_fate(run: Run, asked: str) -> ForeignFate:
             "%(id)s was found as #%(rank)s, but its words are not in what the model was sent afterwards."
         )
     last = seqs.get(RunFinished, seqs.get(CandidatesFound, 0))
-    return ForeignFate("not_chosen", document.id, sentence % named, numbers, last)
+    return Fate("not_chosen", document.id, "", numbers, last), sentence % named
 
 
 def _document(outline: Outline, asked: str) -> Candidate | None:

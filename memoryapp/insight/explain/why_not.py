@@ -87,8 +87,8 @@ def why_not(run: Run, *, topic: str = "", message: str = "", text: str = "") -> 
 def _of_foreign(run: Run, asked: str, *, is_message: bool) -> Explanation:
     if is_message:
         raise WhyNotError(_("%(origin)s made this run without the messages of this memory.") % {"origin": run.origin})
-    found = foreign_fate(run, asked)
-    return Explanation(found.stage, found.id, found.sentence, found.numbers, seq=found.seq)
+    found, words = foreign_fate(run, asked)
+    return Explanation(found.stage, found.id, words, found.numbers, seq=found.seq)
 
 
 def story_of(run: Run) -> Story:
@@ -170,7 +170,6 @@ def _texts(story: Story, id: str) -> list[str]:
 
 
 def _unranked(story: Story, wanted: Wanted, threshold: float) -> tuple[Fate, Research | None]:
-    """Why the search did not rank it."""
     id, found, seq = wanted.ids[0], story.found, story.seq(CandidatesFound)
     if refused := next((each for each in wanted.ids if each in story.never), ""):
         return Fate("filtered", refused, "never", {}, story.seq(DecisionsApplied)), None

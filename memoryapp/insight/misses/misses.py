@@ -131,8 +131,7 @@ def explain(miss: Miss) -> Explanation | None:
 
 
 def explain_due() -> None:
-    """Finds why for misses whose run has ended, and opens those again whose repair did not help or was taken back in
-    the history."""
+    """Finds why for misses whose run has ended; opens those again whose repair did not help or was taken back."""
     ended = Miss.objects.filter(state=State.OPEN, stage="", run__state=Run.State.FINISHED, owner__erasing_since=None)
     each_alone(
         list(ended.values_list("pk", flat=True)[:_MOST_AT_ONCE]),
@@ -152,8 +151,7 @@ def _reopen_if_undone(miss: Miss) -> None:
 
 
 def evidence(owner: ChatUser, text: str) -> list[int]:
-    """The messages of today's memory that say it: that message itself, else those of the topic that is meant which
-    share most words with it."""
+    """Today's messages that say it: that message itself, else those of its topic which share most words with it."""
     wanted = wanted_text(owner.pk, text, Searched(timezone.now()))
     if wanted.message is not None:
         return [] if wanted.message.is_withdrawn else [wanted.message.pk]

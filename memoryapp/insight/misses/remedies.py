@@ -4,18 +4,17 @@ Every remedy is tried before it is offered: changes of topics on the run of the 
 run on what it recorded. What would not help this run is not offered. What is made stands in the history.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -44,9 +43,6 @@ from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import ForkError
 from memoryapp.search import items
 
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
 MOST = 4
 _QUOTED = 200
 
@@ -70,7 +66,7 @@ class Offer:
     effect: Effect | None = None
 
     @property
-    def label(self) -> StrOrPromise:
+    def label(self) -> str | Promise:
         return REMEDIES[self.remedy].label
 
 
@@ -97,7 +93,7 @@ class Remedy:
     """
 
     name: str
-    label: StrOrPromise
+    label: str | Promise
     stages: frozenset[str]
     tries: Callable[[LostCase], Iterator[Offer]]
     make: Callable[[Miss, Values, str, Any], Made]
@@ -128,8 +124,7 @@ def _tried(remedy: Remedy, case: LostCase) -> Iterable[Offer]:
 
 
 def apply(miss: Miss, name: str, values: Values, *, actor: str, **asked: Any) -> Miss:
-    """Makes the remedy, and asks the question again. Raises MissError with a sentence for people, and nothing is
-    changed then."""
+    """Makes the remedy, and asks the question again. Raises MissError, and nothing is changed then."""
     remedy = REMEDIES.get(name)
     if remedy is None:
         raise MissError(_("There is no such remedy."))

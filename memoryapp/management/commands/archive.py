@@ -1,6 +1,5 @@
 """``archive [--user NAME] [--now]``: archives sessions into topics and makes their vectors before it returns."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,13 +8,12 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.intake.archiving import ArchiveMark, IngestionError, archive, with_active_sessions
 from memoryapp.intake.cutters import cutter
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
@@ -28,29 +26,23 @@ from memoryapp.search.vectors import EMBED, embed_pending
 FOREVER = timedelta.max
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Archives sessions into topics and makes their passages and vectors; joins a worker already doing it."
+    refusals = (EmbeddingError, IngestionError)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", type=utf8, metavar="NAME", help="only this chat user")
         parser.add_argument("--now", action="store_true", help="also sessions that may not have ended yet")
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, now: bool, **options: Any) -> None:
         owners = [named_user(user, "archive", Deed.CHANGE)] if user is not None else list(with_active_sessions())
         mark = ArchiveMark.now(owners)
-        try:
-            self._archive(owners, now)
-            self._embed(owners[0] if user else None)
-        except (EmbeddingError, IngestionError) as error:
-            raise CommandError(error) from None
+        self._archive(owners, now)
+        self._embed(owners[0] if user else None)
         done = mark.archived_since()
         report = {name: getattr(done, name) for name in ("sessions", "topics", "messages")}
-        if options["json"]:
-            self.stdout.write(json.dumps(report))
-        else:
-            form = _("Messages archived: %(messages)s, of sessions: %(sessions)s, into new topics: %(topics)s.")
-            self.stdout.write(form % report)
+        form = _("Messages archived: %(messages)s, of sessions: %(sessions)s, into new topics: %(topics)s.")
+        self.answer(report, form % report, as_json=options["json"])
 
     def _archive(self, owners: Sequence[ChatUser], now: bool) -> None:
         embedder, lines = clients.embedder_of(profiles.profile_of(profiles.serving())), ProgressLines(self.stderr.write)

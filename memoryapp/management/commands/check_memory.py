@@ -1,20 +1,19 @@
 """``check_memory [--user NAME] [--repair]``: checks every invariant of the store; a line for each violation."""
 
-import json
 from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.intake.invariants import counted, violations
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.runs import endings
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Checks every invariant of the memory; exit code 1 if one does not hold."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -24,26 +23,19 @@ class Command(BaseCommand):
             action="store_true",
             help="first end runs that lost events in a crash after their last complete event",
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
         owner = None if user is None else named_user(user)
         repaired = list(endings.repair(owner)) if options["repair"] else []
         found = list(violations(owner))
         checked = counted(owner)
-        if options["json"]:
-            report: dict[str, Any] = {"checked": checked, "violations": [asdict(violation) for violation in found]}
-            if options["repair"]:
-                report["repaired"] = [{**asdict(each), "run": str(each.run)} for each in repaired]
-            self.stdout.write(json.dumps(report, ensure_ascii=False))
-        else:
-            form = _(
-                "Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s."
-            )
-            for each in repaired:
-                self.stdout.write(form % asdict(each))
-            for violation in found:
-                self.stdout.write(f"{violation.subject} {violation.invariant}: {violation.sentence}")
+        report: dict[str, Any] = {"checked": checked, "violations": [asdict(violation) for violation in found]}
+        if options["repair"]:
+            report["repaired"] = [{**asdict(each), "run": str(each.run)} for each in repaired]
+        form = _("Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s.")
+        lines = [form % asdict(each) for each in repaired]
+        lines += [f"{violation.subject} {violation.invariant}: {violation.sentence}" for violation in found]
+        self.answer(report, *lines, as_json=options["json"])
         if found:
             form = ngettext("%(count)s violation.", "%(count)s violations.", len(found))
             raise CommandError(form % {"count": len(found)})

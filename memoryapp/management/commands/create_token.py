@@ -1,21 +1,20 @@
 """``create_token NAME --scope recall,read [--user NAME …]``: makes an API token and prints it once."""
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 
 from memoryapp.engine.parameters import WHEN_UNSURE
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.models import ApiToken
 from memoryapp.platform.accounts import tokens
 
 GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE]
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Makes an API token and prints it, this once; the database stores only its digest."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,7 +35,6 @@ class Command(BaseCommand):
             default="",
             help="what is handed over where the embedded scorer chooses nothing",
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, name: str, scope: str, user: list[str], **options: Any) -> None:
         scopes = _scopes(scope)
@@ -47,7 +45,7 @@ class Command(BaseCommand):
                 raise CommandError("A token's name is one line of at most 200 characters.")
             token, text = tokens.make(name, scopes, owners, when_unsure=options["when_unsure"])
         document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
-        self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text)
+        self.answer(document, text, as_json=options["json"])
         if not options["json"]:
             whose = ", ".join(document["users"]) or "every memory"
             self.stderr.write(f"It opens {whose} for: {', '.join(scopes)}. Keep it; it is not shown again.")

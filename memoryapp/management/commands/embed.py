@@ -1,16 +1,15 @@
 """``embed [--yes]``: prints what the missing vectors of the configured model will cost; ``--yes`` makes them."""
 
-import json
 from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.insight.browsing.profiles import EmbeddingForecast, forecast
+from memoryapp.management.arguments import MemoryCommand
 from memoryapp.management.commands.archive import FOREVER
 from memoryapp.models import EmbeddingProfile, TopicVector
 from memoryapp.platform.llm import clients
@@ -19,15 +18,15 @@ from memoryapp.search import profiles
 from memoryapp.search.vectors import EMBED, embed_pending
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Says what the missing vectors of the embedding model will cost; with --yes they are made, and it serves."
+    refusals = (EmbeddingError,)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--yes", action="store_true", help="agree, and make the vectors now")
         parser.add_argument(
             "--topics-anew", action="store_true", help="also all vectors of topics, though there are some"
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, yes: bool, topics_anew: bool, **options: Any) -> None:
         first, row = profiles.serving(), profiles.configured()
@@ -40,7 +39,7 @@ class Command(BaseCommand):
             made = self._embed(row, topics_anew)
         row.refresh_from_db()
         if options["json"]:
-            self.stdout.write(json.dumps(_report(row, expected, made)))
+            self.answer(_report(row, expected, made), as_json=True)
         elif yes:
             done = {"made": made, "name": profiles.serving()}
             self.stdout.write(_("Vectors made: %(made)s. Searches compare in %(name)s.") % done)
@@ -53,10 +52,7 @@ class Command(BaseCommand):
         profiles.ask(row, "embed")
         if topics_anew:
             TopicVector.objects.filter(profile=row).delete()
-        try:
-            made = async_to_sync(embed_pending)(embedder, wait=FOREVER, meanwhile=watch, worker="embed", report=lines)
-        except EmbeddingError as error:
-            raise CommandError(error) from None
+        made = async_to_sync(embed_pending)(embedder, wait=FOREVER, meanwhile=watch, worker="embed", report=lines)
         profiles.change_over()
         return made
 

@@ -1,15 +1,14 @@
 """``erase_user NAME [--yes]``: erases a chat user with all their data and prints how much was erased."""
 
-import json
 from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.memory import content
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
@@ -18,15 +17,12 @@ from memoryapp.platform.audit import entries
 ACTOR = "command line"
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Erases a chat user with all rows and files, for good. Continues an erasure that was interrupted."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-        parser.add_argument(
-            "--json", action="store_true", help="print one JSON document: the receipt's number, and a count per table"
-        )
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
         owner = content.being_erased(name) or named_user(name)
@@ -36,15 +32,10 @@ class Command(BaseCommand):
         receipt = erasure.finish(erasure.begin_user(owner, ACTOR))
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))
-        if options["json"]:
-            self.stdout.write(json.dumps({"receipt": receipt.pk, **receipt.counts}))
-            return
-        for table, count in sorted(receipt.counts.items()):
-            self.stdout.write(f"{table}: {count:,}")
-        self.stdout.write(
-            _("Erased; the receipt is number %(number)s: verify_erasure %(number)s looks for what is left.")
-            % {"number": receipt.pk}
-        )
+        lines = [f"{table}: {count:,}" for table, count in sorted(receipt.counts.items())]
+        form = _("Erased; the receipt is number %(number)s: verify_erasure %(number)s looks for what is left.")
+        report = {"receipt": receipt.pk, **receipt.counts}
+        self.answer(report, *lines, form % {"number": receipt.pk}, as_json=options["json"])
 
     def _ask(self, owner: ChatUser) -> None:
         for noun, count in asdict(erasure.holding(owner)).items():

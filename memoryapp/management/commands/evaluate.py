@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.engine.strategies.strategy import AnyStrategy
@@ -17,7 +17,7 @@ from memoryapp.insight.evaluation.comparison import regression_lines, table
 from memoryapp.insight.evaluation.passes import evaluate, warnings
 from memoryapp.insight.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
 from memoryapp.insight.evaluation.scores import QuestionScore, report
-from memoryapp.management.arguments import settings_given, utf8
+from memoryapp.management.arguments import MemoryCommand, settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, of_each, strategy_named
@@ -25,8 +25,9 @@ from memoryapp.runs.parameters import ParameterError, of_each, strategy_named
 REGRESSED = 1
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Run labelled questions through strategies and report how well each finds, chooses, cites and refuses."
+    refusals = (ParameterError, QuestionsError)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("questions", type=Path, help="JSON Lines: user, qid, question, evidence or unanswerable")
@@ -36,7 +37,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--set", type=utf8, action="append", default=[], metavar="KEY=VALUE", help="a parameter of the runs"
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
         parser.add_argument(
             "--gate",
             type=Path,
@@ -51,31 +51,23 @@ class Command(BaseCommand):
         parameters = settings_given(options["set"])
         names = list(dict.fromkeys(name.strip() for name in strategy.split(",")))
         stored = _stored(options["gate"], names) if options["gate"] else {}
-        try:
-            strategies = [strategy_named(name) for name in names]
-            cuts = _cuts(k, strategies)
-            of_strategy = of_each(parameters, strategies)
-            read = read_questions(questions, options["user"])
-            for warning in warnings(read.asked):
-                self.stderr.write(warning)
-            rows = _rows(questions.name, names, of_strategy)
-            scores = async_to_sync(_scores)(read.asked, rows)
-        except (ParameterError, QuestionsError) as error:
-            raise CommandError(str(error)) from error
+        strategies = [strategy_named(name) for name in names]
+        cuts = _cuts(k, strategies)
+        of_strategy = of_each(parameters, strategies)
+        read = read_questions(questions, options["user"])
+        for warning in warnings(read.asked):
+            self.stderr.write(warning)
+        rows = _rows(questions.name, names, of_strategy)
+        scores = async_to_sync(_scores)(read.asked, rows)
         for fault in read.faults:
             self.stderr.write(fault)
         for row, of_row in zip(rows, scores, strict=True):
             row.report = report(of_row, strategy=row.strategy, cuts=cuts)
             row.save(update_fields=["report"])
-        self._show([row.report for row in rows], as_json=options["json"])
-        self._pass_gate([row.report for row in rows], stored, options["margin"])
-
-    def _show(self, reports: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-        if not as_json:
-            self.stdout.write(table(reports))
-            return
+        reports = [row.report for row in rows]
         document = reports[0] if len(reports) == 1 else {"reports": reports}
-        self.stdout.write(json.dumps(document, ensure_ascii=False))
+        self.answer(document, table(reports), as_json=options["json"])
+        self._pass_gate(reports, stored, options["margin"])
 
     def _pass_gate(self, reports: Sequence[dict[str, Any]], known: Mapping[str, dict[str, Any]], margin: float) -> None:
         """Raises CommandError if a figure got worse than in the stored report of the same strategy."""
@@ -129,8 +121,7 @@ def _stored(path: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _cuts(raw: str, strategies: Sequence[AnyStrategy]) -> list[int]:
-    """Returns the ranks at which recall is cut. Beyond the ranks that a run records, recall would be understated, so
-    such a cut is refused."""
+    """The ranks at which recall is cut. Beyond those that a run records, it would be understated: refused."""
     strategy = min(strategies, key=lambda each: each.ranking.most)
     most = strategy.ranking.most
     parts = [part.strip() for part in raw.split(",")]

@@ -1,6 +1,5 @@
 """``export_user NAME FILE``: writes a memory as JSON Lines, which ``import_chat`` restores."""
 
-import json
 import os
 import sys
 import tempfile
@@ -8,23 +7,22 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import IO, Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.intake import transfer
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Writes everything a chat user's memory holds into a file, or to standard output where FILE is -."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument("file", metavar="FILE", help="the file to write, or -")
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, name: str, file: str, **options: Any) -> None:
         owner = named_user(name, "export_user", Deed.EXPORT)
@@ -36,11 +34,9 @@ class Command(BaseCommand):
         except OSError as error:
             sentence = _("%(path)s cannot be written: %(error)s.") % {"path": file, "error": error.strerror}
             raise CommandError(sentence) from error
-        if options["json"]:
-            self.stdout.write(json.dumps({"user": owner.name, "lines": count}))
-        else:
-            form = ngettext("%(count)s line written to %(path)s.", "%(count)s lines written to %(path)s.", count)
-            self.stdout.write(form % {"count": f"{count:,}", "path": file})
+        form = ngettext("%(count)s line written to %(path)s.", "%(count)s lines written to %(path)s.", count)
+        words = form % {"count": f"{count:,}", "path": file}
+        self.answer({"user": owner.name, "lines": count}, words, as_json=options["json"])
 
 
 def _stored(owner: ChatUser, path: Path) -> int:

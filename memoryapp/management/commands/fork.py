@@ -1,17 +1,15 @@
 """``manage.py fork``: a stored run once more, with changes from a turn on."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer
-from memoryapp.management.arguments import run_named, settings_given, utf8, waited_for
+from memoryapp.management.arguments import MemoryCommand, run_named, settings_given, utf8, waited_for
 from memoryapp.models import Run
 from memoryapp.models.audit import Deed
 from memoryapp.runs import forks, lifecycle
@@ -21,11 +19,12 @@ from memoryapp.runs.recall_document import EndedRun, text
 from memoryapp.runs.replays import CHANGES, ForkError
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = (
         "Fork a run: replay it up to a turn without asking a model, and go on from there with changes. Prints what the"
         " same part of the run has cost before it begins, and what the fork has cost after it."
     )
+    refusals = (ForkError, ParameterError)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=utf8, help="the id of the run")
@@ -38,21 +37,16 @@ class Command(BaseCommand):
             metavar="KEY=VALUE",
             help=f"a change ({', '.join(CHANGES)}) or a parameter of the run",
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, run: str, turn: int | None, **options: Any) -> None:
         parent = run_named(run, "fork", Deed.ASK)
-        try:
-            fork = async_to_sync(self._to_end)(parent, turn, settings_given(options["set"]))
-        except (ForkError, ParameterError) as error:
-            raise CommandError(str(error)) from error
+        fork = async_to_sync(self._to_end)(parent, turn, settings_given(options["set"]))
         ended = EndedRun(fork)
         document = values_of(RecallAnswer.model_validate(ended))
         if strategy_named(fork.strategy).answers:
             document |= values_of(WordsAnswer.model_validate(ended))
         document |= {"parent": str(parent.pk), "turn": fork.turn, "changes": fork.changes}
-        whole = json.dumps(document, ensure_ascii=False) if options["json"] else text(ended)
-        self.stdout.write(whole)
+        self.answer(document, text(ended), as_json=options["json"])
 
     async def _to_end(self, parent: Run, turn: int | None, changes: Mapping[str, Any]) -> Run:
         """Executes a fork; returns it at its end. It starts when all clients are open: else the worker would."""

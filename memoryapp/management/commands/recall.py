@@ -1,18 +1,17 @@
 """``manage.py recall``: one run from the command line."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
-from memoryapp.management.arguments import named_user, settings_given, utf8, waited_for
+from memoryapp.management.arguments import MemoryCommand, named_user, settings_given, utf8, waited_for
 from memoryapp.models import ChatUser, Run
 from memoryapp.models.audit import Deed
 from memoryapp.runs import lifecycle
@@ -21,8 +20,9 @@ from memoryapp.runs.parameters import ParameterError, strategy_named
 from memoryapp.runs.recall_document import EndedRun, text
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = "Ask a memory a question and print its answer, if the strategy gives one, and what was chosen, with reasons."
+    refusals = (ParameterError,)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("query")
@@ -31,21 +31,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--set", type=utf8, action="append", default=[], metavar="KEY=VALUE", help="a parameter of the run"
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, query: str, user: str, strategy: str, **options: Any) -> None:
         owner = named_user(user, "recall", Deed.ASK)
         if not query.strip():
             raise CommandError("The query is empty.")
-        try:
-            run = async_to_sync(_run_to_end)(owner, query, strategy, settings_given(options["set"]))
-        except ParameterError as error:
-            raise CommandError(str(error)) from error
+        run = async_to_sync(_run_to_end)(owner, query, strategy, settings_given(options["set"]))
         ended = EndedRun(run)
         document = values_of(RecallAnswer.model_validate(ended))
         if strategy_named(strategy).answers:
             document |= values_of(WordsAnswer.model_validate(ended))
-        self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text(ended))
+        self.answer(document, text(ended), as_json=options["json"])
 
 
 async def _run_to_end(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:

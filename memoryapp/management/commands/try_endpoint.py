@@ -1,16 +1,16 @@
 """``manage.py try_endpoint``: what the connected endpoints can do."""
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from memoryapp.management.arguments import MemoryCommand
 from memoryapp.runs.clients import table, try_endpoints
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = (
         "Ask the connected endpoints eight small questions (tool call forced and free, schema, streaming, reasoning, "
         "usage, images, embeddings) and print what they can do, with the words of each refusal."
@@ -18,18 +18,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--embeddings", action="store_true", help="ask only the embedding endpoint")
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, embeddings: bool, **options: Any) -> None:
         trial = async_to_sync(try_endpoints)(chat=not embeddings)
-        if options["json"]:
-            self.stdout.write(json.dumps(trial.document(), ensure_ascii=False))
-        else:
-            for host, model in ((trial.host, trial.model), (trial.embedding_host, trial.embedding_model)):
-                if host:
-                    self.stdout.write(f"{model} at {host}")
-            for row in table(trial.findings):
-                self.stdout.write(row)
+        places = ((trial.host, trial.model), (trial.embedding_host, trial.embedding_model))
+        lines = [*(f"{model} at {host}" for host, model in places if host), *table(trial.findings)]
+        self.answer(trial.document(), *lines, as_json=options["json"])
         if trial.failure:
             raise CommandError(trial.failure)
         if not trial.findings:

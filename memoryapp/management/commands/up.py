@@ -244,7 +244,6 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _free_port(host: str, taken: int) -> int:
-    """Returns the next port that is free, or 0."""
     for port in range(taken + 1, min(taken + 50, 65536)):
         with suppress(OSError):
             _bind(host, port).close()

@@ -2,19 +2,18 @@
 
 from argparse import ArgumentParser
 
-from django.core.management.base import BaseCommand, CommandError
-
-from memoryapp.doors.api.access import written
+from memoryapp.doors.api.access import values_of
 from memoryapp.doors.api.shapes.runs import WhyNotAnswer
 from memoryapp.insight.explain import WhyNotError, why_not
-from memoryapp.management.arguments import run_named, utf8
+from memoryapp.management.arguments import MemoryCommand, run_named, utf8
 
 
-class Command(BaseCommand):
+class Command(MemoryCommand):
     help = (
         "Ask a run why it did not choose something: prints one sentence with the stage that lost it, and changes that"
         " were tried and would have kept it. No chat model is asked."
     )
+    refusals = (WhyNotError,)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=utf8, help="the id of the run")
@@ -22,13 +21,9 @@ class Command(BaseCommand):
         asked.add_argument("--topic", type=utf8, default="", help="an id, such as Topic:42, Person:3 or Artifact:7")
         asked.add_argument("--message", type=utf8, default="", help="the id of a message")
         asked.add_argument("--text", type=utf8, default="", help="a message, a fact, a name, or words of a topic")
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, run: str, topic: str, message: str, text: str, **options: bool) -> None:
-        try:
-            found = why_not(run_named(run, "why_not"), topic=topic, message=message, text=text)
-        except WhyNotError as error:
-            raise CommandError(str(error)) from error
+        found = why_not(run_named(run, "why_not"), topic=topic, message=message, text=text)
         tried = [f"  {each.change}: {each.result}" for each in found.counterfactuals]
-        words = "\n".join([f"{found.stage}: {found.sentence}", *tried])
-        self.stdout.write(written(WhyNotAnswer.model_validate(found)) if options["json"] else words)
+        document = values_of(WhyNotAnswer.model_validate(found))
+        self.answer(document, f"{found.stage}: {found.sentence}", *tried, as_json=options["json"])

@@ -79,8 +79,7 @@ def folders() -> Mapping[str, Path]:
 
 
 def back_up(target: Path) -> Manifest:
-    """Writes a backup, which appears when it is complete, was read to its end, and only its owner may read it. Raises
-    BackupError."""
+    """Writes a backup, for its owner alone, which appears once it is complete and was read back. Raises BackupError."""
     applied = _applied()
     _remove_stale_drafts(target)
     try:
@@ -359,8 +358,7 @@ def _members(archive: zipfile.ZipFile, source: Path) -> dict[str, Path]:
 
 
 def before_upgrade(say: Callable[[str], None]) -> None:
-    """Backs up a database whose tables are about to be changed, into ``backups`` of the data folder. Raises
-    BackupError."""
+    """Backs up a database whose tables are about to change, into ``backups`` of the data folder. Raises BackupError."""
     if not settings.UPGRADE_BACKUP or not connection.introspection.table_names():
         return
     folder = paths.open_folder(settings.DATA_DIR / "backups", 0o700)

@@ -116,8 +116,7 @@ class Cluster:
 
     @property
     def account(self) -> Account:
-        """The owner of the data. As root, new data and data that ``nobody`` owns (from earlier versions) get an account
-        of their own."""
+        """The owner of the data. As root, new data and that of ``nobody`` (earlier versions) get an account."""
         if os.geteuid() != 0:
             return Account(os.geteuid(), os.getegid())
         # The same one each time, unless the system assigns its number.
@@ -183,10 +182,7 @@ def program(folder: Path) -> str:
 
 
 def open_data_dir(folder: Path) -> Path:
-    """Returns the data folder; a missing one is created, closed to other accounts.
-
-    Raises SettingError when it cannot be created.
-    """
+    """The data folder; a missing one is created, closed to other accounts. Raises SettingError when that fails."""
     try:
         if not folder.exists():
             open_folder(folder, 0o700)

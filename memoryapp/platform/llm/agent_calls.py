@@ -54,7 +54,6 @@ class AgentCaller:
 
     @property
     def model(self) -> str:
-        """The name of the model."""
         return str(getattr(settings, self.agent.model))
 
     def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:

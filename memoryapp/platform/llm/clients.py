@@ -148,14 +148,12 @@ def unlearnt_chat(http: httpx.AsyncClient, model: str, *, stream: bool) -> Chat:
 
 
 def cross_encoder(http: httpx.AsyncClient) -> CrossEncoder | None:
-    """Returns the cross-encoder of the settings; None when none is configured."""
     if not settings.RERANK_BASE_URL:
         return None
     return HttpCrossEncoder(http, settings.RERANK_BASE_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL)
 
 
 def http_client() -> httpx.AsyncClient:
-    """Returns the HTTP client of an event loop."""
     return httpx.AsyncClient(limits=LIMITS)
 
 

@@ -223,8 +223,7 @@ def _add(text: PromptText, by: str, note: str) -> Prompt:
 
 
 def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
-    """Returns how many of the last ``LOOKED_AT`` runs, or calls of agents, for these chat users used each text, by
-    its label."""
+    """How many of the last ``LOOKED_AT`` runs, or agents' calls, of these chat users used each text, by label."""
     recent = Run.objects.filter(owner__in=owners).order_by("-created_at", "-id")[:LOOKED_AT]
     used = dict(recent.values_list("pk", "prompt_version"))
     enriched = RunEvent.objects.filter(run__in=used, kind="query_enriched")

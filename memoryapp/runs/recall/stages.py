@@ -185,8 +185,7 @@ class RunMemory:
     async def _replay(
         self, event: CandidatesFound, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE
     ) -> Found:
-        """Returns what the run that is tried again found, whatever the arguments; copies its query vectors
-        to this run."""
+        """What the run that is tried again found, whatever the arguments; copies its query vectors to this run."""
         request = self.request
         self.sessions.update(event.sessions)
         if request.run_id and request.parent:
@@ -284,8 +283,7 @@ class RunMemory:
             return await content.read_messages(connection, self.request.owner_id, ids)
 
     async def rerank_scores(self, query: str, texts: Sequence[str]) -> RerankScores:
-        """Scores from the cross-encoder, when one is configured and it answers in time; otherwise from the embedded
-        scorer."""
+        """Scores from the cross-encoder, if one is configured and answers in time; else from the embedded scorer."""
         encoder, failure = self.clients.cross_encoder, ""
         if encoder is not None:
             try:
@@ -308,7 +306,6 @@ async def context_of(
     read_topics: ReadTopics,
     pool: AsyncConnectionPool,
 ) -> tuple[ContextPart, ...]:
-    """The parts of the context that are not empty."""
     topics = await read_topics([topic_number(topic.id) for topic in (*choice.selected, *choice.unsure)])
     people, artifacts = await _items(choice, request.owner_id, pool)
     candidates = found.named((*choice.selected, *choice.unsure)) if found else {}
@@ -413,7 +410,6 @@ class _Stream:
 
 
 async def _work(memory: RunMemory, emit: Emit) -> None:
-    """Emits every event of the run."""
     # The deadline uses the same clock.
     began = asyncio.get_running_loop().time()
     seen: list[Event] = []

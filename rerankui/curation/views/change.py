@@ -41,8 +41,7 @@ UNWRITTEN = "…"
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """Why a change came too late: the earlier edits, the differences of summaries, and the same request for the new
-    topics."""
+    """Why a change came too late: the earlier edits, the differences of summaries, the request for the new topics."""
 
     sentence: str
     edits: Sequence[TopicEdit]

@@ -72,8 +72,7 @@ class Shown:
 
 
 def doubt_in_words(finding: Finding, messages: Sequence[Message], target: Row | None) -> tuple[str, SafeString] | None:
-    """Why the finding waits, in a sentence, and what was found with the words marked that its messages lack; None where
-    they say it."""
+    """Why the finding waits, and what was found with the words marked that its messages lack; None if they say it."""
     if not messages:
         return None
     doubt, standing = extraction.doubt_of(finding, messages, target)

@@ -4,11 +4,9 @@ The sentences belong to the code of the outcome, so that the page uses its reade
 for programs. Words of an endpoint or a parser are quoted unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext_lazy
@@ -31,10 +29,6 @@ from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.engine.outline import Outline, read_in
 from memoryapp.engine.strategies import STRATEGIES, needs_model
 from memoryapp.models import Run
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
 
 # Notes of events, in the reader's language.
 
@@ -344,7 +338,7 @@ def _of_model(replies: Sequence[ModelReplied], turns: Sequence[TurnStarted]) -> 
 # What a run does after each of its events, in words: in a live run now, in a replay at that time.
 
 # The part of the page that shows it, and its words.
-_DOES: Mapping[Activity, tuple[str, StrOrPromise]] = {
+_DOES: Mapping[Activity, tuple[str, str | Promise]] = {
     "enrich": ("enrich", gettext_lazy("Rewriting the query…")),
     "search": ("search", gettext_lazy("Searching the memory…")),
     "tools": ("search", gettext_lazy("Working with tools…")),
@@ -379,5 +373,4 @@ def activity_after(event: Event | None, turn: int = 0) -> RunActivity:
 
 
 def turn_of(event: Event) -> int | None:
-    """Returns the turn whose number the event has, if it belongs to one."""
     return getattr(event, "turn", None)

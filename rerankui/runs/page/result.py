@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from django.template.defaultfilters import floatformat
 from django.utils.formats import date_format
@@ -74,18 +75,12 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class ExcerptMessage:
-    message: Message
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Chosen:
     """A chosen topic as it was found, with its excerpt in the real messages; ``absent`` pieces are in none of them."""
 
     selected: Selected
     candidate: Candidate | None
-    messages: tuple[ExcerptMessage, ...]
+    messages: tuple[tuple[Message, tuple[Segment, ...]], ...]
     absent: tuple[Piece, ...]
     statuses: tuple[tuple[str, int], ...]
 
@@ -149,7 +144,7 @@ def _chosen(selected: Selected, candidates: Mapping[str, Candidate], messages: M
         selected=selected,
         candidate=candidates.get(selected.id),
         messages=tuple(
-            ExcerptMessage(messages[number], segments(messages[number].text, by_message[number]))
+            (messages[number], segments(messages[number].text, by_message[number]))
             for number in messages
             if number in by_message
         ),
@@ -187,17 +182,9 @@ NAMES: Mapping[str, Promise] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePart:
-    """What a part is called, and what it adds: ``+2.1``, in Russian ``+2,1``."""
-
-    name: str | Promise
-    added: str
-
-
-def score_parts(parts: Mapping[str, float]) -> list[ScorePart]:
-    """Those of a candidate, in their usual order; none for a run that did not keep them."""
-    return [ScorePart(NAMES[part], _signed(parts[part])) for part in PARTS if parts.get(part)]
+def score_parts(parts: Mapping[str, float]) -> list[tuple[Promise, str]]:
+    """Those of a candidate in their usual order, each with what it adds: ``+2.1``, in Russian ``+2,1``."""
+    return [(NAMES[part], _signed(parts[part])) for part in PARTS if parts.get(part)]
 
 
 def is_by_summary(parts: Mapping[str, float]) -> bool:
@@ -212,7 +199,7 @@ def _signed(added: float) -> str:
 
 def sum_of_parts(parts: Mapping[str, float]) -> str:
     """All of them in brackets: " (meaning +3.1, date +2.1)"; nothing where none is known."""
-    listed = ", ".join(f"{part.name} {part.added}" for part in score_parts(parts))
+    listed = ", ".join(f"{name} {added}" for name, added in score_parts(parts))
     return f" ({listed})" if listed else ""
 
 
@@ -306,34 +293,21 @@ HOW: dict[str, Promise] = {
 
 
 @dataclass(frozen=True, slots=True)
-class UseView:
-    id: str
-    how: str
-    words: Promise | str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class DeliveredView:
-    """``recall`` is found, unsure, nothing or failed; ``text`` is what the assistant said, empty where
-    nobody sent it."""
+    """``recall`` is found, unsure, nothing or failed; ``text`` is what the assistant said, empty if nobody sent it."""
 
     recall: str
     text: str = ""
-    uses: Sequence[UseView] = ()
+    uses: Sequence[Mapping[str, Any]] = ()
     unused: Sequence[str] = ()
     error: str = ""
 
 
 def delivered_view(run: Run, finished: RunFinished | None, error: str = "") -> DeliveredView | None:
-    """None while the run goes on."""
     if finished is None:
         return None
     stored = run.delivered or {}
-    uses = [
-        UseView(use["id"], use["how"], HOW.get(use["how"], use["how"]), use["sentence"])
-        for use in stored.get("uses", ())
-    ]
+    uses = [{**use, "words": HOW.get(use["how"], use["how"])} for use in stored.get("uses", ())]
     return DeliveredView(recall_outcome(finished), stored.get("text", ""), uses, stored.get("unused", ()), error)
 
 

@@ -61,10 +61,7 @@ class StageBar:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallAxis:
-    """Milliseconds from the first event to the last one, or until now while the run continues.
-
-    ``going`` is where the current stage began.
-    """
+    """Milliseconds from the first event to the last one, or until now; ``going`` is where the current stage began."""
 
     whole: int
     going: int
@@ -133,39 +130,23 @@ def offered(found: CandidatesFound | None, finished: RunFinished | None) -> int:
     return len(shown | {selected.id for selected in finished.selected}) if finished else len(shown)
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How many candidates are in a state; ``name`` is ``none`` where they have no mark."""
-
-    name: str
-    words: str | Promise
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class LegendRow:
-    """A candidate; ``gap`` are the ranks between it and the row above, which the model was not shown: ``12–26``."""
-
-    candidate: AnyCandidate
-    gap: str
-
-
-def counts(candidates: Sequence[AnyCandidate], states: Mapping[str, str]) -> list[Count]:
-    """Every state with how many of the shown candidates are in it, zero too, in the order of a run's end."""
+def counts(candidates: Sequence[AnyCandidate], states: Mapping[str, str]) -> list[tuple[str, str | Promise, int]]:
+    """Every state, ``none`` without a mark, in words and with its number of shown candidates, zero too, in order."""
     found = Counter(states.get(candidate.id, "") for candidate in candidates if candidate.shown)
-    return [Count(state or "none", words, found[state]) for state, words in WORDS.items()]
+    return [(state or "none", words, found[state]) for state, words in WORDS.items()]
 
 
-def rows(candidates: Sequence[AnyCandidate], by_similarity: bool = False) -> Iterator[LegendRow]:
-    """Those that the model was shown, best first; in the order of their similarity where that alone decides."""
+def rows(candidates: Sequence[AnyCandidate], by_similarity: bool = False) -> Iterator[tuple[AnyCandidate, str]]:
+    """Those that the model was shown, best first; in the order of their similarity where that alone decides. Each with
+    the ranks between it and the one above, which the model was not shown: ``12–26``."""
     if by_similarity:
         shown = (candidate for candidate in candidates if candidate.shown)
-        yield from (LegendRow(each, "") for each in sorted(shown, key=lambda each: each.vector_rank or each.rank))
+        yield from ((each, "") for each in sorted(shown, key=lambda each: each.vector_rank or each.rank))
         return
     before = 0
     for candidate in candidates:
         if candidate.shown:
-            yield LegendRow(candidate, _gap_before(before + 1, candidate.rank - 1))
+            yield candidate, _gap_before(before + 1, candidate.rank - 1)
             before = candidate.rank
 
 

@@ -40,14 +40,6 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class WayStep:
-    """A step of the way: ``state`` is passed, lost or ahead."""
-
-    words: Promise | str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class TriedChange:
     """A change and its result in words, and the address of the editor in which it is filled in."""
 
@@ -68,7 +60,7 @@ class WhyNotView:
     asked: str = ""
     error: str = ""
     explanation: Explanation | None = None
-    way: Sequence[WayStep] = ()
+    way: Sequence[tuple[Promise | str, str]] = ()
     tried: Sequence[TriedChange] = ()
     prompts: str = ""
     others: Sequence[tuple[str, str]] = ()
@@ -110,7 +102,8 @@ def _prompts(run: Run, explanation: Explanation) -> str:
     return f"{reverse('run_lab', args=[run.pk])}?{query}"
 
 
-def _way(run: Run, stage: str) -> Iterator[WayStep]:
+def _way(run: Run, stage: str) -> Iterator[tuple[Promise | str, str]]:
+    """The steps in words, each with its state: passed, lost or ahead."""
     strategy = STRATEGIES.get(run.strategy)
     # Where similarity alone decides, nothing is read.
     is_read = strategy is None or strategy.ranking is not NEAREST
@@ -119,7 +112,7 @@ def _way(run: Run, stage: str) -> Iterator[WayStep]:
     for name in names[: names.index(_LAST_KNOWN) + 1] if lost != "used" else names:
         words, _stages = _STEPS[name]
         is_passed = not lost or names.index(name) < names.index(lost)
-        yield WayStep(words, "lost" if name == lost else "passed" if is_passed else "ahead")
+        yield words, "lost" if name == lost else "passed" if is_passed else "ahead"
 
 
 def _tried(run: Run, each: Counterfactual) -> TriedChange:

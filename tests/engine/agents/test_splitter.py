@@ -52,10 +52,6 @@ def proposed(step: Step, messages: list[MessageContent] = TALK, seconds: float =
     return asyncio.run(ask.complete()).result().drafts
 
 
-def ranges(drafts: list[TopicDraft]) -> list[tuple[int, ...]]:
-    return [draft.messages for draft in drafts]
-
-
 @given(st.one_of(st.lists(PARTS).map(lambda parts: json.dumps({"topics": parts})), JSON.map(json.dumps), st.text()))
 def test_each_message_is_in_one_part_whatever_the_model_says(answer: str) -> None:
     try:
@@ -98,7 +94,7 @@ def test_parts_are_taken_as_the_model_gave_them() -> None:
     ],
 )
 def test_overlaps_gaps_and_strange_ids_are_mended(parts: list[object], expected: list[tuple[int, ...]]) -> None:
-    assert ranges(proposed(answers(*parts))) == expected
+    assert [draft.messages for draft in proposed(answers(*parts))] == expected
 
 
 @pytest.mark.parametrize(

@@ -210,8 +210,7 @@ def _telling_more(documents: Sequence[Document], *, several: bool) -> Iterator[D
 
 
 def _telling(document: Document, wanted: QuestionTerms) -> Place:
-    """The message with the sentence that speaks most of the question: the whole of it, or that sentence of a long
-    one."""
+    """The message with the sentence that speaks most of the question; of a long one that sentence."""
     number, start, end = wanted.best(document)
     text = next(each.text for each in document.messages if each.id == number)
     return (number, 0, len(text)) if len(text) <= LONGEST_QUOTE else (number, start, end)

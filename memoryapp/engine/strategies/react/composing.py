@@ -135,7 +135,6 @@ class Composing:
         return [self.pool.documents[id] for id in wanted if id in self.pool.documents]
 
     def coverage(self, documents: Iterable[Document]) -> float:
-        """The coverage of the question by these documents."""
         documents = list(documents)
         weights = self.pool.weights(self._question_stems())
         texts = [document.text for document in documents]
@@ -145,8 +144,7 @@ class Composing:
 
     @property
     def by_others(self) -> ByOthers | None:
-        """Who says what the question asks of somebody else; None unless it names one speaker, and another one says
-        more of it."""
+        """Who says what the question asks of somebody else; None unless it names one speaker and another says more."""
         return self._by_others(self.sources.values())
 
     def _by_others(self, documents: Iterable[Document]) -> ByOthers | None:

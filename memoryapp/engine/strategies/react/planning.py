@@ -56,8 +56,7 @@ class Planning:
     left: Callable[[], float]
 
     async def plan(self, asked: PlanInput, emit: Emit) -> PlanOutput:
-        """The queries to search for: the question, and what a model adds to a long question or to one that found
-        little."""
+        """The queries to search for: the question, and what a model adds to a long one or one that found little."""
         if self.writer is None:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_model")
         if asked.found_little:

@@ -83,8 +83,7 @@ def borne_out(claim: str, text: str) -> float:
 
 
 def _contradicted(wanted: frozenset[Signed], stated: Sequence[frozenset[Signed]]) -> bool:
-    """Whether all sentences that share the most stems with the claim negate one that it affirms, or affirm one that it
-    negates."""
+    """Whether all sentences that share most stems with the claim negate one that it affirms, or the reverse."""
     terms = {term for term, _negated in wanted}
     shared = [len(terms & {term for term, _negated in sentence}) for sentence in stated]
     most = max(shared, default=0)
@@ -240,7 +239,6 @@ def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
 
 
 def citation_at(number: int, document: Document, place: Place) -> tuple[Citation, Piece]:
-    """The citation of a ``place`` in a document."""
     message, start, end = place
     text = next(each.text for each in document.messages if each.id == message)
     quote = text[start:end]

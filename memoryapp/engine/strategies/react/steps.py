@@ -50,8 +50,7 @@ _READ_ON = {
 
 
 async def recall(request: StrategyRequest[toolbox.ReactParameters], ports: Ports, emit: Emit) -> events.RunFinished:
-    """Emits the query, the steps with the results of their tools, the pool and the answer; returns the topics that it
-    cites."""
+    """Emits the query, the steps with their tools' results, the pool and the answer; returns the topics it cites."""
     line = events.QueryEnriched(request.query, request.query, note="no_model", seconds=0.0)
     prepared = await ports.search(await ports.enrich(emit) if ports.writer else line)
     emit(prepared.line)
@@ -124,8 +123,7 @@ class _Agent:
         return route_of(asked.query, self._request.today)
 
     async def work(self) -> events.RunFinished:
-        """Takes every step; returns the last event of the run. Raises SearchTimeout when its seconds end without any
-        search."""
+        """Takes every step; returns the last event of the run. Raises SearchTimeout without any search in time."""
         if self._parameters.max_steps > 2:
             await self._plan()
         self._begin("retrieve")
@@ -143,8 +141,7 @@ class _Agent:
 
     @property
     def _hits(self) -> int:
-        """How many passages a query brings at first: more where several things are asked for, which lie in several
-        places."""
+        """How many passages a query brings at first: more where several things are asked for."""
         several = wants_several(self._query)
         return max(self._planned_hits or self._parameters.hits, self._parameters.wider_hits if several else 0)
 
@@ -201,8 +198,7 @@ class _Agent:
             self._coverage = made.coverage_est
 
     async def _refine(self) -> None:
-        """Searches wider, without guessed filters, and with other words if a model finds some; earlier results are
-        kept."""
+        """Searches wider, without guessed filters, with other words if a model finds some; keeps earlier results."""
         self._begin("refine")
         guess = self._guess
         if self._ports.writer and self._parameters.planner != "never" and not self._pool.is_empty:

@@ -135,8 +135,7 @@ class Hit(Shape):
 
 
 class SearchOutput(Shape):
-    """``new`` hits are those that no earlier search has brought, ``relaxed`` says that guessed filters left too few and
-    were widened."""
+    """``new`` hits no earlier search has brought; ``relaxed``: guessed filters left too few and were widened."""
 
     hits: Annotated[tuple[Hit, ...], Field(max_length=1_000)]
     new: int

@@ -55,7 +55,6 @@ class Verifying:
         self.judged = {claims[place]: numbers for place, numbers in (ask.answer or {}).items()}
 
     def question(self, statement: Statement, top_k: int) -> VerifyInput:
-        """The input of the tool for a statement."""
         return VerifyInput(claim=statement.text[:LONGEST_CLAIM], cited=statement.numbers, top_k=top_k)
 
     async def verify(self, asked: VerifyInput, emit: Emit) -> VerifyOutput:

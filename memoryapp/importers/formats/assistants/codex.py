@@ -96,10 +96,7 @@ def _survey(values: Callable[[], Values]) -> tuple[set[Words], set[int | str]]:
 
 
 def _rolled_back(turns: list[tuple[int | str, str]], count: int) -> set[int | str]:
-    """Takes the last ``count`` turns, each of which begins with the person's words, off the list.
-
-    Returns the numbers of their lines.
-    """
+    """Takes the last ``count`` turns, which begin with the person's words, off the list; returns their line numbers."""
     taken: set[int | str] = set()
     while turns and count > 0:
         number, role = turns.pop()

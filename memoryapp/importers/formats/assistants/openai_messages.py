@@ -71,7 +71,6 @@ def recognises(value: object) -> bool:
 
 
 def recognises_line(value: object) -> bool:
-    """Whether a line is a conversation, or a message of one."""
     return is_message(value) or recognises(value)
 
 

@@ -61,7 +61,6 @@ def users(source: SourceFile) -> set[str]:
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """Yields the messages of a file."""
     for number, value in lines.values(source):
         if isinstance(value, Rejected):
             yield value

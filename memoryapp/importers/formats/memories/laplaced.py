@@ -126,7 +126,6 @@ def names(source: SourceFile, rows: sqlite3.Connection) -> dict[Any, str]:
 
 
 def message_id(user: Any, number: Any) -> str:
-    """Returns the external id of a message."""
     return f"laplaced:{user}:{number}"
 
 

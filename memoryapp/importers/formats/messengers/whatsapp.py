@@ -136,7 +136,6 @@ def _months() -> dict[str, int]:
 
 
 def plain_spaces(text: str) -> str:
-    """Returns the text with plain spaces for special ones."""
     return text.translate({ord(each): " " for each in _SPACES})
 
 
@@ -482,7 +481,6 @@ _NOTICE = re.compile(
 
 
 def read(source: SourceFile, chat: WhatsAppChat, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """Yields the messages of the chat, in order."""
     alike = AlikeTexts()
     for number in _undated(source):
         yield Rejected(number, _("it has no date: the file begins within a message"))

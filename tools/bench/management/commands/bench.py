@@ -1,7 +1,5 @@
 """``manage.py bench``: the project's measurements, each beside the value to compare it with."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -11,14 +9,12 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp.models import EmbeddingProfile
 from memoryapp.platform import database
 from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import profile_row
-from tools.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, timeouts
-from tools.bench import stage as staged
-from tools.bench.reranks import Load
-from tools.bench.stage import BenchStage
+from tools.bench import borders, imports, looks, memory, runs
+from tools.bench.runs import Load
+from tools.bench.stage import BenchStage, peer
 from tools.bench.table import BenchRow, heading, line
 
 TOPICS, QUICK_TOPICS = 250, 60
@@ -46,7 +42,7 @@ class Command(BaseCommand):
             try:
                 self._print(_rows(quick=options["quick"]), as_json=options["json"])
             finally:
-                pages.forget_viewer()
+                looks.forget_viewer()
 
     def _print(self, rows: Iterator[BenchRow], *, as_json: bool) -> None:
         if as_json:
@@ -66,33 +62,23 @@ class Command(BaseCommand):
 
 def _rows(*, quick: bool) -> Iterator[BenchRow]:
     yield from _all(borders.rows)
-    profile = async_to_sync(profile_row)(clients.profile())
-    with staged.peer() as address, memory.stored(QUICK_TOPICS if quick else TOPICS, profile) as owner:
-        stage = BenchStage(owner, address, tuple(memory.queries(QUICK_TOPICS if quick else TOPICS)))
-        yield from _on_stage(stage, quick)
-        yield from effects.rows(stage, profile, QUICK_PAST_RUNS if quick else PAST_RUNS)
+    profile, topics = async_to_sync(profile_row)(clients.profile()), QUICK_TOPICS if quick else TOPICS
+    with peer() as address, memory.stored(topics, profile) as owner:
+        stage = BenchStage(owner, address, tuple(memory.queries(topics)))
+        yield from _all(lambda: runs.rerank_rows(stage, QUICK_LOADS if quick else LOADS))
+        yield from runs.shared_rows(stage, QUICK_SHARED if quick else SHARED)
+        yield from _all(lambda: looks.search_rows(stage))
+        yield from _all(lambda: runs.stage_rows(stage, QUICK_RUNS if quick else RUNS))
+        if not quick:
+            yield from _all(lambda: runs.timeout_rows(stage))
+        yield from looks.page_rows(stage)
+        yield from looks.curation_rows(stage, profile, QUICK_PAST_RUNS if quick else PAST_RUNS)
     yield from imports.rows(QUICK_IMPORTED if quick else IMPORTED)
     if not quick:
-        yield from _large(stage, profile)
-
-
-def _on_stage(stage: BenchStage, quick: bool) -> Iterator[BenchRow]:
-    runs = QUICK_RUNS if quick else RUNS
-    yield from _all(lambda: reranks.rows(stage, QUICK_LOADS if quick else LOADS))
-    yield from processes.rows(stage, QUICK_SHARED if quick else SHARED)
-    yield from _all(lambda: search.rows(stage))
-    yield from _all(lambda: stages.enricher_rows(stage, runs))
-    yield from _all(lambda: stages.scorer_rows(stage, runs))
-    if not quick:
-        yield from _all(lambda: timeouts.rows(stage))
-    yield from pages.rows(stage)
-
-
-def _large(stage: BenchStage, profile: EmbeddingProfile) -> Iterator[BenchRow]:
-    with memory.stored(LARGE, profile) as owner:
-        large = replace(stage, owner=owner)
-        yield from _all(lambda: search.rows(large))
-        yield from effects.rows(large, profile, PAST_RUNS)
+        with memory.stored(LARGE, profile) as owner:
+            large = replace(stage, owner=owner)
+            yield from _all(lambda: looks.search_rows(large))
+            yield from looks.curation_rows(large, profile, PAST_RUNS)
 
 
 def _all(rows: Callable[[], AsyncIterator[BenchRow]]) -> list[BenchRow]:
