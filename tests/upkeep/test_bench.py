@@ -122,7 +122,7 @@ def test_a_worker_that_embeds_at_the_same_time_stands_in_nobodys_way(anna: ChatU
     async_to_sync(embed_pending)(Hashing())
     embedded = PassageVector.objects.count()
     assert embedded
-    memory._put_vectors(anna, EmbeddingProfile.objects.get())
+    memory.put_vectors(anna, EmbeddingProfile.objects.get())
     assert PassageVector.objects.count() == embedded
 
 
