@@ -118,7 +118,7 @@ def test_the_made_up_memory_is_whole_and_needs_no_worker(anna: ChatUser) -> None
 
 
 def test_a_worker_that_embeds_at_the_same_time_stands_in_nobodys_way(anna: ChatUser) -> None:
-    memory._put(anna, range(3))
+    memory.put(anna, range(3))
     async_to_sync(embed_pending)(Hashing())
     embedded = PassageVector.objects.count()
     assert embedded
