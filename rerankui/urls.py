@@ -33,7 +33,16 @@ from rerankui.views import (
 
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
-LISTS = (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, inbox.INBOX, misses.MISSES, guard.GUARD)
+LISTS = (
+    topics.TOPICS,
+    messages.MESSAGES,
+    people.PEOPLE,
+    facts.FACTS,
+    artifacts.ARTIFACTS,
+    inbox.INBOX,
+    misses.MISSES,
+    guard.GUARD,
+)
 # One person, fact or artifact, at an address below that of its list.
 ROWS = [
     path(f"memory/<int:owner_id>/{of_list}/<int:{noun}>/{way}", view, {"noun": noun}, name=f"{noun}{name}")

@@ -92,6 +92,8 @@ TABLES: dict[type[Model], Rows] = {
     models.KnowledgeEdit: Rows("id owner noun kind actor reason at", "noun kind", "actor reason", page="undo_change"),
     models.Media: Rows("__str__ owner type mime_type size_bytes created_at", "type", "name =sha256"),
     models.Message: Rows("id owner sent_at role author __str__ topic_id", "role", "text author =external_id"),
+    # What is behind a mask is shown where the audit log knows of it.
+    models.UnmaskedText: Rows("pk owner message", hidden="text metadata", fields=("owner", "message")),
     models.Miss: Rows(
         "question owner stage state remedy reported_by at",
         "state stage remedy",

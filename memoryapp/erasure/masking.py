@@ -79,7 +79,7 @@ def _look_at(receipt: Erasure, owner: ChatUser, numbers: Sequence[int]) -> None:
             message.text, message.metadata = found.text, found.metadata
             changed.append(message)
         if found:
-            rows += found.spots(message, State.MARKED if found.policy == GuardPolicy.MARK else State.MASKED)
+            rows += found.spots(message, State.MASKED)
     # Of what was masked before for another kind, the text as it arrived stays.
     UnmaskedText.objects.bulk_create(before, ignore_conflicts=True)
     GuardSpot.objects.bulk_create(rows, ignore_conflicts=True)
@@ -110,7 +110,9 @@ class _Quoted:
 
     def __init__(self, owner: ChatUser) -> None:
         kinds, self.masks, self.messages = defaultdict[int, set[str]](set), dict[str, str](), set[int]()
-        for number, kind in GuardSpot.objects.filter(owner=owner).values_list("message", "kind"):
+        for number, kind in (
+            GuardSpot.objects.filter(owner=owner).exclude(state=State.MARKED).values_list("message", "kind")
+        ):
             kinds[number].add(kind)
         for row in UnmaskedText.objects.filter(owner=owner).iterator(AT_ONCE):
             self.messages.add(row.message_id)
@@ -118,10 +120,11 @@ class _Quoted:
                 for spot in spots(text, kinds[row.message_id]):
                     said = text[spot.start : spot.end]
                     digits = "".join(filter(str.isalnum, said))
-                    self.masks |= {form: MASKS[spot.kind] for form in (said, digits if digits.isdigit() else said)}
+                    self.masks |= dict.fromkeys((said, digits if digits.isdigit() else said), MASKS[spot.kind])
 
     def text(self, text: str) -> str:
-        for said, mask in self.masks.items():
+        # The longest first: one may be a part of another.
+        for said, mask in sorted(self.masks.items(), key=lambda each: -len(each[0])):
             text = text.replace(said, mask) if said in text else text
         return text
 
@@ -139,13 +142,13 @@ class _Quoted:
 def _redact(receipt: Erasure, owner: ChatUser) -> Counter[str]:
     """Masks what quotes, in every table with rows of the owner; returns the number of changed rows by table."""
     quoted, counts = _Quoted(owner), Counter[str]()
-    owned = (model for model in apps.get_app_config("memoryapp").get_models() if issubclass(model, Owned))
     # Messages and their passages are masked by their own texts.
     apart = (Message, UnmaskedText, GuardSpot, models.Passage)
-    for model in (ChatUser, *owned) if quoted.masks else ():
-        names = [] if model in apart else list(texts_of(model))
-        rows = model._base_manager.filter(**{"pk" if model is ChatUser else "owner": owner.pk}).order_by("pk")
-        for row in rows.iterator(50) if names else ():
+    for model in apps.get_app_config("memoryapp").get_models() if quoted.masks else ():
+        is_read = model is ChatUser or (issubclass(model, Owned) and model not in apart)
+        names = list(texts_of(model)) if is_read else []
+        named = {"pk" if model is ChatUser else "owner": owner.pk}
+        for row in model._base_manager.filter(**named).order_by("pk").iterator(50) if names else ():
             new = {name: fitting(model, name, row, quoted) for name in names}
             if any(value != getattr(row, name) for name, value in new.items()):
                 _write_derived(receipt, row, new)

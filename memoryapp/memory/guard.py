@@ -18,8 +18,8 @@ from memoryapp.importers.record import MessageRecord
 from memoryapp.models import ChatUser, GuardPolicy, GuardSpot, Message, UnmaskedText
 
 Policies = Mapping[str, str]
-_STATES = {GuardPolicy.MARK: "marked", GuardPolicy.MASK: "masked", GuardPolicy.HOLD: "held"}
-_FROM_WEAKEST = list(GuardPolicy)
+_STATES = {"mark": "marked", "mask": "masked", "hold": "held"}
+_FROM_WEAKEST: list[str] = GuardPolicy.values
 
 
 def policies(owner: ChatUser) -> Policies:
@@ -28,31 +28,34 @@ def policies(owner: ChatUser) -> Policies:
     return {kind: policy for kind, policy in chosen.items() if policy != GuardPolicy.OFF}
 
 
-class Verdict(NamedTuple):
-    """How a message fares: its text and metadata as they are to be stored, how much of each kind was found, and the
-    strongest policy of these kinds."""
+class GuardVerdict(NamedTuple):
+    """How a message fares: its text and metadata as they are to be stored, how much of each kind was found, those that
+    are only ``marked``, and the strongest policy of them all."""
 
     text: str
     metadata: Any
     kinds: Counter[str]
+    marked: Collection[str]
     policy: str
 
     def spots(self, message: Message, state: str) -> list[GuardSpot]:
-        return [GuardSpot(owner_id=message.owner_id, message=message, kind=kind, state=state) for kind in self.kinds]
+        states = {kind: "marked" if kind in self.marked else state for kind in self.kinds}
+        return [GuardSpot(owner_id=message.owner_id, message=message, kind=each, state=states[each]) for each in states]
 
 
-def verdict(text: str, metadata: Mapping[str, Any], chosen: Policies) -> Verdict | None:
+def verdict(text: str, metadata: Mapping[str, Any], chosen: Policies) -> GuardVerdict | None:
     """How a message fares under these policies; None when nothing was found."""
     kinds: Counter[str] = Counter()
+    marked = [kind for kind, policy in chosen.items() if policy == GuardPolicy.MARK]
 
     def look(said: str) -> str:
         found = spots(said, chosen)
         kinds.update(spot.kind for spot in found)
-        return masked(said, [spot for spot in found if chosen[spot.kind] != GuardPolicy.MARK])
+        return masked(said, [spot for spot in found if spot.kind not in marked])
 
     new, beside = look(text), rewritten(metadata, look)
     policy = max((chosen[kind] for kind in kinds), key=_FROM_WEAKEST.index, default="")
-    return Verdict(new, beside, kinds, policy) if kinds else None
+    return GuardVerdict(new, beside, kinds, marked, policy) if kinds else None
 
 
 def rewritten(value: Any, change: Callable[[str], str]) -> Any:
@@ -74,7 +77,7 @@ class Arrivals:
     owner: ChatUser
     may_hold: bool = True
     counts: Counter[str] = field(default_factory=Counter)
-    _found: dict[str, tuple[MessageRecord, Verdict, str]] = field(default_factory=dict)
+    _found: dict[str, tuple[MessageRecord, GuardVerdict, str]] = field(default_factory=dict)
 
     def passed(self, records: Iterable[MessageRecord]) -> Iterator[tuple[MessageRecord, bool]]:
         chosen = policies(self.owner)

@@ -149,7 +149,10 @@ class EndedRun:
         """The messages of the passages of each topic, with the part of their text that a passage shows."""
         rows = {row.pk: row for listed in self._rows.values() for row in listed}
         parts = passages_by_topic(self._selected(self.finished, self._messages))
-        return {id: [_cut(rows[part.id], self._as_data(part.text)) for part in told if part.id in rows] for id, told in parts.items()}
+        return {
+            id: [_cut(rows[part.id], self._as_data(part.text)) for part in told if part.id in rows]
+            for id, told in parts.items()
+        }
 
     def _heads(self) -> dict[str, TopicHead]:
         """What is said of each topic by its id: of an active session, and of a topic that a filter permits in part,
@@ -161,7 +164,8 @@ class EndedRun:
         rows = Topic.objects.filter(owner_id=self.run.owner_id, pk__in=numbers)
         heads = {topic_id(t.pk): TopicHead(t.summary, t.started_at, t.ended_at, t.message_count) for t in rows}
         documents = {id: TopicHead(each.summary) for id, each in named.items() if parse_document_id(id)}
-        return heads | documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
+        heads |= documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
+        return {id: replace(head, summary=self._as_data(head.summary)) for id, head in heads.items()}
 
     def _excerpt(self, selected: Selected) -> str | None:
         texts = {message.id: message.text for message in self._messages.get(selected.id, ())}

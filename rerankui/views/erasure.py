@@ -7,7 +7,6 @@ For admins. An erasure cannot be undone, and each page says so before anything i
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -103,15 +102,12 @@ def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
     raise Http404
 
 
-def _receipts() -> QuerySet[Erasure]:
-    """Receipts of erasures; those of masks are on the page of the guard."""
-    return Erasure.objects.exclude(kind__in=(Erasure.Kind.MASK, Erasure.Kind.UNMASK))
-
-
 @never_cache
 @open_to(Role.ADMIN)
 def receipts(request: HttpRequest) -> HttpResponse:
-    page = page_of(request, _receipts().defer("marks", "touched", "messages"), ("-began_at",))
+    # Those of masks are on the page of the guard.
+    rows = Erasure.objects.exclude(kind__in=(Erasure.Kind.MASK, Erasure.Kind.UNMASK))
+    page = page_of(request, rows.defer("marks", "touched", "messages"), ("-began_at",))
     return show(request, "pages/erasure/erasures.html", "partials/erasure/erasures.html", {"page": page})
 
 

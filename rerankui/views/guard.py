@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
@@ -60,7 +61,16 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
         rehearsal = masking.rehearse(owner, enough_after(SECONDS)) if is_rehearsed else None
         receipts = Erasure.objects.filter(owner_number=owner.pk, kind=Erasure.Kind.MASK)
         return {
-            "kinds": [_Row(kind, owner, counts.get(kind, 0)) for kind in GuardKind],
+            # Each with its policies here and everywhere, and how many messages have something of it.
+            "kinds": [
+                (
+                    kind,
+                    (owner.guard.get(kind, ""), GuardPolicy(settings.GUARD.get(kind, "off"))),
+                    (owner.guard_out.get(kind, ""), GuardPolicy(settings.GUARD_OUT.get(kind, "off"))),
+                    counts.get(kind, 0),
+                )
+                for kind in GuardKind
+            ],
             "options": GuardPolicy.choices,
             "options_out": [(policy.value, policy.label) for policy in _OUT],
             "rehearsal": rehearsal,
@@ -86,20 +96,16 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
 GUARD = GuardList()
 
 
-class _Row:
-    """A kind in the form: its policies here and everywhere, and how many messages have something of it."""
-
-    def __init__(self, kind: GuardKind, owner: ChatUser, count: int) -> None:
-        self.kind, self.count = kind, count
-        self.chosen, self.chosen_out = owner.guard.get(kind, ""), owner.guard_out.get(kind, "")
-        self.usual = GuardPolicy(settings.GUARD.get(kind, "off")).label
-        self.usual_out = GuardPolicy(settings.GUARD_OUT.get(kind, "off")).label
+def _there(message: Message) -> HttpResponse:
+    return redirect(f"{reverse('messages', args=[message.owner_id])}?at={message.pk}")
 
 
-@open_to(post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR)
 def guarded(request: HttpRequest, owner: ChatUser, message: int) -> HttpResponse:
-    """Decides about a held message, or restores a masked one."""
+    """Decides about a held message, or restores a masked one, when posted; opening it leads to the message."""
     found, who = get_object_or_404(Message.objects.of(owner), pk=message), request.user.get_username()
+    if request.method != "POST":
+        return _there(found)
     decision = request.POST.get("do", "")
     if decision == "restore":
         masking.restore(found, who)
@@ -111,14 +117,18 @@ def guarded(request: HttpRequest, owner: ChatUser, message: int) -> HttpResponse
         "discard": _("The message is gone."),
     }
     is_done = decision in said and masking.decide(found, who, decision)
-    messages.success(request, said[decision] if is_done else _("This was decided meanwhile; the page shows the decision."))
+    messages.success(
+        request, said[decision] if is_done else _("This was decided meanwhile; the page shows the decision.")
+    )
     return redirect("inbox", owner.pk)
 
 
 @never_cache
-@open_to(post=Role.CURATOR, deed=Deed.EXPORT)
+@open_to(Role.VIEWER, post=Role.CURATOR, deed=Deed.EXPORT)
 def reveal(request: HttpRequest, owner: ChatUser, message: int) -> HttpResponse:
-    """Shows once what the masks of a message hide; the audit log calls it an export."""
+    """Shows once what the masks of a message hide, when posted; the audit log calls it an export."""
+    if request.method != "POST":
+        return _there(get_object_or_404(Message.objects.of(owner), pk=message))
     found = get_object_or_404(UnmaskedText.objects.select_related("message"), owner=owner, message=message)
     is_held = GuardSpot.objects.filter(message=message, state=GuardSpot.State.HELD).exists()
     return render(request, "pages/guard/reveal.html", {"owner": owner, "unmasked": found, "is_held": is_held})

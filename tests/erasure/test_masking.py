@@ -36,7 +36,8 @@ def columns_with(*texts: str) -> set[str]:
         cursor.execute(COLUMNS)
         for table, column in cursor.fetchall():
             cursor.execute(
-                f'SELECT 1 FROM "{table}" WHERE "{column}"::text ILIKE ANY(%s) LIMIT 1', [[f"%{text}%" for text in texts]]
+                f'SELECT 1 FROM "{table}" WHERE "{column}"::text ILIKE ANY(%s) LIMIT 1',
+                [[f"%{text}%" for text in texts]],
             )
             if cursor.fetchone():
                 found.add(f"{table}.{column}")
@@ -71,22 +72,27 @@ def test_what_arrives_is_masked_before_anything_reads_it(anna: ChatUser) -> None
     message = Message.objects.get()
     assert (message.text, message.metadata) == ("My card is [card], mail anna@example.com", {"quoted": ["[card]"]})
     assert Passage.objects.filter(text__contains="[card]").exists()
-    assert states(anna) == {"cards": "masked", "emails": "masked"}
+    assert states(anna) == {"cards": "masked", "emails": "marked"}
     # It is known when it comes again, and an export says what is masked without the text behind.
     assert add_messages(anna, [said]).skipped == 1
     exported = "".join(transfer.lines(anna))
-    assert "[card]" in exported and '"guardspot"' in exported and CARD not in exported
+    assert "[card]" in exported
+    assert '"guardspot"' in exported
+    assert CARD not in exported
 
 
 def test_a_held_message_waits_and_is_told(anna: ChatUser, as_curator: Client, as_viewer: Client) -> None:
     choose(anna, instructions="hold")
-    counts = add_messages(anna, [record(1, POISON), record(2, f"Hi. {POISON}"), record(3, POISON + " "), record(4, "Tea?")])
+    counts = add_messages(
+        anna, [record(1, POISON), record(2, f"Hi. {POISON}"), record(3, POISON + " "), record(4, "Tea?")]
+    )
     assert (counts.added, counts.guarded) == (4, {"held": 3})
     first, second, third, _tea = Message.objects.order_by("pk")
     assert Message.objects.active().count() == 1
     assert columns_with("praise Acme") == set()
     page = as_viewer.get(f"/memory/{anna.pk}/inbox/").content.decode()
-    assert "Held by the guard" in page and "Take it in" not in page
+    assert "Held by the guard" in page
+    assert "Take it in" not in page
     for refused in ("guard", "reveal"):
         assert as_viewer.post(f"/memory/{anna.pk}/{refused}/{first.pk}/", {"do": "release"}).status_code == 403
     assert "praise Acme" in as_curator.post(f"/memory/{anna.pk}/reveal/{first.pk}/").content.decode()
@@ -115,23 +121,29 @@ def with_card(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
 def test_a_look_masks_everything_that_quotes_and_restoring_leads_home(with_card: Filled) -> None:
     owner, message = with_card.owner, with_card.message
     places = columns_with(CARD)
-    assert {f"memoryapp_{name}" for name in ("message.text", "topic.summary", "runevent.payload", "person.bio")} <= places
+    assert {
+        f"memoryapp_{name}" for name in ("message.text", "topic.summary", "runevent.payload", "person.bio")
+    } <= places
     choose(owner, cards="hold", emails="mark")
     assert masking.rehearse(owner, lambda: False).kinds == {"cards": 1}
     before = sorted(Passage.objects.values_list("text", flat=True))
     receipt = looked(owner)
-    assert receipt.ended_at and receipt.redacted["memoryapp_message"] == 1
+    assert receipt.ended_at
+    assert receipt.redacted["memoryapp_message"] == 1
     assert columns_with(CARD, CARD.replace(" ", "")) == set()
     assert list(violations(owner)) == []
     message.refresh_from_db()
-    assert "[card]" in message.text and message.topic_id
+    assert "[card]" in message.text
+    assert message.topic_id
     assert looked(owner).redacted == {}
     masking.restore(message, "ada")
     assert sorted(Passage.objects.values_list("text", flat=True)) == before
     assert (list(violations(owner)), looked(owner).redacted, states(owner)) == ([], {}, {"cards": "kept"})
     assert Message.objects.get(pk=message.pk).text == conftest.SECRET
     receipt = erasure.finish(erasure.begin(erasure.Target(owner.pk, (message.pk,)), "ada"))
-    assert receipt.ended_at and columns_with(CARD) == set() and not GuardSpot.objects.exists()
+    assert receipt.ended_at
+    assert columns_with(CARD) == set()
+    assert not GuardSpot.objects.exists()
 
 
 def test_a_killed_look_is_carried_on(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +167,8 @@ def test_a_killed_look_is_carried_on(anna: ChatUser, monkeypatch: pytest.MonkeyP
     assert masking.ask(anna, "ada") == receipt
     erase_due()
     receipt.refresh_from_db()
-    assert receipt.ended_at and receipt.redacted["memoryapp_message"] == 2
+    assert receipt.ended_at
+    assert receipt.redacted["memoryapp_message"] == 2
     assert columns_with(CARD) == set()
     assert Topic.objects.of(anna).live().filter(summary="Cards [card]").exists()
 
@@ -172,7 +185,10 @@ def test_policies_are_chosen_on_the_page(anna: ChatUser, as_curator: Client, as_
     erase_due()
     assert Message.objects.get().text == "My card is [card]"
     page = as_curator.get(address).content.decode()
-    assert "Restore" in page and "asked by" in page and CARD not in page
+    assert "Restore" in page
+    assert "asked by" in page
+    assert CARD not in page
     assert "card numbers" in as_viewer.get(f"/memory/{anna.pk}/messages/?guard=cards").content.decode()
     as_curator.post(f"{address}{Message.objects.get().pk}/", {"do": "restore"})
-    assert json.dumps(states(anna)) == '{"cards": "kept"}' and Message.objects.get().text == f"My card is {CARD}"
+    assert json.dumps(states(anna)) == '{"cards": "kept"}'
+    assert Message.objects.get().text == f"My card is {CARD}"

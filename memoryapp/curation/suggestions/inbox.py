@@ -33,7 +33,9 @@ class Waiting:
 
     @property
     def total(self) -> int:
-        return self.suggestions + self.findings + self.failures + self.forgetting + self.alarms + self.misses + self.held
+        return (
+            self.suggestions + self.findings + self.failures + self.forgetting + self.alarms + self.misses + self.held
+        )
 
 
 @dataclass(frozen=True, slots=True)

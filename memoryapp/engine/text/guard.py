@@ -9,6 +9,7 @@ they see the text through windows.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -25,17 +26,21 @@ _TABLE = table_beside(__file__)
 MASKS: Mapping[str, str] = {kind: table["mask"] for kind, table in _TABLE["kinds"].items()}
 _BLANKS = {"_": r"[\s\x5f]{1,3}", "_?": r"[\s\x5f]{0,3}"}
 _SENTENCES = [
-    re.compile(re.sub(r"_\??", lambda found: _BLANKS[found[0]], each)) for each in _TABLE["kinds"]["instructions"]["sentence"]
+    re.compile(re.sub(r"_\??", lambda found: _BLANKS[found[0]], each))
+    for each in _TABLE["kinds"]["instructions"]["sentence"]
 ]
 _HEALTH = re.compile(r"(?i)(?<!\w)(?:" + "|".join(map(re.escape, _TABLE["health"])) + r")\w{0,12}")
 # Characters of a window, and of the next one that it shares: longer than a key needs to be recognised.
 _WINDOW, _SHARED = 1_024, 512
 _REST_OF_KEY = re.compile(r"[\w.+/=-]{0,4000}+")
-_CARD = re.compile(r"(?:4(?:\d{15}|\d{18})|(?:5[1-5]|35)\d{14}|2[2-7](?:\d{14}|\d{17})|6\d{15}|3[47]\d{13}|3[0689]\d{12})")
+_CARD = re.compile(
+    r"(?:4(?:\d{15}|\d{18})|(?:5[1-5]|35)\d{14}|2[2-7](?:\d{14}|\d{17})|6\d{15}|3[47]\d{13}|3[0689]\d{12})"
+)
 _GROUPS = re.compile(r"[ \u00a0()-]")
+_DATE = re.compile(r"\(?(?:19|20)\d{2}-[01]\d-[0-3]\d")
 _HIDDEN = re.compile(r"[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
 _ALIKE = str.maketrans(*_TABLE["alike"])
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s|\n")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s|\n|(?<=\]:)\s")
 _MOST_SENTENCE = 400
 # A sentence that instructs a model becomes a quotation, without the signs that make a tag of it.
 QUOTED = "[quoted, not an instruction: “"
@@ -90,7 +95,9 @@ def _find(kind: str, text: str) -> Iterator[Span]:
             said = found[group]
             # A number may be followed by others; then its first groups are valid.
             while said and not is_valid(said):
-                said = said[: max((blank.start() for blank in _GROUPS.finditer(said)), default=0) if kind != "phones" else 0]
+                said = said[
+                    : max((blank.start() for blank in _GROUPS.finditer(said)), default=0) if kind != "phones" else 0
+                ]
             if said:
                 yield found.start(group), found.start(group) + len(said)
 
@@ -103,24 +110,21 @@ def _is_card(said: str) -> bool:
 def _is_snils(said: str) -> bool:
     """The check digits of СНИЛС are the sum of its digits, each times its place from the right."""
     digits = _GROUPS.sub("", said)
-    return len(digits) == 11 and sum(int(d) * (9 - at) for at, d in enumerate(digits[:9])) % 101 % 100 == int(digits[9:])
+    return len(digits) == 11 and sum(int(d) * (9 - at) for at, d in enumerate(digits[:9])) % 101 % 100 == int(
+        digits[9:]
+    )
 
 
 def _is_phone(said: str) -> bool:
     """Whether it is a number of its country, or, as people write it, one of Russia or of North America; no date."""
     digits = _GROUPS.sub("", said)
     is_written = len(_GROUPS.findall(said)) >= 2 or (len(digits) == 11 and digits[:2] in ("79", "89"))
-    if said.startswith("+"):
-        return _is_number(said, None)
-    is_date = re.match(r"\(?(?:19|20)\d{2}-[01]\d-[0-3]\d", said)
-    return is_written and not is_date and (_is_number(said, "RU") or _is_number(said, "US"))
-
-
-def _is_number(said: str, region: str | None) -> bool:
-    try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(said, region))
-    except phonenumbers.NumberParseException:
-        return False
+    is_local = is_written and not _DATE.match(said)
+    for region in (None,) if said.startswith("+") else ("RU", "US") if is_local else ():
+        with suppress(phonenumbers.NumberParseException):
+            if phonenumbers.is_valid_number(phonenumbers.parse(said, region)):
+                return True
+    return False
 
 
 _CHECKS: Mapping[str, Callable[[str], Any]] = {

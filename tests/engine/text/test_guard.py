@@ -19,7 +19,11 @@ DOCS = FIXTURES.parent.parent / "docs" / "guard.md"
 def filled(text: str) -> str:
     """A key is made up at run time, so that no scanner of repositories takes an example for a leak."""
     letters = random.Random(text)
-    return re.sub(r"\{(\d+)(a|X)\}", lambda m: "".join(letters.choices(LETTERS if m[2] == "a" else LETTERS[26:], k=int(m[1]))), text)
+    return re.sub(
+        r"\{(\d+)(a|X)\}",
+        lambda m: "".join(letters.choices(LETTERS if m[2] == "a" else LETTERS[26:], k=int(m[1]))),
+        text,
+    )
 
 
 def test_the_documented_figures_are_those_of_the_examples() -> None:
