@@ -1,6 +1,7 @@
 """What must not be stored is masked, held or marked as it arrives and in what is there; people take it back."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from memoryapp.erasure import masking
 from memoryapp.intake import transfer
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.messages import add_messages
+from memoryapp.intake.transfer import files
 from memoryapp.memory import guard
 from memoryapp.models import ChatUser, Erasure, GuardSpot, ImportBatch, Message, Passage, Topic, UnmaskedText
 from memoryapp.upkeep.pipeline.erase import erase_due
@@ -192,3 +194,16 @@ def test_policies_are_chosen_on_the_page(anna: ChatUser, as_curator: Client, as_
     as_curator.post(f"{address}{Message.objects.get().pk}/", {"do": "restore"})
     assert json.dumps(states(anna)) == '{"cards": "kept"}'
     assert Message.objects.get().text == f"My card is {CARD}"
+
+
+def test_a_rehearsed_import_says_what_the_guard_finds(anna: ChatUser, as_curator: Client, tmp_path: Path) -> None:
+    choose(anna, cards="mask")
+    chat = tmp_path / "chat.jsonl"
+    lines = ({"id": f"a{at}", "role": "user", "ts": 1_760_000_000 + at, "text": f"{CARD} {at}"} for at in range(3))
+    chat.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    row = files.stage(anna, chat, "chat.jsonl", "ada")
+    files.work_on(row)
+    row.refresh_from_db()
+    assert row.findings["guarded"] == {"cards": 3}
+    assert CARD not in json.dumps(row.findings)
+    assert "card numbers" in as_curator.get(f"/memory/{anna.pk}/imports/files/{row.pk}/").content.decode()
