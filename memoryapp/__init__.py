@@ -14,6 +14,8 @@ person, artifact, fact    what was extracted from messages: a person mentioned, 
 batch        the messages that one import of one file brought
 format       how a program writes chats, as a value in a registry; its *layouts* are one JSON document, JSON Lines,
              another text, or a database
+guard        what looks for text that must not be stored, or handed over, as it is: for each *kind* it leaves, *marks*,
+             *masks* or *holds* a message; what it found of a kind in a message is a *spot*
 export       a whole memory as JSON Lines, without derived data; it is *restored* into a memory without messages; both
              are in the room ``transfer``
 judgement    an operator's opinion of an answer

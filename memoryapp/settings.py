@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from memoryapp.engine.parameters import Declaration, RerankParameters, declarations
 from memoryapp.engine.strategies.react.toolbox import ReactParameters
+from memoryapp.engine.text import guard
 from memoryapp.platform import environment as env
 from memoryapp.platform.accounts import sign_on_settings as sign_on
 from memoryapp.platform.accounts.sign_on_settings import *  # noqa: F403 settings too
@@ -238,6 +239,10 @@ SECURE_HSTS_SECONDS = 365 * 24 * 3600 if SECURE_COOKIES else 0
 # Probes connect to the process itself, without TLS.
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 # Whether other hosts of the domain use TLS is not known here.
+# What is not stored, or not handed over, as it is; health is looked for only where it is named.
+GUARD = env.choices("GUARD", tuple(guard.MASKS), ("off", "mark", "mask", "hold"), unless_named="health")
+GUARD_OUT = env.choices("GUARD_OUT", tuple(guard.MASKS), ("off", "mask"), unless_named="health")
+
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 CSRF_TRUSTED_ORIGINS = env.addresses("CSRF_TRUSTED_ORIGINS")
 X_FRAME_OPTIONS = "DENY"

@@ -22,6 +22,7 @@ from rerankui.views import (
     embedding,
     erasure,
     find,
+    guard,
     health,
     inbox,
     memory_settings,
@@ -32,7 +33,16 @@ from rerankui.views import (
 
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
-LISTS = (topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS, inbox.INBOX, misses.MISSES)
+LISTS = (
+    topics.TOPICS,
+    messages.MESSAGES,
+    people.PEOPLE,
+    facts.FACTS,
+    artifacts.ARTIFACTS,
+    inbox.INBOX,
+    misses.MISSES,
+    guard.GUARD,
+)
 # One person, fact or artifact, at an address below that of its list.
 ROWS = [
     path(f"memory/<int:owner_id>/{of_list}/<int:{noun}>/{way}", view, {"noun": noun}, name=f"{noun}{name}")
@@ -114,6 +124,8 @@ urlpatterns = [
     path("memory/<int:owner_id>/erase/", erasure.erase, name="erase"),
     path("memory/<int:owner_id>/erase/part/", erasure.erase_part, name="erase_part"),
     path("memory/<int:owner_id>/export/", erasure.export, name="export"),
+    path("memory/<int:owner_id>/guard/<int:message>/", guard.guarded, name="guarded"),
+    path("memory/<int:owner_id>/reveal/<int:message>/", guard.reveal, name="reveal"),
     path("erasures/", erasure.receipts, name="erasures"),
     path("erasures/<int:pk>/", erasure.receipt, name="erasure"),
     path("erasures/<int:pk>/verify/", erasure.receipt_verify, name="erasure_verify"),

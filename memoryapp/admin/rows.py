@@ -34,8 +34,9 @@ PAGES: dict[type[Model], str] = {
     models.Topic: "topic",
     models.TopicEdit: "undo_preview",
 }
-# Sessions of the browser are keys to the program, so nobody is shown them.
-HIDDEN = (models.LoginSession,)
+# Sessions of the browser are keys to the program, so nobody is shown them; what is behind a mask is shown where the
+# audit log knows of it.
+HIDDEN = (models.LoginSession, models.UnmaskedText)
 _NAMED = re.compile(r"\{0\.(\w+)")
 _LARGE = (TextField, JSONField, BinaryField)
 

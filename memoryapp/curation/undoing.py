@@ -20,7 +20,7 @@ from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
-from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
+from memoryapp.models import ChatUser, EditedTopic, GuardSpot, ImportBatch, Message, Topic, TopicEdit, TopicMessage
 from memoryapp.platform.statements import execute, fetched
 
 # Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
@@ -69,7 +69,9 @@ def withdraw_active(owner: ChatUser, batch: ImportBatch) -> None:
 
 
 def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
-    Message.objects.of(owner).filter(batch=batch, topic__isnull=True, is_withdrawn=True).update(is_withdrawn=False)
+    """Those that the guard holds stay held."""
+    rows = Message.objects.of(owner).filter(batch=batch, topic__isnull=True, is_withdrawn=True)
+    rows.exclude(spots__state=GuardSpot.State.HELD).update(is_withdrawn=False)
     note_change(owner)
 
 

@@ -213,7 +213,7 @@ def _table(
                     changes.gone += make_anew(row)
                     changes.changed[model._meta.db_table] += 1
                 else:
-                    new = {name: _fitting(model, name, row, words) for name in names}
+                    new = {name: fitting(model, name, row, words) for name in names}
                     model._base_manager.filter(pk=row.pk).update(**new)
                     changes.changed[model._meta.db_table] += 1
 
@@ -229,11 +229,11 @@ def _quoted(row: models.Model, names: Any, words: Redaction) -> bool:
     return any(_redacted(getattr(row, name), words) != getattr(row, name) for name in names)
 
 
-def _redacted(value: Any, words: Redaction) -> Any:
+def _redacted(value: Any, words: Any) -> Any:
     return words.text(value) if isinstance(value, str) else words.json(value)
 
 
-def _fitting(model: type[models.Model], name: str, row: models.Model, words: Redaction) -> Any:
+def fitting(model: type[models.Model], name: str, row: models.Model, words: Any) -> Any:
     """The redacted value; with the row's number where two rows must not be equal."""
     old = getattr(row, name)
     new = _redacted(old, words)

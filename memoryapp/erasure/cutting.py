@@ -243,11 +243,12 @@ def _messages(owner: models.ChatUser, reach: Reach) -> Counter[str]:
         beside[passage].add(message)
     gone = deleted(passages)
     gone += deleted(models.Message.objects.of(owner).filter(pk__in=reach.messages))
-    _put_rest(owner, [beside[number] for number in sorted(beside)])
+    put_rest(owner, [beside[number] for number in sorted(beside)])
     return gone
 
 
-def _put_rest(owner: models.ChatUser, groups: Sequence[set[int]]) -> None:
+def put_rest(owner: models.ChatUser, groups: Sequence[set[int]]) -> None:
+    """Makes passages of messages that have none any more; a group has those of one passage."""
     rows = models.Message.objects.of(owner).in_bulk(list(set().union(*groups)))
     placed = set(models.PassageMessage.objects.filter(message__in=list(rows)).values_list("message", flat=True))
     parts = []

@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp.erasure import chat_user, marks, texts
+from memoryapp.erasure import chat_user, marks, masking, texts
 from memoryapp.erasure.chat_user import FILES, deleted
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_leftovers, redact_runs, texts_of
 from memoryapp.erasure.cutting import Moved, Reach, Target, cut, reach_of
@@ -92,6 +92,9 @@ def look_again(erasure: Erasure) -> None:
 
 def _go_on(erasure: Erasure) -> None:
     erasure.refresh_from_db()
+    if erasure.kind == Erasure.Kind.MASK and erasure in due():
+        masking.go_on(erasure)
+        return
     if erasure.ended_at is not None:
         if erasure.looked_again_at is None and erasure in due():
             look_again(erasure)

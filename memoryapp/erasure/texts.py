@@ -35,6 +35,7 @@ from memoryapp.models import (
     StoredItem,
     Topic,
     TopicEdit,
+    UnmaskedText,
 )
 from memoryapp.models.user import Owned
 from memoryapp.platform.embedded import paths
@@ -42,6 +43,7 @@ from memoryapp.platform.embedded import paths
 _PACKAGES, _TEMPLATES = paths.CHECKOUT, paths.files_of_pages("templates")
 _TEXTS: Mapping[type[Owned], tuple[str, ...]] = {
     Message: ("text", "metadata"),
+    UnmaskedText: ("text", "metadata"),
     Topic: ("summary",),
     Fact: ("content", "relation", "category"),
     Person: ("bio",),

@@ -12,6 +12,7 @@ from typing import Any
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.intake.imports import Addressee, Course, Imported, NamedMessages, import_for
 from memoryapp.intake.messages import BATCH
+from memoryapp.memory import guard
 from memoryapp.memory.forecast import ArchiveForecast
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser, Message
@@ -27,7 +28,8 @@ class Findings:
     """What a rehearsal found. Times are ISO 8601; ``speakers`` and ``users`` have counts, the most frequent first.
 
     ``added``, ``skipped`` and ``changed`` are the numbers that the import would report; ``taken`` counts the changed
-    texts that it stored, ``artifacts`` the documents from the same zip. ``borrowed`` messages have a neighbour's time,
+    texts that it stored, ``artifacts`` the documents from the same zip, ``guarded`` what the guard finds, by kind.
+    ``borrowed`` messages have a neighbour's time,
     ``counted`` ones a time counted from the given start, and ``timeless`` ones were rejected because they have none.
     ``rejected_reasons`` and ``left_out`` count by reason: what cannot be taken, and what does not belong to what is
     imported.
@@ -55,6 +57,7 @@ class Findings:
     left_out: dict[str, int] = field(default_factory=dict)
     changed: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
+    guarded: dict[str, int] = field(default_factory=dict)
     sessions: int = 0
     topics: int = 0
     tokens: int = 0
@@ -77,7 +80,7 @@ class Findings:
 class _Observer:
     """Counts the records of an import."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Course, owner: ChatUser) -> None:
         self.course = course
         self.count = 0
         self.times: Counter[str] = Counter()
@@ -86,6 +89,8 @@ class _Observer:
         self.first: datetime | None = None
         self.last: datetime | None = None
         self.samples: list[dict[str, Any]] = []
+        self.guarded: Counter[str] = Counter()
+        self.policies = guard.policies(owner)
 
     def observe(self, item: MessageRecord | Rejected, name: str) -> None:
         if isinstance(item, MessageRecord):
@@ -95,20 +100,22 @@ class _Observer:
 
     def _count(self, record: MessageRecord) -> None:
         self.count += 1
+        found = guard.verdict(record.text, {}, self.policies) if self.policies else None
+        self.guarded += found.kinds if found else Counter()
         self.users[record.user] += 1
         self.speakers[record.author[:MOST_CHARS], record.role] += 1
         self.times[str(record.metadata.get("time_source", ""))] += 1
         self.first = min(self.first or record.sent_at, record.sent_at)
         self.last = max(self.last or record.sent_at, record.sent_at)
         if len(self.samples) < MOST_SAMPLES and record.role != "system" and record.text:
-            text, at = record.text[:MOST_CHARS], record.sent_at.isoformat()
+            text, at = (found.text if found else record.text)[:MOST_CHARS], record.sent_at.isoformat()
             self.samples.append({"author": record.author, "role": record.role, "at": at, "text": text})
 
 
 def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
     """Returns what an import of ``chat`` would bring; calls ``course.stored`` for each batch. It may raise Paused."""
     forecast = ArchiveForecast.of(owner, limits(owner))
-    observer = _Observer(course)
+    observer = _Observer(course, owner)
     imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe, coming=forecast.add_all))
     return Findings(
         users=[{"name": name, "count": count} for name, count in observer.users.most_common(MOST_SHOWN) if name],
@@ -128,6 +135,7 @@ def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Cour
         left_out=dict(imported.left_out),
         changed=imported.changed.count,
         changes=_changes(owner, imported),
+        guarded=dict(observer.guarded),
         sessions=forecast.sessions,
         topics=forecast.topics,
         tokens=forecast.tokens,
@@ -159,10 +167,11 @@ def reasons_of(rejected: NamedMessages) -> dict[str, int]:
 
 def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:
     """Returns the changed messages of this memory, each with its text here and in the file."""
-    found: Sequence[Rejected] = imported.changed.items[:MOST_SHOWN]
+    changed: Sequence[Rejected] = imported.changed.items[:MOST_SHOWN]
+    chosen = guard.policies(owner)
     rows: Mapping[str, Message] = {
         row.external_id: row
-        for row in Message.objects.of(owner).filter(external_id__in=[item.known_id for item in found])
+        for row in Message.objects.of(owner).filter(external_id__in=[item.known_id for item in changed])
     }
     return [
         {
@@ -170,8 +179,10 @@ def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:
             "id": item.known_id,
             "pk": row.pk,
             "old": row.text[:MOST_CHARS],
-            "new": item.text[:MOST_CHARS],
+            "new": found.text[:MOST_CHARS]
+            if (found := guard.verdict(item.text, {}, chosen))
+            else item.text[:MOST_CHARS],
         }
-        for item in found
+        for item in changed
         if (row := rows.get(item.known_id))
     ]

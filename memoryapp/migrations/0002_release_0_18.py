@@ -83,5 +83,19 @@ class Migration(migrations.Migration):
             options={'verbose_name': 'entry of the audit log', 'verbose_name_plural': 'audit log', 'ordering': ('-at', '-id'), 'indexes': [models.Index(fields=['-at', '-id'], name='auditentry_at'), models.Index(fields=['owner_number', '-at', '-id'], name='auditentry_owner'), models.Index(condition=models.Q(('seal', '')), fields=['id'], name='auditentry_unsealed')]},
         ),
         migrations.RunSQL(AUDIT_LAWS, "DROP FUNCTION memoryapp_audit_is_sealed_once, memoryapp_audit_stays, memoryapp_audit_is_not_emptied CASCADE"),
+        migrations.AddField("chatuser", "guard", models.JSONField(blank=True, db_default={}, default=dict, verbose_name="what must not be stored")),
+        migrations.AddField("chatuser", "guard_out", models.JSONField(blank=True, db_default={}, default=dict, verbose_name="what must not be handed over")),
+        migrations.AlterField("erasure", "kind", models.CharField(choices=[("user", "chat user"), ("messages", "messages"), ("topic", "messages of a topic"), ("person", "person"), ("mask", "masks"), ("unmask", "a mask taken back")], default="user", max_length=16, verbose_name="kind")),
+        migrations.CreateModel("GuardSpot", [
+            ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+            ("kind", models.CharField(choices=[("keys", "keys, tokens and passwords"), ("cards", "card numbers"), ("accounts", "bank accounts"), ("ids", "numbers of passports, taxes and insurance"), ("emails", "e-mail addresses"), ("phones", "telephone numbers"), ("addresses", "postal addresses"), ("health", "words about health"), ("instructions", "sentences that instruct a model")], max_length=16, verbose_name="kind")),
+            ("state", models.CharField(choices=[("marked", "marked"), ("masked", "masked"), ("held", "held"), ("kept", "kept as it is")], max_length=8, verbose_name="state")),
+            ("by", models.CharField(blank=True, max_length=150, verbose_name="by")), ("at", models.DateTimeField(auto_now_add=True, verbose_name="at")),
+            ("message", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="spots", to="memoryapp.message", verbose_name="message")), ("owner", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="memoryapp.chatuser", verbose_name="chat user")),
+        ], {"verbose_name": "spot that the guard found", "verbose_name_plural": "spots that the guard found", "indexes": [models.Index(fields=["owner", "state", "-id"], name="guardspot_owner")], "constraints": [models.UniqueConstraint(fields=("message", "kind"), name="guardspot_once")]}),
+        migrations.CreateModel("UnmaskedText", [
+            ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")), ("text", models.TextField(verbose_name="text")), ("metadata", models.JSONField(default=dict, verbose_name="metadata")),
+            ("message", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name="unmasked", to="memoryapp.message", verbose_name="message")), ("owner", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="memoryapp.chatuser", verbose_name="chat user")),
+        ], {"verbose_name": "text behind masks", "verbose_name_plural": "texts behind masks"}),
         migrations.RunPython(make_keys, make_plain_keys),
     ]

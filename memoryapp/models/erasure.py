@@ -10,7 +10,8 @@ class Erasure(Row):
     """A receipt. ``owner_number`` was the id of the chat user; neither name nor text is stored.
 
     ``messages`` and ``person`` are the numbers of what is erased from a memory that remains; both are empty when the
-    whole chat user is erased. The rows were deleted at ``cut_at``; while ``ended_at`` is null the erasure is going on;
+    whole chat user is erased. Masks are put and taken back under a receipt too.
+    The rows were deleted at ``cut_at``; while ``ended_at`` is null the erasure is going on;
     at ``looked_again_at`` it checked once more for rows that were being written meanwhile. ``counts`` are deleted rows
     by table, and ``files``.
 
@@ -26,6 +27,8 @@ class Erasure(Row):
         MESSAGES = "messages", _("messages")
         TOPIC = "topic", _("messages of a topic")
         PERSON = "person", _("person")
+        MASK = "mask", _("masks")
+        UNMASK = "unmask", _("a mask taken back")
 
     kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.USER)
     owner_number = models.BigIntegerField(_("number of the chat user"))

@@ -67,7 +67,8 @@ class ChatUser(Row):
 
     A session ends after ``silence_seconds`` or at ``session_messages``; a topic has at least ``topic_messages``. Where
     these are null the settings apply. From ``least_certainty`` on, in percent, the embedded scorer chooses; null is the
-    usual one. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
+    usual one. ``guard`` and ``guard_out`` are the policies of the guard by kind, where they are not those of the
+    settings. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
     counts the changes of the active sessions' passages.
     """
 
@@ -104,6 +105,9 @@ class ChatUser(Row):
     extraction = models.CharField(
         _("extraction"), max_length=16, choices=Extraction, default=Extraction.REVIEW, db_default="review"
     )
+
+    guard = models.JSONField(_("what must not be stored"), default=dict, db_default={}, blank=True)
+    guard_out = models.JSONField(_("what must not be handed over"), default=dict, db_default={}, blank=True)
 
     talk = models.PositiveBigIntegerField(_("changes of the talk"), default=0, db_default=0, editable=False)
     erasing_since = models.DateTimeField(_("being erased since"), null=True, blank=True, editable=False)

@@ -161,6 +161,20 @@ def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
     return [part.strip() for part in text(name, default).split(between) if part.strip()]
 
 
+def choices(name: str, subjects: Sequence[str], options: Sequence[str], *, unless_named: str = "") -> dict[str, str]:
+    """Returns the option of each subject, from ``cards=mask, keys=hold``; ``all=mask`` means those without their own,
+    except ``unless_named``."""
+    found: dict[str, str] = {}
+    for part in names(name):
+        subject, equals, option = (piece.strip() for piece in part.partition("="))
+        if not equals or subject not in (*subjects, "all") or option not in options:
+            some = f"such as {subjects[0]}={options[-1]}; kinds are all, {', '.join(subjects)}"
+            raise SettingError(f"{name} must be pairs {some}, each with {', '.join(options)}; not {part!r}.")
+        found[subject] = option
+    everywhere = found.pop("all", "")
+    return {**({each: everywhere for each in subjects if each != unless_named} if everywhere else {}), **found}
+
+
 def address(name: str, default: str = "", *, schemes: Sequence[str] = WEB) -> str:
     """Returns a URL with one of ``schemes``, or empty."""
     raw = text(name, default)

@@ -99,6 +99,9 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
         Destination(
             "memory_settings", _("Memory settings"), "adjustments", True, Role.CURATOR, _("sessions, consolidation")
         ),
+        Destination(
+            "guard", _("What must not be stored"), "lock", True, Role.VIEWER, _("guard, secrets, masks, personal data")
+        ),
         Destination("erase", _("Export and erase"), "eraser", True, Role.ADMIN, _("delete, download, backup")),
         Destination("erasures", _("Receipts of erasures"), "file-text", role=Role.ADMIN),
     ),

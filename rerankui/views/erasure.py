@@ -105,7 +105,9 @@ def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
 @never_cache
 @open_to(Role.ADMIN)
 def receipts(request: HttpRequest) -> HttpResponse:
-    page = page_of(request, Erasure.objects.defer("marks", "touched", "messages"), ("-began_at",))
+    # Those of masks are on the page of the guard.
+    rows = Erasure.objects.exclude(kind__in=(Erasure.Kind.MASK, Erasure.Kind.UNMASK))
+    page = page_of(request, rows.defer("marks", "touched", "messages"), ("-began_at",))
     return show(request, "pages/erasure/erasures.html", "partials/erasure/erasures.html", {"page": page})
 
 

@@ -21,6 +21,7 @@ from memoryapp.curation.suggestions.inbox import Waiting, forgetting, waiting_in
 from memoryapp.curation.suggestions.inbox import alarms as alarms_of
 from memoryapp.curation.suggestions.inbox import failures as failures_of
 from memoryapp.insight.misses import misses
+from memoryapp.memory import guard
 from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Person, Role, Suggestion
 from rerankui.curation.queue_page import lines_of, other_holder, seconds_each
 from rerankui.curation.views.review import doubt_in_words
@@ -79,6 +80,7 @@ class InboxList(ListPage[Finding, FindingFilter]):
             "failures": failures_of(owner, FEW)[:FEW],
             "forgetting": list(forgetting(owner)[:MOST_FORGETTING]),
             "misses": misses.opened(owner, FEW),
+            "held": guard.held(owner).prefetch_related("spots")[:FEW],
             "alarms": [(alarm, worse_in(alarm.night)) for alarm in alarms_of(owner)[:FEW]],
             "may_erase": operator_of(request).may(Role.ADMIN),
         }

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,7 +17,7 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.insight.browsing.quality import MOST_MONTHS, messages_by_month
 from memoryapp.memory import past
-from memoryapp.models import ChatUser, Message, Role
+from memoryapp.models import ChatUser, GuardKind, GuardSpot, Message, Role
 from rerankui.frame.access import Request, message_or_404, open_to, operator_of
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page, is_partial
@@ -97,6 +97,7 @@ class MessageList(ListPage[Message, MessageFilter]):
             Facet("chat", _("Chat or session"), "session"),
             of_month("month", _("Month"), "sent_at"),
             Facet("file", _("Imported from"), "batch__source"),
+            Facet("guard", _("The guard found"), Subquery(_FOUND.values("kind")[:1]), dict(GuardKind.choices)),
         )
 
     def shown(self, asked: AskedList[MessageFilter], found: Any) -> Page[Message]:
@@ -105,6 +106,7 @@ class MessageList(ListPage[Message, MessageFilter]):
     def more(self, asked: AskedList[MessageFilter], page: Page[Message], found: Any) -> dict[str, Any]:
         request, filters, at = cast(Request, asked.request), asked.filters, asked.at
         rows = list(page.rows) if asked.near else list(page.rows)[::-1]
+        prefetch_related_objects(rows, Prefetch("spots", to_attr="guarded"))
         if asked.moment:
             # In the topics of that moment; these rows are not to be saved.
             topics = past.topics_of([row.pk for row in rows], asked.owner.pk, asked.moment)
@@ -125,6 +127,7 @@ class MessageList(ListPage[Message, MessageFilter]):
 
 
 MESSAGES = MessageList()
+_FOUND = GuardSpot.objects.filter(message=OuterRef("pk")).order_by("pk")
 
 
 def _wants_months(request: Request, filters: MessageFilter) -> bool:

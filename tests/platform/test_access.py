@@ -320,7 +320,7 @@ OPENS_FROM = {
         "finding finding_undo import_upload memory_make memory_settings merge merge_proposal people_merge "
         "person_add person_delete person_edit resplit row_recall suggestion suggestion_hold suggestion_judge "
         "suggestion_undo topic_pick undo undo_change undo_preview undo_range withdraw artifact_retry "
-        "artifact_upload extraction memory_pipeline memory_work "
+        "artifact_upload extraction memory_pipeline memory_work guarded reveal "
     ),
     Role.ADMIN: (
         "embedding embedding_change embedding_similarities erase erase_part erasure erasure_file erasure_verify "

@@ -1,5 +1,5 @@
 """The inbox of a memory: what waits for a person, which are suggestions, findings, requests to forget, failures,
-alarms and misses."""
+alarms, misses and messages that the guard holds."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from memoryapp import models
 from memoryapp.curation import extraction
+from memoryapp.memory import guard
 from memoryapp.platform import work
 
 # Counts stop here, so that the badge costs the same however much is waiting.
@@ -28,10 +29,13 @@ class Waiting:
     forgetting: int = 0
     alarms: int = 0
     misses: int = 0
+    held: int = 0
 
     @property
     def total(self) -> int:
-        return self.suggestions + self.findings + self.failures + self.forgetting + self.alarms + self.misses
+        return (
+            self.suggestions + self.findings + self.failures + self.forgetting + self.alarms + self.misses + self.held
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def waiting_in(owner: models.ChatUser) -> Waiting:
         "forgetting": [models.ForgetRequest.objects.filter(owner=owner)],
         "alarms": [models.GoldenAlarm.objects.filter(owner=owner)],
         "misses": [models.Miss.objects.filter(owner=owner, state=models.Miss.State.OPEN)],
+        "held": [guard.held(owner)],
     }
     first, *others = [_named(each, noun) for noun, found in rows.items() for each in found]
     counted = Counter(first.union(*others, all=True))

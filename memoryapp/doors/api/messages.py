@@ -76,6 +76,7 @@ def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
         "added": added.added if added else 0,
         "skipped": added.skipped if added else 0,
         "rejected": [_rejection(item, body.messages) for item in refused],
+        **(added.guarded if added else {}),
     }
     if left_out := len(body.messages) - len(spoken):
         answer["left_out"] = [{"reason": str(record.TOOL), "count": left_out}]

@@ -128,6 +128,8 @@ async def remember(memory: Memory, asked: RememberArguments) -> ToolAnswer:
     spoken = {"role": asked.by, "author": author[:200], "text": asked.text}
     body = MessagesBody(user=memory.name, messages=[spoken])
     stored = await in_thread(messages.take_in, memory.grant, body)
+    if stored.get("held"):
+        return ToolAnswer("It is held: a search finds it when a person has taken it in.", stored)
     return ToolAnswer("It is stored, and the next search finds it.", stored)
 
 

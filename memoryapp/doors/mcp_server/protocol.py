@@ -18,7 +18,8 @@ from memoryapp.doors.api.access import Scope, who
 from memoryapp.doors.api.refusals import OF_DOMAIN
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server import changing, reading  # noqa: F401 they list their tools
-from memoryapp.doors.mcp_server.tool import TOOLS, Caller, MemoryTool
+from memoryapp.doors.mcp_server.tool import TOOLS, Caller, Memory, MemoryTool
+from memoryapp.memory import guard
 from memoryapp.memory.content import BeingErased
 from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.audit import entries
@@ -136,7 +137,13 @@ async def _answered(caller: Caller, asked: CallToolRequestParams) -> CallToolRes
     entries.begin(who(caller.grant), Door.MCP, deed, tool.name, caller.request)
     memory = await in_thread(caller.memory, name, may_be_new=tool.may_be_new)
     found = await tool.answer(memory, tool.read(sent))
-    return CallToolResult(content=[TextContent(text=found.text)], structured_content=found.values)
+    text, values = await in_thread(_handed_over, memory, [found.text, found.values])
+    return CallToolResult(content=[TextContent(text=text)], structured_content=values)
+
+
+def _handed_over(memory: Memory, answer: list[Any]) -> Any:
+    owner = memory.grant.visible_owners().filter(name=memory.name).first()
+    return guard.handed_over(guard.policies_out(owner), answer) if owner else answer
 
 
 def _fault(sentence: str) -> CallToolResult:

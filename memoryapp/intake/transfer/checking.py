@@ -81,8 +81,11 @@ class FaultNote(BaseModel):
 
 
 Side = dict[Annotated[str, StringConstraints(pattern="^[0-9]{1,19}$")], dict[str, Any] | None]
+Policies = dict[rows.GuardKind, rows.GuardPolicy]
 # By model and column. A test looks that every column of JSON or a list in an export is here.
 SHAPES: Mapping[tuple[type[models.Model], str], Any] = {
+    (rows.ChatUser, "guard"): Policies,
+    (rows.ChatUser, "guard_out"): Policies,
     (rows.Person, "aliases"): Texts,
     (rows.Artifact, "keywords"): Texts,
     (rows.Artifact, "entities"): Texts,

@@ -178,7 +178,8 @@ class RejectedMessage(fields.Answer):
 class AddedAnswer(fields.Answer):
     """The number of new messages and of known ones, and the messages that could not be stored.
 
-    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results.
+    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results. Of the new ones,
+    the guard ``masked`` some, ``held`` some for a person, and only ``marked`` some; a count of none is left out.
     """
 
     model_config = ConfigDict(json_schema_extra={"example": {"added": 1, "skipped": 0, "rejected": []}})
@@ -187,6 +188,9 @@ class AddedAnswer(fields.Answer):
     skipped: int
     rejected: list[RejectedMessage]
     left_out: list[fields.LeftOutMessages] = []
+    masked: int = 0
+    held: int = 0
+    marked: int = 0
 
 
 class Unstored(fields.Fault):
