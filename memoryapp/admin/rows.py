@@ -61,6 +61,7 @@ TABLES: dict[type[Model], Rows] = {
     models.AgentCall: Rows(
         "id owner agent at asked_by model prompt_version outcome cost_usd", "agent outcome", unlisted="events"
     ),
+    models.Alarm: Rows("rhythm raised_at told_at healed_at mail", "mail"),
     models.Artifact: Rows(
         "name owner file_type state size_bytes created_at", "state file_type", "name summary =sha256", page="artifact"
     ),
@@ -118,6 +119,7 @@ TABLES: dict[type[Model], Rows] = {
     models.QueryVector: Rows("run_id owner profile", "profile"),
     models.RawReply: Rows("event_id owner", search="=event__run__id", unlisted="message"),
     models.RefusedText: Rows("id owner profile reason tries retry_at", "profile"),
+    models.Rhythm: Rows("watch subject period usual good_at due_since looked_at silent_until", "watch", "subject"),
     models.Run: Rows(
         "short_id owner query strategy state fallback selected_count created_at",
         "state strategy fallback",

@@ -88,6 +88,7 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
     ),
     "pipeline": (
         Destination("pipeline", _("Pipeline"), "hourglass"),
+        Destination("alarms", _("Alarms"), "alert-triangle", also=_("trouble, heartbeat, silence, rhythm")),
         Destination(
             "agents", pgettext_lazy("section", "Agents"), "robot", also=_("splitter, merger, archivist, endpoint")
         ),
@@ -143,6 +144,7 @@ _PLACES: Mapping[str, str] = {
     "inbox/clusters": "clusters",
     "inbox/failures": "failures",
     "work": "pipeline",
+    "pipeline/alarms": "alarms",
     "settings": "memory_settings",
     "export": "erase",
 }
