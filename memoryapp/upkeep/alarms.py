@@ -16,7 +16,6 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
 from django.utils import timezone, translation
-from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
@@ -106,7 +105,7 @@ class Told:
     @property
     def sentence(self) -> str:
         since = self.rhythm.good_at or (self.alarm and self.alarm.raised_at) or timezone.now()
-        return _(self.watch.trouble) % {"what": self.what, "since": date_format(localtime(since), "DATETIME_FORMAT")}
+        return _(self.watch.trouble) % {"what": self.what, "since": f"{localtime(since):%Y-%m-%d %H:%M}"}
 
     @property
     def label(self) -> str:
