@@ -251,7 +251,7 @@ def test_whatever_happens_to_topics_feeds_its_metric(
 
 def depths() -> dict[str, float]:
     """Returns the queues and how much waits in each."""
-    family, _ages = BacklogCollector(clients.profile()).collect()
+    family, _ages, _alarms = BacklogCollector(clients.profile()).collect()
     return {sample.labels["queue"]: sample.value for sample in family.samples}
 
 

@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
             _check(command, argv)
             execute_from_command_line(list(argv))
         sys.stdout.flush()
-    except (environment.SettingError, ServerError) as error:
+    except (environment.SettingError, ServerError, database.StagePaused) as error:
         sys.exit(environment.without_passwords(str(error)))
     except (DatabaseError, psycopg.Error) as error:
         sentence = _database_sentence(error)
