@@ -90,6 +90,10 @@ The program
 work         an archive, an import or an embedding that runs in the background, as a row with its progress
 stage        a kind of background work as people watch and pause it, on the page *Pipeline*
 sweep        a task that beat sends regularly: it finds work in the rows and does it
+watch        what should happen by itself, as a value in a registry; each of its *subjects* has a *rhythm*: within what
+             time the next success is expected
+alarm        what is late or in trouble, from its beginning until it has healed
+cap          what questions to models may cost a day; a *quota* is what a memory may hold
 heartbeat    the time at which a process was last alive, in a row
 event stream    the events of a run, sent to a program while it runs, as server-sent events or JSON Lines
 API endpoint    an address for programs under ``/v1/``; it needs a *token* with the right scope

@@ -18,6 +18,7 @@ from memoryapp.platform.database import in_thread  # noqa: E402
 from memoryapp.platform.embedded import children  # noqa: E402
 from memoryapp.platform.telemetry import ended  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
+from memoryapp.upkeep.alarms import keep_watch_from_web  # noqa: E402
 from rerankui.runs.consumers import sockets  # noqa: E402
 from rerankui.web import server_limits, uploads  # noqa: E402
 from rerankui.web import sockets as socket_closes  # noqa: E402
@@ -47,7 +48,8 @@ def _begin(reactor: Any) -> None:
     draining.listen(runner, reactor.stop, reactor.callFromThread)
     children.ping_from_loop()
     ended.begin()
-    _beginning.append(asyncio.get_running_loop().create_task(_refuse_unusable_database()))
+    for work in (_refuse_unusable_database(), keep_watch_from_web()):
+        _beginning.append(asyncio.get_running_loop().create_task(work))
 
 
 async def _refuse_unusable_database() -> None:

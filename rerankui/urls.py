@@ -13,7 +13,7 @@ from rerankui.history import history
 from rerankui.imports import import_file
 from rerankui.knowledge import artifacts, facts, people, row
 from rerankui.lists import quality, saved
-from rerankui.pipeline import pipeline
+from rerankui.pipeline import alarms, pipeline
 from rerankui.runs.views import run, run_fork, runs
 from rerankui.topics import topic, topics
 from rerankui.views import (
@@ -59,6 +59,7 @@ urlpatterns = [
     path("work/", pipeline.all_work, name="work"),
     path("memory/<int:owner_id>/work/", pipeline.memory_work, name="memory_work"),
     path("pipeline/", pipeline.pipeline, name="pipeline"),
+    path("pipeline/alarms/", alarms.alarms, name="alarms"),
     path("memory/<int:owner_id>/pipeline/", pipeline.memory_pipeline, name="memory_pipeline"),
     path("memory/<int:owner_id>/settings/", memory_settings.memory_settings, name="memory_settings"),
     *(of_list.path for of_list in LISTS),

@@ -31,6 +31,7 @@ from memoryapp.insight import delivery
 from memoryapp.intake.messages import add_messages
 from memoryapp.memory import content as chat_users
 from memoryapp.models import ChatUser, Run
+from memoryapp.platform.caps import QuotaReached
 
 # What was said through the program, kept where that is wished: both messages in the memory, and what the answer used.
 #
@@ -107,7 +108,7 @@ def keep(exchange: Exchange, wishes: Wishes) -> None:
     if wishes.stores:
         try:
             _store(exchange, wishes.session)
-        except (BadRecord, chat_users.BeingErased) as error:
+        except (BadRecord, chat_users.BeingErased, QuotaReached) as error:
             logger.warning("an exchange was not stored: %s", error)
     if wishes.reports and exchange.run:
         try:

@@ -38,7 +38,7 @@ from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Message
 from memoryapp.models import Media as StoredMedia
 from memoryapp.models.work import WorkKind
 from memoryapp.platform import work
-from memoryapp.platform.database import each_alone, is_outage, log_fault, waiting
+from memoryapp.platform.database import StagePaused, each_alone, is_outage, log_fault, waiting
 from memoryapp.platform.llm import prompt_versions
 from memoryapp.platform.llm.agent_calls import AgentCaller, OpenChat
 
@@ -225,6 +225,10 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
         _write(row, _described(row, found, describer) if kind and describer else _read(row, found))
     except Unreadable as error:
         _give_up(row, error)
+        return False
+    except StagePaused:
+        later = {"attempts": row.attempts - 1, "due_at": timezone.now() + WAITS[-1]}
+        Artifact.objects.filter(pk=row.pk).update(state=State.PENDING, **later)
         return False
     except (MediaError, OSError, LLMError) as error:
         _put_off(row, error)

@@ -17,6 +17,7 @@ from memoryapp.importers.record import MessageRecord, Rejected
 from memoryapp.memory import content, guard, sessions
 from memoryapp.models import ChatUser, ImportBatch, Message
 from memoryapp.platform import database
+from memoryapp.platform.caps import check_room
 
 BATCH = 5000
 
@@ -62,7 +63,8 @@ class Sorted:
 
 
 def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
-    """Stores the records that are not in the owner's memory yet, ``BATCH`` at a time. Raises BeingErased."""
+    """Stores the records that are not in the owner's memory yet, ``BATCH`` at a time. Raises BeingErased, and
+    QuotaReached before a batch that does not fit."""
     added = skipped = own = 0
     rejected: list[Rejected] = []
     changed: list[MessageRecord] = []
@@ -74,6 +76,7 @@ def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: Im
             database.acquire_until_commit("messages", owner.pk)
             content.check_kept(owner)
             found = sort_out(owner, part, batch)
+            check_room(owner, [record.text for record in found.new])
             guarded += store(owner, found.new, batch)
             if batch is None:
                 # Found by the next search; those of a file get their passages from the worker.

@@ -30,6 +30,7 @@ from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, pl
 from memoryapp.importers.values import clean
 from memoryapp.models import ChatUser, Message, TopicMessage
 from memoryapp.platform import database
+from memoryapp.platform.caps import check_room
 from memoryapp.platform.database import SqlStatement, array, round_trip
 
 MOST_TOPICS = 200
@@ -298,7 +299,8 @@ def found_or_made(name: str) -> ChatUser:
 
 
 def store(owner: ChatUser, media: MediaContent) -> MediaItem:
-    """Stores the bytes for this owner, once even if they are sent again; returns the item that names them."""
+    """Stores the bytes for this owner, once even if they are sent again; returns the item that names them.
+    Raises QuotaReached."""
     item = replace(media.item, name=str(clean(media.item.name)))
     row = models.Media(
         owner=owner,
@@ -311,6 +313,8 @@ def store(owner: ChatUser, media: MediaContent) -> MediaItem:
     with transaction.atomic():
         # An erasure that deletes the last row for these bytes deletes the file too.
         database.acquire_until_commit(row.path, 0)
+        if not models.Media.objects.filter(owner=owner, sha256=item.sha256).exists():
+            check_room(owner, size=item.size_bytes)
         if not _is_stored(row):
             default_storage.save(row.path, ContentFile(media.content))
         # The file comes first: a row must never name bytes that are not there.

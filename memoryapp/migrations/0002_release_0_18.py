@@ -97,5 +97,43 @@ class Migration(migrations.Migration):
             ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")), ("text", models.TextField(verbose_name="text")), ("metadata", models.JSONField(default=dict, verbose_name="metadata")),
             ("message", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name="unmasked", to="memoryapp.message", verbose_name="message")), ("owner", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="memoryapp.chatuser", verbose_name="chat user")),
         ], {"verbose_name": "text behind masks", "verbose_name_plural": "texts behind masks"}),
+        *(
+            migrations.AddField(model, name, field)
+            for model, name, field in (
+                ("chatuser", "daily_cap_usd", models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(1000000)], verbose_name="cap of a day, $")),
+                ("chatuser", "most_messages", models.PositiveBigIntegerField(blank=True, null=True, verbose_name="most messages")),
+                ("chatuser", "most_bytes", models.PositiveBigIntegerField(blank=True, null=True, verbose_name="most bytes")),
+                ("apitoken", "daily_cap_usd", models.FloatField(blank=True, null=True, verbose_name="cap of a day, $")),
+                ("apitoken", "captured_at", models.DateTimeField(blank=True, null=True, verbose_name="last message stored")),
+            )
+        ),
+        migrations.AddIndex("agentcall", models.Index(fields=["at"], include=("owner", "cost_usd"), name="agentcall_spent")),
+        migrations.AddIndex("run", models.Index(fields=["created_at"], include=("owner", "token", "state", "cost_usd"), name="run_spent")),
+        migrations.CreateModel(
+            name="Rhythm",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("watch", models.CharField(max_length=20, verbose_name="watch")),
+                ("subject", models.CharField(blank=True, max_length=40, verbose_name="subject")),
+                ("period", models.PositiveIntegerField(blank=True, null=True, verbose_name="expected within, s")),
+                ("usual", models.FloatField(blank=True, null=True, verbose_name="longest pause of late, s")),
+                ("depth", models.PositiveIntegerField(default=0, verbose_name="waiting")),
+                *((name, models.DateTimeField(blank=True, null=True, verbose_name=words)) for name, words in (("good_at", "last success"), ("due_since", "due since"), ("looked_at", "looked at"), ("silent_until", "silent until"))),
+            ],
+            options={"verbose_name": "rhythm", "verbose_name_plural": "rhythms", "constraints": [models.UniqueConstraint(fields=("watch", "subject"), name="rhythm_once")]},
+        ),
+        migrations.CreateModel(
+            name="Alarm",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("mail", models.CharField(choices=[("none", "none"), ("waiting", "waits"), ("sent", "sent"), ("failed", "not sent")], default="none", max_length=8, verbose_name="mail")),
+                ("mail_at", models.DateTimeField(blank=True, null=True, verbose_name="mail is due")),
+                ("mail_tries", models.PositiveSmallIntegerField(default=0, verbose_name="attempts")),
+                ("raised_at", models.DateTimeField(verbose_name="began")),
+                *((name, models.DateTimeField(blank=True, null=True, verbose_name=words)) for name, words in (("told_at", "told"), ("calm_since", "calm since"), ("healed_at", "healed"))),
+                ("rhythm", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="alarms", to="memoryapp.rhythm", verbose_name="rhythm")),
+            ],
+            options={"verbose_name": "alarm", "verbose_name_plural": "alarms", "ordering": ("-raised_at", "-id"), "indexes": [models.Index(fields=["-raised_at", "-id"], name="alarm_log"), models.Index(condition=models.Q(("mail", "waiting")), fields=["mail_at"], name="alarm_mail")], "constraints": [models.UniqueConstraint(condition=models.Q(("healed_at__isnull", True)), fields=("rhythm",), name="alarm_open_once")]},
+        ),
         migrations.RunPython(make_keys, make_plain_keys),
     ]

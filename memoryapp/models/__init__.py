@@ -6,6 +6,7 @@ querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall, Prompt
+from memoryapp.models.alarm import Alarm, Rhythm
 from memoryapp.models.audit import AuditEntry, Deed, Door
 from memoryapp.models.embedding import (
     Card,

@@ -40,6 +40,8 @@ class AgentCall(Owned):
     class Meta:
         indexes = (
             models.Index(fields=("owner", "-at"), name="agentcall_owner"),
+            # What was spent since midnight.
+            models.Index(fields=("at",), include=("owner", "cost_usd"), name="agentcall_spent"),
             models.Index(fields=("owner", "key"), condition=models.Q(outcome=""), name="agentcall_answered"),
         )
         verbose_name = _("agent's question")

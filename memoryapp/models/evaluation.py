@@ -6,6 +6,7 @@ from django.db.models import Value
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.models.alarm import Mailed
 from memoryapp.models.user import Owned, Row
 
 
@@ -141,12 +142,11 @@ class NightlyRun(Row):
         verbose_name_plural = _("nightly runs")
 
 
-class GoldenNight(Row):
+class GoldenNight(Mailed):
     """One night of a golden set: its evaluation, what it was compared ``against``, and what came of it.
 
     ``regressions`` are the figures that got worse (``figure, mean, low, high, n``). A night that could not be asked has
-    a ``reason``, a code, and ``failed`` questions. ``is_alarm`` marks those of which people were told. The mail about
-    one waits until ``mail_at``; ``mail_tries`` counts the attempts.
+    a ``reason``, a code, and ``failed`` questions. ``is_alarm`` marks those of which people were told.
     """
 
     class State(models.TextChoices):
@@ -154,12 +154,6 @@ class GoldenNight(Row):
         PASSED = "passed", pgettext_lazy("night", "as good as before")
         DROPPED = "dropped", pgettext_lazy("night", "dropped")
         FAILED = "failed", pgettext_lazy("night", "could not be asked")
-
-    class Mail(models.TextChoices):
-        NONE = "none", pgettext_lazy("mail", "none")
-        WAITING = "waiting", pgettext_lazy("mail", "waits")
-        SENT = "sent", pgettext_lazy("mail", "sent")
-        FAILED = "failed", pgettext_lazy("mail", "not sent")
 
     nightly = models.ForeignKey(NightlyRun, models.CASCADE, related_name="nights", verbose_name=_("nightly run"))
     at = models.DateTimeField(_("at"), auto_now_add=True)
@@ -175,9 +169,6 @@ class GoldenNight(Row):
     reason = models.CharField(_("reason"), max_length=16, blank=True)
     failed = models.PositiveIntegerField(_("questions that failed"), default=0)
     is_alarm = models.BooleanField(_("alarm"), default=False)
-    mail = models.CharField(_("mail"), max_length=8, choices=Mail, default=Mail.NONE)
-    mail_at = models.DateTimeField(_("mail is due"), null=True, blank=True)
-    mail_tries = models.PositiveSmallIntegerField(_("attempts"), default=0)
     shown = "{0.at:%Y-%m-%d} {0.state}"
 
     class Meta:

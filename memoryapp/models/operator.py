@@ -120,6 +120,8 @@ class ApiToken(Row):
     """``scopes`` lists words of ``Scope``. The token opens the memories of ``owners``, or all of them with
     ``everyone``.
 
+    What it asks may cost ``daily_cap_usd`` a day; null is no cap. Messages were last stored with it at ``captured_at``.
+
     ``when_unsure`` is the default of that parameter for what it asks; empty for the usual one.
 
     ``counted`` requests were sent since ``counted_from``, in seconds since 1970, see ``accounts.rates``.
@@ -144,6 +146,8 @@ class ApiToken(Row):
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     when_unsure = models.CharField(_("when unsure"), max_length=10, blank=True, default="", db_default="")
+    daily_cap_usd = models.FloatField(_("cap of a day, $"), null=True, blank=True)
+    captured_at = models.DateTimeField(_("last message stored"), null=True, blank=True)
     counted = models.BigIntegerField(_("requests counted"), default=0, db_default=0, editable=False)
     counted_from = models.BigIntegerField(_("counted from"), default=0, db_default=0, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)

@@ -137,6 +137,7 @@ class Run(Owned):
             models.Index(
                 fields=("-created_at", "-id"), condition=models.Q(evaluation__isnull=True), name="run_by_hand"
             ),
+            models.Index(fields=("created_at",), include=("owner", "token", "state", "cost_usd"), name="run_spent"),
             models.Index(fields=("heartbeat_at",), condition=~models.Q(state="finished"), name="run_open"),
         )
         verbose_name = _("run")

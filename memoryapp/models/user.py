@@ -18,6 +18,8 @@ SILENCE_SECONDS = (60, 30 * 86_400)
 SESSION_MESSAGES = (2, 10_000)
 TOPIC_MESSAGES = (1, 1_000)
 CERTAINTY = (0, 100)
+CAP_USD = (0, 1_000_000)
+QUOTA = (0, 10**15)
 MOST_PROFILE_CHARS = 16_000
 
 
@@ -67,7 +69,8 @@ class ChatUser(Row):
 
     A session ends after ``silence_seconds`` or at ``session_messages``; a topic has at least ``topic_messages``. Where
     these are null the settings apply. From ``least_certainty`` on, in percent, the embedded scorer chooses; null is the
-    usual one. ``guard`` and ``guard_out`` are the policies of the guard by kind, where they are not those of the
+    usual one. A day costs ``daily_cap_usd``, the memory holds ``most_messages`` and ``most_bytes``; null is no bound of
+    its own. ``guard`` and ``guard_out`` are the policies of the guard by kind, where they are not those of the
     settings. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
     counts the changes of the active sessions' passages.
     """
@@ -99,6 +102,9 @@ class ChatUser(Row):
     least_certainty = models.PositiveSmallIntegerField(
         _("least certainty of a choice, %"), null=True, blank=True, validators=_between(*CERTAINTY)
     )
+    daily_cap_usd = models.FloatField(_("cap of a day, $"), null=True, blank=True, validators=_between(*CAP_USD))
+    most_messages = models.PositiveBigIntegerField(_("most messages"), null=True, blank=True)
+    most_bytes = models.PositiveBigIntegerField(_("most bytes"), null=True, blank=True)
     consolidation = models.CharField(
         _("consolidation"), max_length=16, choices=Consolidation, default=Consolidation.SUGGEST, db_default="suggest"
     )

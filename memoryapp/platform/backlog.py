@@ -9,59 +9,31 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+from django.db.models import Count
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Profile
-from memoryapp.models import EmbeddingProfile
+from memoryapp.models import Alarm, EmbeddingProfile
 from memoryapp.platform.statements import fetched
 
 MOST = 10_000
 
-RUNS = """
-SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
-FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' AND origin = '' LIMIT %(most)s) open
-"""
 # Those whose state this role may not see have none.
 CONNECTIONS = """
 SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1
 """
 _SQL = table_beside(__file__)
-PASSAGES: str = _SQL["passages"]
-SESSIONS: str = _SQL["sessions"]
-# Live topics that the archivist will read: not those that wait for a person, nor those of memories without extraction.
-UNREAD = """
-is_live AND NOT facts_extracted
-AND owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE extraction = 'off')
-AND id NOT IN (SELECT topic_id FROM memoryapp_unreadtopic WHERE state = 'failed')
-"""
-# Seconds since the oldest message came that waits for a passage, a vector or, after its session ended, a topic. A
-# message of a file came with the file. Looked at are the latest messages and passages, up to a bound.
-_WAITING = """
-SELECT greatest(0, extract(epoch FROM now() - greatest(m.sent_at, b.started_at)))::float8 FROM (
-    SELECT m.sent_at, m.batch_id FROM ({looked_at}) m WHERE {lacks} ORDER BY m.id LIMIT 1
-) m LEFT JOIN memoryapp_importbatch b ON b.id = m.batch_id
-"""
-_ACTIVE = """
-SELECT id, owner_id, session, sent_at, batch_id FROM memoryapp_message
-WHERE topic_id IS NULL AND NOT is_withdrawn ORDER BY id DESC LIMIT %(looked_at)s
-"""
-_PASSAGES = """
-SELECT m.id, m.sent_at, m.batch_id, p.id AS passage
-FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(looked_at)s) p
-JOIN memoryapp_passagemessage pm ON pm.passage_id = p.id JOIN memoryapp_message m ON m.id = pm.message_id
-"""
-_NO_PASSAGE = "NOT EXISTS (SELECT FROM memoryapp_passagemessage pm WHERE pm.message_id = m.id)"
-_NO_VECTOR = """
-NOT EXISTS (SELECT FROM memoryapp_passagevector v WHERE v.passage_id = m.passage AND v.profile_id = %(profile)s)
-AND NOT EXISTS (SELECT FROM memoryapp_refusedtext r WHERE r.passage_id = m.passage AND r.profile_id = %(profile)s)
-"""
-_NO_TOPIC: str = _SQL["no_topic"]
-AGES = {
-    "passage": _WAITING.format(looked_at=_ACTIVE, lacks=_NO_PASSAGE),
-    "vector": _WAITING.format(looked_at=_PASSAGES, lacks=_NO_VECTOR),
-    "topic": _WAITING.format(looked_at=_ACTIVE, lacks=_NO_TOPIC),
+RUNS, PASSAGES, SESSIONS, UNREAD = (str(_SQL[name]) for name in ("runs", "passages", "sessions", "unread"))
+# Seconds since the oldest message came that waits for a passage, a vector or, after its session ended, a topic.
+AGES: dict[str, str] = {
+    thing: _SQL["waiting"].format(looked_at=_SQL[looked_at], lacks=_SQL[lacks])
+    for thing, looked_at, lacks in (
+        ("passage", "active", "no_passage"),
+        ("vector", "latest", "no_vector"),
+        ("topic", "active", "no_topic"),
+    )
 }
 LOOKED_AT = 50_000
 # The other queues: rows of a table that meet a condition.
@@ -89,7 +61,7 @@ class BacklogCollector(Collector):
         family = GaugeMetricFamily(
             "mnemoscope_queue_depth", f"Work that is not done yet, counted up to {MOST}.", labels=["queue"]
         )
-        for name, depth in _depths(self._wanted).items():
+        for name, depth in depths(self._wanted).items():
             family.add_metric([name], depth)
         yield family
         family = GaugeMetricFamily(
@@ -106,6 +78,11 @@ class BacklogCollector(Collector):
         yield family
         most = int(fetched("SHOW max_connections")[0][0])
         yield GaugeMetricFamily("mnemoscope_database_connections_most", "As many as the server takes.", most)
+        family = GaugeMetricFamily("mnemoscope_alarms_open", "Troubles that are not over.", labels=["watch"])
+        open_alarms = Alarm.objects.filter(healed_at__isnull=True).order_by().values_list("rhythm__watch")
+        for name, count in open_alarms.annotate(count=Count("pk")):
+            family.add_metric([name], count)
+        yield family
 
 
 def ages() -> dict[str, float]:
@@ -119,7 +96,7 @@ def ages() -> dict[str, float]:
     return found
 
 
-def _depths(wanted: Profile) -> dict[str, int]:
+def depths(wanted: Profile) -> dict[str, int]:
     values = {"most": MOST, "pause": settings.CHUNK_INTERVAL, "people": settings.CHUNK_INTERVAL_PEOPLE}
     with connection.cursor() as cursor:
         cursor.execute(RUNS, values)

@@ -175,6 +175,14 @@ def choices(name: str, subjects: Sequence[str], options: Sequence[str], *, unles
     return {**({each: everywhere for each in subjects if each != unless_named} if everywhere else {}), **found}
 
 
+def mails(name: str) -> list[str]:
+    """Mail addresses with commas between them."""
+    found = names(name)
+    if wrong := [each for each in found if "@" not in each[1:-1] or len(each.split()) > 1]:
+        raise SettingError(f"{name} must be mail addresses with commas between them; {wrong[0]!r} is none.")
+    return found
+
+
 def address(name: str, default: str = "", *, schemes: Sequence[str] = WEB) -> str:
     """Returns a URL with one of ``schemes``, or empty."""
     raw = text(name, default)

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from memoryapp.platform import environment
 
 __all__ = (
+    "ALARM_MAIL",
     "DEFAULT_FROM_EMAIL",
     "EMAIL_HOST",
     "EMAIL_HOST_PASSWORD",
@@ -33,6 +34,8 @@ WEBHOOK_PRIVATE_ADDRESSES = environment.switch("WEBHOOK_PRIVATE_ADDRESSES", True
 # How long messages are kept, delivered or not.
 WEBHOOK_KEEP = timedelta(seconds=environment.seconds("WEBHOOK_KEEP", "30d", least=3600, most=31_536_000))
 
+# Who is told by mail of what is in trouble and over again.
+ALARM_MAIL = environment.mails("ALARM_MAIL")
 # The mail server with user and password; without one no mail is sent.
 _PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 EMAIL_URL = environment.address("EMAIL_URL", schemes=tuple(_PORTS))

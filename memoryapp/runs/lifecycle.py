@@ -30,6 +30,7 @@ from memoryapp.engine.strategies import DEFAULT
 from memoryapp.memory import content as media_store
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
 from memoryapp.platform import database
+from memoryapp.platform.caps import check_cap
 from memoryapp.platform.database import in_thread
 from memoryapp.platform.logs import about_run
 from memoryapp.runs import endings
@@ -93,7 +94,8 @@ def start(
     as_of: datetime | None = None,
     traceparent: str = "",
 ) -> Run:
-    """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter.
+    """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter, and
+    CapReached.
 
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
     stored already. ``traceparent`` names the span of the caller. ``as_of`` is the moment whose memory is searched;
@@ -101,6 +103,7 @@ def start(
     ``prompt`` as ``forks.fork`` makes them.
     """
     chosen = strategy_for_new_run(strategy)
+    check_cap(owner, chosen.name, token)
     if as_of is not None:
         if chosen.answers:
             raise ParameterError(_("Runs that answer in words search the memory of today only."))

@@ -5,6 +5,7 @@ Chat users with work are listed before it begins: no cursor stays open while a m
 """
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -21,11 +22,13 @@ from memoryapp.insight.misses import misses
 from memoryapp.models import Evaluation
 from memoryapp.platform.accounts.signing_in import SessionStore
 from memoryapp.platform.audit import chain
-from memoryapp.platform.database import each_alone, enough_after, lane, log_and_continue
+from memoryapp.platform.database import StagePaused, each_alone, enough_after, lane, log_and_continue
 from memoryapp.platform.logs import cause
 from memoryapp.platform.webhooks import sending
 from memoryapp.runs import endings
 from memoryapp.runs.clients import open_clients
+from memoryapp.upkeep import alarms
+from memoryapp.upkeep.alarms import LOOKS_EVERY
 from memoryapp.upkeep.demo import visits
 from memoryapp.upkeep.pipeline.archive import archive_asked, archive_due
 from memoryapp.upkeep.pipeline.artifacts import read_artifacts
@@ -35,6 +38,7 @@ from memoryapp.upkeep.pipeline.erase import erase_due, verify_asked
 from memoryapp.upkeep.pipeline.extract import extract_due
 from memoryapp.upkeep.pipeline.imports import clear_import_files, import_waiting
 from memoryapp.upkeep.pipeline.recalls import execute_waiting_runs
+from memoryapp.upkeep.watches import PROCESSES, WATCHES
 
 FAILURES_KEPT = timedelta(days=90)
 BULK_SECONDS = 20.0
@@ -60,7 +64,9 @@ def evaluate_asked() -> None:
     """Asks the questions of evaluations that a page started."""
     with lane("evaluate_asked", 1) as is_free:
         for row in list(passes.waiting()) if is_free else ():
-            with log_and_continue("Evaluation %s cannot go on.", row.pk, partial(_stop_evaluation, row)):
+            # What a cap stops waits until the day turns, and the others go on.
+            keep = partial(_stop_evaluation, row)
+            with suppress(StagePaused), log_and_continue("Evaluation %s cannot go on.", row.pk, keep):
                 async_to_sync(_carry_on)(row)
 
 
@@ -114,6 +120,13 @@ def send_webhooks() -> None:
             async_to_sync(sending.send_due)()
 
 
+@sweep(every=LOOKS_EVERY)
+def keep_watch() -> None:
+    """Looks for what is late or in trouble, and tells what begins or is over."""
+    alarms.look([watch for watch in WATCHES.values() if watch is not PROCESSES], timezone.now())
+    alarms.send_mail_due()
+
+
 @sweep(every=60.0)
 def seal_audit() -> None:
     """Seals new entries of the audit log, and removes those whose days are over."""
@@ -145,6 +158,7 @@ __all__ = [
     "extract_due",
     "import_waiting",
     "index_talk",
+    "keep_watch",
     "read_artifacts",
     "seal_audit",
     "send_webhooks",

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 from typing import Any, cast
@@ -33,6 +33,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
 from memoryapp.models import ApiToken, ChatUser, LoginSession, Role
+from memoryapp.platform import caps
 from memoryapp.platform.accounts import signing_in, tokens
 from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.platform.accounts.signing_in import address_of
@@ -242,7 +243,8 @@ _numbers = Signer(salt="token-number")
 
 @dataclass(frozen=True, slots=True)
 class ListedToken:
-    """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others."""
+    """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others, and
+    ``spent`` are the dollars of today."""
 
     token: ApiToken
     may: Sequence[str]
@@ -251,6 +253,7 @@ class ListedToken:
     more: int
     made_by: str
     revoked_by: str
+    spent: float = 0.0
 
 
 @open_to(Role.ADMIN)
@@ -277,8 +280,9 @@ def _lately_revoked() -> list[ApiToken]:
 
 
 def _listed(rows: Sequence[ApiToken]) -> list[ListedToken]:
-    made, revoked = tokens.makers(rows), tokens.revokers(rows)
-    return [_listing(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
+    made, revoked, spent = tokens.makers(rows), tokens.revokers(rows), caps.today()
+    listed = [_listing(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
+    return [replace(row, spent=spent.get(f"token:{row.token.pk}", 0.0)) for row in listed]
 
 
 def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> ListedToken:
@@ -304,7 +308,8 @@ def token_make(request: HttpRequest) -> HttpResponse:
     sent = form.cleaned_data
     scopes = [Scope(scope) for scope in sent["scopes"]]
     try:
-        token, text = tokens.make(sent["name"], scopes, sent["users"], number=number, by=cast(User, request.user))
+        more: Any = {"by": request.user, "daily_cap_usd": sent["daily_cap_usd"]}
+        token, text = tokens.make(sent["name"], scopes, sent["users"], number=number, **more)
     except tokens.MadeAlready:
         return _shown_before(request, number)
     row = _listing(tokens.listed().get(pk=token.pk))

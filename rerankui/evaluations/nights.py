@@ -21,6 +21,7 @@ from memoryapp.insight.evaluation.comparison import MEASURES
 from memoryapp.insight.evaluation.nights import NightlyError
 from memoryapp.insight.evaluation.scores import Interval
 from memoryapp.models import Evaluation, GoldenNight, NightlyRun, Role
+from memoryapp.platform import mail
 from rerankui.evaluations.side_by_side import NAMES, picture
 from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.pages import is_partial
@@ -147,7 +148,7 @@ def nightly_list(request: HttpRequest) -> HttpResponse:
     )
     context = {
         "rows": rows[: schedule.MOST_NIGHTLY],
-        "has_mail": alarms.has_mail(),
+        "has_mail": mail.has_mail(),
         "states": dict(GoldenNight.State.choices),
     }
     return render(request, "pages/evaluations/nights.html", context)
@@ -171,7 +172,7 @@ def nightly(request: HttpRequest, pk: int) -> HttpResponse:
         "chart": chart(shown),
         "count": count,
         "forecast": passes.forecast(visible_owners(request), count, [row.strategy]),
-        "has_mail": alarms.has_mail(),
+        "has_mail": mail.has_mail(),
         "is_going": any(each.night.state == GoldenNight.State.RUNNING for each in shown),
     }
     return render(request, "pages/evaluations/nightly.html", context)
@@ -209,7 +210,7 @@ def _edited(request: HttpRequest, row: NightlyRun) -> HttpResponse:
         "hours": range(24),
         "zone": _zone(request),
         "most": passes.MOST_QUESTIONS,
-        "has_mail": alarms.has_mail(),
+        "has_mail": mail.has_mail(),
         "error": error,
     }
     if row.collection and row.strategy in STRATEGIES:

@@ -1,5 +1,6 @@
 """The forms of pages: what people may send."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -18,6 +19,7 @@ from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STR
 from memoryapp.insight.evaluation import filter_lab
 from memoryapp.insight.evaluation.filter_lab import Preset
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.models.user import CAP_USD, SILENCE_SECONDS
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import ParameterError, all_declarations, strategy_named, validate
 from memoryapp.search.profiles import serving_profile
@@ -39,6 +41,42 @@ ALLOWS: Mapping[str, Promise] = {
     ApiToken.Scope.AUDIT: _("Read who did what with these memories."),
     ApiToken.Scope.FORGET: _("Erase single messages of these memories, for good."),
 }
+
+
+_DURATION = re.compile(r"\s*+(\d{1,7})\s*+([mhdмчд])\s*+", re.IGNORECASE)
+_SECONDS = {"m": 60, "м": 60, "h": 3600, "ч": 3600, "d": 86_400, "д": 86_400}
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+def duration(seconds: float) -> str:
+    """``6h``, ``45m`` or ``2d``, the largest unit that says it whole; seconds as ``30s``."""
+    for unit, letter in _UNITS:
+        if seconds >= unit and not seconds % unit:
+            return f"{seconds / unit:g}{letter}"
+    return f"{seconds:g}s"
+
+
+class DurationField(forms.CharField):
+    """Whole seconds, written as ``45m``, ``6h`` or ``2d``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=20, **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        return duration(value) if isinstance(value, int) else value
+
+    def clean(self, value: Any) -> int | None:
+        written = super().clean(value)
+        if not written:
+            return None
+        match = _DURATION.fullmatch(written)
+        if not match:
+            raise forms.ValidationError(_("Write a number and a unit: 45m, 6h or 2d."))
+        seconds = int(match[1]) * _SECONDS[match[2].lower()]
+        least, most = SILENCE_SECONDS
+        if not least <= seconds <= most:
+            raise forms.ValidationError(_("It must be between 1m and 30d."))
+        return seconds
 
 
 def _strategies() -> list[tuple[str, str]]:
@@ -189,6 +227,13 @@ class TokenForm(forms.Form):
         choices=[("chosen", _("only these chat users’ memories")), ("every", _("every memory, also those to come"))],
         error_messages={"required": _("Choose the memories that it gives access to.")},
         widget=forms.RadioSelect,
+    )
+    daily_cap_usd = forms.FloatField(
+        label=_("Cap of a day, $"),
+        required=False,
+        min_value=CAP_USD[0],
+        max_value=CAP_USD[1],
+        widget=forms.NumberInput(attrs={"class": "field", "step": "any"}),
     )
     owners = forms.Field(required=False, widget=forms.CheckboxSelectMultiple)
     names = forms.CharField(

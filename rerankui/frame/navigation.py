@@ -83,6 +83,7 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
     ),
     "pipeline": (
         Destination("pipeline", _("Pipeline"), "hourglass"),
+        Destination("alarms", _("Alarms"), "alert-triangle", also=_("trouble, heartbeat, silence, rhythm")),
         Destination(
             "agents", pgettext_lazy("section", "Agents"), "robot", also=_("splitter, merger, archivist, endpoint")
         ),
@@ -141,6 +142,7 @@ _PLACES: Mapping[str, str] = {
     "inbox/clusters": "clusters",
     "inbox/failures": "failures",
     "work": "pipeline",
+    "pipeline/alarms": "alarms",
     "settings": "memory_settings",
     "export": "erase",
 }

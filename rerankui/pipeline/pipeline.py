@@ -25,6 +25,7 @@ from memoryapp.upkeep.pipeline.shown import stages
 from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.pages import show
 from rerankui.frame.toasts import next_address
+from rerankui.pipeline.alarms import open_for
 
 
 @open_to(Role.VIEWER, post=Role.ADMIN)
@@ -50,6 +51,7 @@ def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
         "stages": found,
         "profile": profile,
         "now": now,
+        "alarms": open_for(request, owner),
         "is_at_work": any(stage.is_at_work for stage in found),
         "may_pause": operator.may(Role.CURATOR if owner else Role.ADMIN),
         "undecided": undecided() if operator.may(Role.ADMIN) else None,

@@ -17,6 +17,7 @@ from memoryapp.engine.notes import Note
 from memoryapp.upkeep.pipeline import STAGES
 from memoryapp.upkeep.pipeline.shown import PipelineStage
 from memoryapp.upkeep.pipeline.stage import StageWords
+from rerankui.frame.forms import duration
 from rerankui.runs.page.outcomes import sentence_of
 from rerankui.text import words as embedding_words
 from rerankui.text.words import grouped
@@ -45,6 +46,7 @@ def stage_name(name: str) -> str | Promise:
     return STAGES[name].words.name
 
 
+register.filter("duration", duration)
 register.filter("successor_words", embedding_words.successor_words)
 register.filter("undecided_words", embedding_words.undecided_words)
 

@@ -26,6 +26,7 @@ from memoryapp.memory import past
 from memoryapp.memory.sessions import session_with
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
 from memoryapp.models.audit import Deed
+from memoryapp.platform.caps import CapReached
 from memoryapp.runs import followers, lifecycle
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.recall_document import answer_of
@@ -197,7 +198,7 @@ def ask(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             return redirect(_start_runs(request, owner, form.cleaned_data["query"], form.cleaned_data["strategies"]))
-        except ParameterError as refused:
+        except (ParameterError, CapReached) as refused:
             form.add_error(None, str(refused))
     page = AskPage(
         box=question_box(request, owner, ask=form),
@@ -352,7 +353,7 @@ def recall(request: HttpRequest, owner: ChatUser) -> HttpResponse:
                 operator=operator_of(request).user,
                 as_of=moment_of(request),
             )
-        except ParameterError as refused:
+        except (ParameterError, CapReached) as refused:
             form.add_error(None, str(refused))
         else:
             runner.launch(run.pk)

@@ -1,6 +1,5 @@
 """A chat user's own settings: when sessions end, how small topics may be, and what is done automatically."""
 
-import re
 from typing import Any
 
 from django import forms
@@ -14,53 +13,20 @@ from django.utils.translation import gettext_lazy
 from memoryapp.engine.parameters import USUAL_CERTAINTY
 from memoryapp.memory import content
 from memoryapp.models import ChatUser, Role
-from memoryapp.models.user import CERTAINTY, SESSION_MESSAGES, SILENCE_SECONDS, TOPIC_MESSAGES
+from memoryapp.models.user import CAP_USD, CERTAINTY, QUOTA, SESSION_MESSAGES, TOPIC_MESSAGES
+from memoryapp.platform import caps
 from rerankui.frame.access import open_to
+from rerankui.frame.forms import DurationField, duration
 
 # The form of a chat user's memory settings: an empty number means what the program's settings say.
 
-_DURATION = re.compile(r"\s*+(\d{1,7})\s*+([mhdмчд])\s*+", re.IGNORECASE)
-_SECONDS = {"m": 60, "м": 60, "h": 3600, "ч": 3600, "d": 86_400, "д": 86_400}
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 
-
-def duration(seconds: float) -> str:
-    """``6h``, ``45m`` or ``2d``, the largest unit that says it whole; seconds as ``30s``."""
-    for unit, letter in _UNITS:
-        if seconds >= unit and not seconds % unit:
-            return f"{seconds / unit:g}{letter}"
-    return f"{seconds:g}s"
-
-
-class DurationField(forms.CharField):
-    """Whole seconds, written as ``45m``, ``6h`` or ``2d``."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(max_length=20, **options)
-
-    def prepare_value(self, value: Any) -> Any:
-        return duration(value) if isinstance(value, int) else value
-
-    def clean(self, value: Any) -> int | None:
-        written = super().clean(value)
-        if not written:
-            return None
-        match = _DURATION.fullmatch(written)
-        if not match:
-            raise forms.ValidationError(_("Write a number and a unit: 45m, 6h or 2d."))
-        seconds = int(match[1]) * _SECONDS[match[2].lower()]
-        least, most = SILENCE_SECONDS
-        if not least <= seconds <= most:
-            raise forms.ValidationError(_("It must be between 1m and 30d."))
-        return seconds
-
-
-def _number(label: Any, help_text: Any, least: int, most: int) -> forms.IntegerField:
+def _number(label: Any, help_text: Any, least: int, most: int, kind: Any = forms.IntegerField) -> Any:
     bounds = gettext_lazy("Write a whole number from %(least)d to %(most)d, or leave it empty.")
     sentence = bounds % {"least": least, "most": most}
     widget = forms.TextInput(attrs={"class": "field", "inputmode": "numeric", "autocomplete": "off"})
     errors = {"invalid": sentence, "min_value": sentence, "max_value": sentence}
-    return forms.IntegerField(
+    return kind(
         label=label,
         help_text=help_text,
         required=False,
@@ -95,6 +61,22 @@ class MemorySettingsForm(forms.Form):
         gettext_lazy("Without a chat model, what is less sure is handed over as possibly related."),
         *CERTAINTY,
     )
+    daily_cap_usd = _number(
+        gettext_lazy("Cap of a day, $"),
+        gettext_lazy(
+            "What questions to chat models may cost; then they are refused, and stages wait, until the next day."
+        ),
+        *CAP_USD,
+        kind=forms.FloatField,
+    )
+    most_messages = _number(
+        gettext_lazy("Most messages"), gettext_lazy("More are refused before anything is stored."), *QUOTA
+    )
+    most_bytes = _number(
+        gettext_lazy("Most bytes"),
+        gettext_lazy("Of texts and files; more are refused before anything is stored."),
+        *QUOTA,
+    )
     consolidation = forms.ChoiceField(
         label=gettext_lazy("Similar topics"),
         help_text=gettext_lazy("What happens to topics about the same matter."),
@@ -118,9 +100,16 @@ class MemorySettingsForm(forms.Form):
             "session_messages": str(settings.MAX_CHUNK_SIZE),
             "topic_messages": str(settings.TOPIC_LEAST_MESSAGES),
             "least_certainty": str(USUAL_CERTAINTY),
+            "most_messages": settings.QUOTA_MESSAGES and f"{settings.QUOTA_MESSAGES:,}",
+            "most_bytes": settings.QUOTA_BYTES and f"{settings.QUOTA_BYTES:,}",
         }
         for name, default in defaults.items():
-            self.fields[name].widget.attrs["placeholder"] = _("%(value)s, as for everybody") % {"value": default}
+            said = _("%(value)s, as for everybody") % {"value": default} if default else _("no bound")
+            self.fields[name].widget.attrs["placeholder"] = said
+        spent = caps.today().get(f"memory:{owner.pk}", 0.0)
+        self.fields["daily_cap_usd"].widget.attrs["placeholder"] = _("no cap; $%(spent)s today") % {
+            "spent": f"{spent:,.4f}"
+        }
 
     def clean(self) -> dict[str, Any]:
         given = self.cleaned_data

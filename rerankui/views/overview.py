@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -15,7 +16,7 @@ from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
 from memoryapp.insight.browsing.usage import usage, worst_runs
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
-from memoryapp.platform import heartbeats
+from memoryapp.platform import caps, heartbeats
 from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
 from memoryapp.upkeep.demo import recorded
@@ -24,6 +25,7 @@ from rerankui.frame.filters import OwnerFilter
 from rerankui.frame.frame import PageFrame
 from rerankui.frame.pages import page_of, show
 from rerankui.past.pages import memory_then
+from rerankui.pipeline.alarms import open_for
 from rerankui.pipeline.pipeline import panel_for, panel_of, sessions_of
 from rerankui.runs.page.waterfall import played_run
 from rerankui.text.words import undecided_words
@@ -62,6 +64,9 @@ def overview(request: Request) -> HttpResponse:
         context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, now=now, zone=zone)[:FEW]}
         context |= _beginning(request)
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
+        context |= {"alarms": open_for(request)}
+        if operator_of(request).sees_everyone and settings.DAILY_CAP_USD is not None:
+            context |= {"spent": caps.today().get("all", 0.0), "cap": settings.DAILY_CAP_USD}
         context |= panel_of(seen, reverse("work"))
     return show(request, "pages/overview/overview.html", "partials/overview/owners.html", context)
 

@@ -16,7 +16,8 @@ from django.template.loader import render_to_string
 from django.utils.deprecation import MiddlewareMixin
 from django.views.defaults import page_not_found
 
-from memoryapp.doors.api.refusals import AWAY_SECONDS
+from memoryapp.doors.api.refusals import AWAY_SECONDS, OF_DOMAIN
+from memoryapp.platform.caps import CapReached, QuotaReached
 from memoryapp.platform.database import database_outage, is_gone, is_outage
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ class MalformedMiddleware(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if is_gone(exception):
             return page_not_found(request, exception)
+        if isinstance(exception, CapReached | QuotaReached):
+            return render(request, "refused.html", {"exception": exception}, status=OF_DOMAIN[type(exception)])
         is_value = isinstance(exception, ValueError) and any(words in str(exception) for words in _UNTYPED_MESSAGES)
         if not is_value and not isinstance(exception, _REFUSED):
             return None

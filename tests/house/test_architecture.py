@@ -23,6 +23,8 @@ from tests.house.picture import PAGE, page_with_picture
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OWNERLESS = {
+    "Alarm",
+    "Rhythm",
     "AuditEntry",
     "Erasure",
     "ApiToken",

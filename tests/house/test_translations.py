@@ -22,6 +22,8 @@ from memoryapp.curation.change import too_many_people, too_many_topics
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.engine.notes import ENGLISH, INSTEAD
 from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
+from memoryapp.platform import caps
+from memoryapp.upkeep import watches
 from rerankui.runs.consumers import RunConsumer
 from rerankui.runs.page.outcomes import FOR_PEOPLE
 from tests.house.test_architecture import ROOT, modules, tree
@@ -77,6 +79,9 @@ def test_the_catalogue_holds_the_texts_of_the_sources_and_no_others() -> None:
     found += [
         ("", text) for text in (*INSTEAD.values(), *(ENGLISH[code] for code in ENGLISH.keys() - FOR_PEOPLE.keys()))
     ]
+    found += [("", text) for row in watches.TABLE.values() for text in (row["label"], row["trouble"], row["advice"])]
+    found += [("", text) for row in watches.TABLE.values() for text in row.get("names", {}).values()]
+    found += [("", text) for text in caps.SENTENCES.values()]
     entries = {(entry.msgctxt or "", entry.msgid) for entry in polib.pofile(str(CATALOGUE))}
     assert sorted({each for each in found if each} ^ entries) == []
 

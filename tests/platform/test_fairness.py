@@ -278,7 +278,7 @@ OF_ROWS: tuple[tuple[str, Callable[[Sequence[ChatUser]], Rows]], ...] = (
 # They serve all at once, and after a fault one by one: see the test below.
 TOGETHER = {"embed_pending"}
 # One statement for all rows, in which none can be faulty.
-ONE_STATEMENT = {"clear_login_sessions", "clear_webhooks", "seal_audit"}
+ONE_STATEMENT = {"clear_login_sessions", "clear_webhooks", "keep_watch", "seal_audit"}
 
 
 def test_every_sweep_is_known_to_the_law() -> None:

@@ -38,8 +38,10 @@ from memoryapp.insight import delivery
 from memoryapp.memory import content as chat_users
 from memoryapp.models import ChatUser, Run
 from memoryapp.platform import environment
+from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
+from memoryapp.platform.caps import check_room
 from memoryapp.platform.database import in_thread, is_gone
 from memoryapp.runs.lifecycle import LONGEST_QUERY, TooManyRuns
 from memoryapp.runs.recall_document import EndedRun
@@ -165,7 +167,8 @@ async def _listed(account: Payer) -> bytes | None:
 
 
 def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
-    """Checks a request. Raises RequestRefused, BeingErased and ParameterError."""
+    """Checks a request. Raises RequestRefused, BeingErased, ParameterError, and QuotaReached where nothing could be
+    stored."""
     name = clean(_text(headers, "X-Mnemoscope-User") or body.user or "").strip()
     owner = _owner(grant, name)
     stores = _switch(headers, "X-Mnemoscope-Store", settings.CHAT_STORE and grant.may(Scope.INGEST))
@@ -173,6 +176,8 @@ def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
         raise RequestRefused(403, "This token may not store messages: it needs the scope ingest.")
     if not settings.LLM_BASE_URL:
         raise RequestRefused(503, "No chat model is connected: set LLM_BASE_URL and LLM_API_KEY.")
+    if stores and owner is not None:
+        check_room(owner, messages=2)
     return Call(
         grant=grant,
         name=owner.name if owner else name,
@@ -349,17 +354,19 @@ def _kept(call: Call, recalled: Recalled, answer: str) -> asyncio.Task[None]:
     exchange = assistant.Exchange(
         name=call.name, owner=call.owner, question=call.asked.text, answer=answer, asked_at=call.at, run=recalled.run
     )
-    task = asyncio.get_running_loop().create_task(_keep(exchange, call.wishes))
+    task = asyncio.get_running_loop().create_task(_keep(exchange, call))
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
     return task
 
 
-async def _keep(exchange: assistant.Exchange, wishes: assistant.Wishes) -> None:
-    if not (wishes and exchange.question and exchange.answer):
+async def _keep(exchange: assistant.Exchange, call: Call) -> None:
+    if not (call.wishes and exchange.question and exchange.answer):
         return
     try:
-        await in_thread(assistant.keep, exchange, wishes)
+        await in_thread(assistant.keep, exchange, call.wishes)
+        if call.wishes.stores:
+            await in_thread(tokens.captured, call.grant.token)
     except DatabaseError as error:
         if not is_gone(error):
             logger.exception("an exchange could not be kept")

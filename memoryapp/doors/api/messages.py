@@ -40,6 +40,7 @@ from memoryapp.memory import content
 from memoryapp.models import ChatUser, Erasure, Message, Person, Topic, Work
 from memoryapp.models.audit import Deed
 from memoryapp.platform import work
+from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
@@ -71,6 +72,8 @@ def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
     rejected = [item for item in read if isinstance(item, Rejected)]
     owner = owner_to_fill(grant, body.user, is_wanted=bool(records))
     added = add_messages(owner, records) if owner else None
+    if added and added.added:
+        tokens.captured(grant.token)
     refused = sorted([*rejected, *(added.rejected if added else ())], key=lambda item: int(item.line))
     answer = {
         "added": added.added if added else 0,

@@ -33,6 +33,7 @@ from memoryapp.insight.misses.misses import MissError
 from memoryapp.intake.items import TooManyItems
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.audit import entries
+from memoryapp.platform.caps import CapReached, QuotaReached
 from memoryapp.platform.database import database_outage, in_thread, is_outage
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import ParameterError
@@ -80,12 +81,14 @@ OF_DOMAIN: Mapping[type[Exception], int] = {
     ParameterError: 400,
     NothingToErase: 404,
     CapsuleError: 409,
+    QuotaReached: 409,
     TooManyItems: 409,
     CompareError: 422,
     DeliveryError: 422,
     ForkError: 422,
     MissError: 422,
     WhyNotError: 422,
+    CapReached: 429,
     TooManyRuns: 429,
 }
 RUNS_WAIT = 2
@@ -107,7 +110,8 @@ def add_handlers(api: NinjaAPI) -> None:
 
 
 def _in_a_sentence(status: int, request: HttpRequest, error: Exception) -> HttpResponse:
-    return refusal(status, str(error), wait=RUNS_WAIT if status == HTTPStatus.TOO_MANY_REQUESTS else 0)
+    wait = getattr(error, "wait", RUNS_WAIT if status == HTTPStatus.TOO_MANY_REQUESTS else 0)
+    return refusal(status, str(error), code=getattr(error, "code", ""), wait=wait)
 
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:

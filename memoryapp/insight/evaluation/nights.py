@@ -6,7 +6,6 @@ it. Everything is a state in the row of the night, so a killed worker loses noth
 judgements and webhooks.
 """
 
-import logging
 import smtplib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -15,9 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
-from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone, translation
@@ -27,7 +24,9 @@ from memoryapp.insight.evaluation import comparison, passes
 from memoryapp.insight.evaluation.passes import OPEN
 from memoryapp.insight.evaluation.questions import QuestionsError
 from memoryapp.models import Evaluation, GoldenAlarm, GoldenNight, GoldenQuestion, NightlyRun, Run, Webhook
-from memoryapp.platform.database import each_alone, is_outage, log_and_continue
+from memoryapp.platform import mail
+from memoryapp.platform.database import each_alone, log_and_continue
+from memoryapp.platform.mail import MailError
 from memoryapp.platform.webhooks import receivers
 from memoryapp.platform.webhooks.announcing import GOLDEN_DROPPED, GOLDEN_RECOVERED, address_of, announce
 from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
@@ -38,7 +37,6 @@ from memoryapp.runs.parameters import ParameterError, strategy_for_new_run
 MISSES = "Misses"
 KEPT = "kept"
 MOST_NIGHTLY = 20
-MOST_RECIPIENTS = 10
 
 
 class NightlyError(ValueError):
@@ -66,32 +64,19 @@ def zone_named(zone: str) -> tzinfo:
         return UTC
 
 
-def recipients_of(typed: str) -> list[str]:
-    """Mail addresses, one a line or separated by commas. Raises NightlyError."""
-    found = list(dict.fromkeys(part.strip() for part in typed.replace(",", "\n").splitlines() if part.strip()))
-    if len(found) > MOST_RECIPIENTS:
-        raise NightlyError(_("At most %(most)d people get mail.") % {"most": MOST_RECIPIENTS})
-    for each in found:
-        try:
-            validate_email(each)
-        except ValidationError:
-            raise NightlyError(_("“%(address)s” is no mail address.") % {"address": each[:60]}) from None
-    return found
-
-
 def save(nightly: NightlyRun) -> NightlyRun:
     """Stores a new or changed one, which is next asked in the coming night. Raises NightlyError."""
     if nightly.pk is None and NightlyRun.objects.count() >= MOST_NIGHTLY:
         raise NightlyError(_("There are %(most)d nightly runs already; remove one first.") % {"most": MOST_NIGHTLY})
     try:
         strategy_for_new_run(nightly.strategy)
-    except ParameterError as error:
+        nightly.recipients = "\n".join(mail.recipients_of(nightly.recipients))
+    except (ParameterError, MailError) as error:
         raise NightlyError(str(error)) from None
     if not 0 <= nightly.hour <= 23 or not 1 <= nightly.most <= passes.MOST_QUESTIONS:
         raise NightlyError(_("The hour is 0 to 23, and a night asks 1 to %(most)d questions.") % {"most": 1_000})
     if not questions_of(nightly).exists():
         raise NightlyError(_("Choose a set with questions."))
-    nightly.recipients = "\n".join(recipients_of(nightly.recipients))
     nightly.next_at = next_night(nightly.hour, nightly.zone, timezone.now())
     nightly.save()
     return nightly
@@ -138,18 +123,8 @@ def _begun(nightly: NightlyRun) -> list[GoldenNight]:
 
 # A figure that fell further by so much since the last alarm is news.
 FURTHER = 0.05
-# After each attempt that failed, how long the next one waits.
-_WAITS = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
-# For the process that sends it; another one may, if this one was killed.
-_LEASE = timedelta(minutes=5)
 
 State = GoldenNight.State
-logger = logging.getLogger(__name__)
-
-
-def has_mail() -> bool:
-    """Whether this installation can send mail."""
-    return bool(settings.EMAIL_URL)
 
 
 def standing_alarm(night: GoldenNight) -> GoldenNight | None:
@@ -184,38 +159,16 @@ def raise_alarm(night: GoldenNight) -> None:
 
 
 def _tell(night: GoldenNight, kind: str) -> None:
-    if night.nightly.recipients and has_mail():
-        night.mail, night.mail_at = GoldenNight.Mail.WAITING, timezone.now()
+    mail.wait_in(night, night.nightly.recipients)
     announce(kind, subject=str(night.pk))
 
 
 def send_mail_due() -> None:
-    """Sends the mail that waits. One that cannot be sent is tried again within hours, then given up."""
-    due = GoldenNight.objects.filter(mail=GoldenNight.Mail.WAITING, mail_at__lte=timezone.now()).order_by("pk")
-    for number in list(due.values_list("pk", flat=True)):
-        with transaction.atomic():
-            night = due.select_for_update(skip_locked=True).filter(pk=number).first()
-            if night is None:
-                continue
-            night.mail_at, night.mail_tries = timezone.now() + _LEASE, night.mail_tries + 1
-            night.save(update_fields=["mail_at", "mail_tries"])
-        _mail(night)
+    mail.send_due(GoldenNight.objects.all(), lambda night: _message(night.nightly, *words_of(night)))
 
 
-def _mail(night: GoldenNight) -> None:
-    sent = GoldenNight.objects.filter(pk=night.pk)
-    try:
-        _message(night.nightly.recipients.split("\n"), *words_of(night)).send()
-    except Exception as error:
-        if is_outage(error):
-            raise
-        logger.warning("The mail about night %s was not sent: %s", night.pk, type(error).__name__)
-        if night.mail_tries > len(_WAITS):
-            sent.update(mail=GoldenNight.Mail.FAILED)
-        else:
-            sent.update(mail_at=timezone.now() + _WAITS[night.mail_tries - 1])
-    else:
-        sent.update(mail=GoldenNight.Mail.SENT)
+def _message(nightly: NightlyRun, subject: str, text: str) -> EmailMessage:
+    return mail.message(nightly.recipients.split("\n"), subject, text)
 
 
 def words_of(night: GoldenNight) -> tuple[str, str]:
@@ -258,19 +211,14 @@ def try_alarm(nightly: NightlyRun) -> Sequence[str]:
 def _tried_mail(nightly: NightlyRun) -> str:
     if not nightly.recipients:
         return _("Nobody gets mail: no address is given.")
-    if not has_mail():
+    if not mail.has_mail():
         return _("No mail can be sent: EMAIL_URL is not set.")
-    addresses = nightly.recipients.split("\n")
     text = _("A test of the alarm for the golden set “%(set)s”.") % {"set": nightly.collection}
     try:
-        _message(addresses, text, address_of("nightly", nightly.pk)).send()
+        _message(nightly, text, address_of("nightly", nightly.pk)).send()
     except (OSError, smtplib.SMTPException) as error:
         return _("The mail server refused: %(error)s") % {"error": str(error)[:300] or type(error).__name__}
-    return _("Mail was sent to %(addresses)s.") % {"addresses": ", ".join(addresses)}
-
-
-def _message(to: Sequence[str], subject: str, text: str) -> EmailMessage:
-    return EmailMessage(" ".join(subject.split()), text, to=list(to))
+    return _("Mail was sent to %(addresses)s.") % {"addresses": ", ".join(nightly.recipients.split("\n"))}
 
 
 # What came of a night: compared with the baseline, or with the last night that did not drop.

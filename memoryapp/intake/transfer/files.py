@@ -39,6 +39,7 @@ from memoryapp.intake.transfer import distilled
 from memoryapp.memory import content, documents
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message
 from memoryapp.platform import database, work
+from memoryapp.platform.caps import QuotaReached, check_room
 from memoryapp.platform.database import each_alone
 from memoryapp.platform.storage import NoSpace, check_space
 
@@ -86,6 +87,12 @@ def begin(row: ImportFile, *, takes_changes: bool | None = None) -> None:
 
     ``takes_changes`` is a person's decision about changed texts, None if they were not asked."""
     fields: dict[str, Any] = {"started_at": row.started_at or timezone.now()}
+    found = row.findings
+    coming = found.get("added") or found.get("restores", {}).get("message", 0)
+    try:
+        check_room(row.owner, messages=coming * (row.addressee != ImportFile.EVERYBODY))
+    except QuotaReached as error:
+        raise FileActionRefused(str(error)) from None
     if takes_changes is not None:
         fields["takes_changes"] = takes_changes
     _move(row, (State.READY, State.PAUSED, State.FAILED), State.IMPORTING, **fields)
@@ -295,7 +302,7 @@ def _work(row: ImportFile) -> None:
         _end(row, State.ASKING, findings={"speakers": [{"author": name} for name in error.speakers]})
     except importers.UnknownOrder as error:
         _end(row, State.ASKING, findings={"dates": error.example})
-    except (importers.UnreadableFile, transfer.NotEmpty, content.BeingErased, NoSpace) as error:
+    except (importers.UnreadableFile, transfer.NotEmpty, content.BeingErased, NoSpace, QuotaReached) as error:
         _fail(row, str(error).replace(f"{row.path}/", "").replace(str(row.path), row.source))
     except Paused:
         logger.info("The import of file %s was paused.", row.pk)

@@ -9,6 +9,7 @@ from django.db import transaction
 from memoryapp.engine.parameters import WHEN_UNSURE
 from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.models import ApiToken
+from memoryapp.models.user import CAP_USD
 from memoryapp.platform.accounts import tokens
 
 GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE]
@@ -35,6 +36,7 @@ class Command(MemoryCommand):
             default="",
             help="what is handed over where the embedded scorer chooses nothing",
         )
+        parser.add_argument("--daily-cap", type=float, metavar="USD", help="what its questions may cost a day")
 
     def handle(self, *, name: str, scope: str, user: list[str], **options: Any) -> None:
         scopes = _scopes(scope)
@@ -43,7 +45,11 @@ class Command(MemoryCommand):
             name = name.strip()
             if not name or len(name) > 200 or not name.isprintable():
                 raise CommandError("A token's name is one line of at most 200 characters.")
-            token, text = tokens.make(name, scopes, owners, when_unsure=options["when_unsure"])
+            cap = options["daily_cap"]
+            if cap is not None and not CAP_USD[0] <= cap <= CAP_USD[1]:
+                raise CommandError("A cap is between 0 and 1,000,000 dollars a day.")
+            given = {"when_unsure": options["when_unsure"], "daily_cap_usd": cap}
+            token, text = tokens.make(name, scopes, owners, **given)
         document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
         self.answer(document, text, as_json=options["json"])
         if not options["json"]:

@@ -29,6 +29,7 @@ from memoryapp.memory.content import BeingErased
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
+from memoryapp.platform.caps import QuotaReached
 from memoryapp.platform.work import ProgressLines, Report
 
 MOST_SHOWN = 20
@@ -113,7 +114,7 @@ class Command(BaseCommand):
         try:
             chat = self._open(path, format, hints, may_ask=not options["json"])
             imported, brought = _import(chat, user, dry_run, ProgressLines(self.stderr.write))
-        except (UnreadableFile, BeingErased) as error:
+        except (UnreadableFile, BeingErased, QuotaReached) as error:
             raise CommandError(error) from None
         if imported.note:
             self.stderr.write(imported.note)

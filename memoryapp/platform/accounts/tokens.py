@@ -72,6 +72,7 @@ def make(
     number: int | None = None,
     by: User | None = None,
     when_unsure: str = "",
+    daily_cap_usd: float | None = None,
 ) -> tuple[ApiToken, str]:
     """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
 
@@ -80,7 +81,7 @@ def make(
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
-    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure}
+    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure, "daily_cap_usd": daily_cap_usd}
     token = ApiToken(pk=number, digest=digest(text), scopes=stored, **shown)
     try:
         with transaction.atomic():
@@ -113,6 +114,13 @@ def used(token: ApiToken) -> Grant:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_EVERY)
         ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return Grant(token, frozenset(owner.pk for owner in token.owners.all()))
+
+
+def captured(token: ApiToken) -> None:
+    """Records that messages came with the token, at most once a minute."""
+    now = timezone.now()
+    if token.captured_at is None or token.captured_at < now - USED_EVERY:
+        ApiToken.objects.filter(pk=token.pk).update(captured_at=now)
 
 
 @transaction.atomic

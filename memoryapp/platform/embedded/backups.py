@@ -126,6 +126,14 @@ def _check_readable(draft: Path) -> None:
         raise BackupError(f"The backup lacks the table {lacking[0]}, so it was thrown away.")
 
 
+def check_whole(source: Path) -> None:
+    """Reads all of the file. Raises BackupError unless it is a whole backup."""
+    with _opened(source) as archive:
+        _manifest(archive, source)
+        if broken := archive.testzip():
+            raise BackupError(f"{source} is damaged: {broken} in it cannot be read.")
+
+
 def restore(source: Path) -> Manifest:
     """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored.
 

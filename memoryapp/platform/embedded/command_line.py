@@ -50,12 +50,12 @@ _SETTINGS = {
     *("IMPORT_MAX_BYTES", "IMPORT_KEEP", "DISK_RESERVE_BYTES", "FACT_SIMILARITY_THRESHOLD", "UPGRADE_BACKUP"),
     *("ENABLE_AGENT", "SEARCH_CACHE_TTL", "TOOL_TIMEOUT_S", "RRF_K", "MMR_LAMBDA", "MMR_OUTPUT_K"),
     *("PASSWORD_LOGIN", "SECOND_FACTOR", "REQUIRE_SECOND_FACTOR", "MCP_OAUTH", "INVITATION_KEEP", "DEMO_READ_ONLY"),
-    *("GUARD", "GUARD_OUT"),
+    *("GUARD", "GUARD_OUT", "BACKUP_DIR", "DAILY_CAP_USD"),
 }
 _FAMILIES = (
     *("CELERY_", "DJANGO_", "LLM_", "ARCHIVIST_", "EMBEDDING_", "RERANK_", "RERANKER_", "SPLITTER_", "MERGER_"),
     *("VERIFIER_", "ENRICHER_", "CHUNK_", "SPLIT_", "CONSOLIDATION_", "LOGIN_", "API_", "METRICS_", "LOG_", "AGENT_"),
-    *("CHAT_", "WEBHOOK_", "EMAIL_", "AUDIT_", "OIDC_"),
+    *("CHAT_", "WEBHOOK_", "EMAIL_", "AUDIT_", "OIDC_", "ALARM_", "QUOTA_"),
 )
 
 
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
             _check(command, argv)
             execute_from_command_line(list(argv))
         sys.stdout.flush()
-    except (environment.SettingError, ServerError) as error:
+    except (environment.SettingError, ServerError, database.StagePaused) as error:
         sys.exit(environment.without_passwords(str(error)))
     except (DatabaseError, psycopg.Error) as error:
         sentence = _database_sentence(error)

@@ -19,6 +19,7 @@ from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.events import ModelReplied, raw_message, to_payload
 from memoryapp.models import AgentCall, ChatUser, Topic
 from memoryapp.platform import metrics
+from memoryapp.platform.caps import check_cap
 
 _Answer = TypeVar("_Answer")
 
@@ -68,7 +69,9 @@ class AgentCaller:
     def ask_and_keep(
         self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()
     ) -> StoredAsk[_Answer]:
-        """``ask`` for callers who also need the row of a question without an answer."""
+        """``ask`` for callers who also need the row of a question without an answer. Both raise CapReached before a
+        question that would pass a cap; then work of the background waits until the day turns."""
+        check_cap(self.owner, self.agent.name)
         ask, kept = async_to_sync(self._complete)(question)
         return StoredAsk(ask, kept or self._keep(ask, topics))
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from memoryapp.engine.beside import table_beside
-from memoryapp.models import AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+from memoryapp.models import Alarm, AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
@@ -24,8 +24,13 @@ GOLDEN_RECOVERED = "golden_run.recovered"
 INBOX_WAITING = "inbox.waiting"
 ERASURE_FINISHED = "erasure.finished"
 AUDIT_SEALED = "audit.sealed"
+ALARM_RAISED = "alarm.raised"
+ALARM_HEALED = "alarm.healed"
 # What a webhook can be for. Names are parts of the interface; they never change.
-KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED)
+KINDS = (
+    *(RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED),
+    *(ALARM_RAISED, ALARM_HEALED),
+)
 # Goes to the one webhook that is tried.
 TEST = "webhook.test"
 # Ends of a run that somebody intended, or that had nothing to choose from.
@@ -145,6 +150,18 @@ def _audited(delivery: WebhookDelivery) -> Data | None:
     return {"url": address_of("audit"), "entries": entries} if entries else None
 
 
+def _alarm(delivery: WebhookDelivery) -> Data | None:
+    row = Alarm.objects.select_related("rhythm").filter(pk=delivery.subject).first()
+    if row is None:
+        return None
+    times = {"raised_at": row.raised_at, "healed_at": row.healed_at, "good_at": row.rhythm.good_at}
+    return {
+        **{"alarm": row.pk, "watch": row.rhythm.watch, "subject": row.rhythm.subject, "waiting": row.rhythm.depth},
+        **{name: at and at.isoformat() for name, at in times.items()},
+        "url": address_of("alarms"),
+    }
+
+
 _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     RUN_FINISHED: _run,
     RUN_FELL_BACK: _run,
@@ -153,5 +170,7 @@ _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     GOLDEN_DROPPED: _golden,
     AUDIT_SEALED: _audited,
     GOLDEN_RECOVERED: _golden,
+    ALARM_RAISED: _alarm,
+    ALARM_HEALED: _alarm,
     TEST: lambda delivery: {"url": address_of("webhook", delivery.webhook_id)},
 }

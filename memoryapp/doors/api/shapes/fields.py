@@ -48,8 +48,8 @@ CODES = {
     502: "model_failed",
     503: "unavailable",
 }
-# The codes of the statuses, and further reasons for a 409.
-EVERY_CODE = (*dict.fromkeys(CODES.values()), "stale", "depends", "erased")
+# The codes of the statuses, and further reasons for a 409 or a 429.
+EVERY_CODE = (*dict.fromkeys(CODES.values()), "stale", "depends", "erased", "quota_reached", "cap_reached")
 
 
 class RequestRefused(Exception):
