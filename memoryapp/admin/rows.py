@@ -70,6 +70,9 @@ TABLES: dict[type[Model], Rows] = {
     models.CardVector: Rows("id owner card_id profile dimensions", "profile"),
     models.EditedTopic: Rows("id owner edit_id side topic_id", "side", "=topic__id"),
     models.Erasure: Rows("pk kind owner_number actor began_at ended_at verified_at", hidden="touched lengths"),
+    models.ExpiringRow: Rows("id owner batch_id number kept_by", search="=number"),
+    models.ExpiryBatch: Rows("id owner rule state count at due_at ended_at", "state"),
+    models.ExpiryRule: Rows("id noun kind days condition grace_days is_on made_by made_at", "noun is_on"),
     models.Evaluation: Rows("source strategy started_at", "strategy"),
     models.Fact: Rows(
         "__str__ owner relation category type importance",

@@ -31,6 +31,7 @@ from rerankui.frame.pages import PAGE_SIZE, show
 from rerankui.frame.rows import list_address, page_address
 from rerankui.frame.toasts import next_address, undo_address
 from rerankui.history.entry_views import entry_views, pairs_folded
+from rerankui.views.expiry import recent_batches
 
 
 @open_to(Role.VIEWER)
@@ -51,6 +52,7 @@ def history_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "page": _edges(found),
         "may_change": operator_of(request).may(Role.CURATOR),
         "range": _range_address(owner, filters),
+        "expiring": recent_batches(ChatUser.objects.filter(pk=owner.pk)),
         "nights": _nights(owner) if not (any(filters.chosen.values()) or any(asked.values())) else [],
     }
     return show(request, "pages/history/history.html", "partials/history/history.html", context)

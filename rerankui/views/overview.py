@@ -28,6 +28,7 @@ from rerankui.pipeline.pipeline import panel_for, panel_of, sessions_of
 from rerankui.runs.page.waterfall import played_run
 from rerankui.text.words import undecided_words
 from rerankui.views.ask import usual_strategy
+from rerankui.views.expiry import recent_batches
 from rerankui.web.moment import moment_of
 
 RECENT = 8
@@ -60,7 +61,7 @@ def overview(request: Request) -> HttpResponse:
         # The last days of these memories on the reader's calendar.
         now, zone = timezone.now(), timezone.get_current_timezone()
         context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, now=now, zone=zone)[:FEW]}
-        context |= _beginning(request)
+        context |= {**_beginning(request), "expiring": recent_batches(seen)}
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= panel_of(seen, reverse("work"))
     return show(request, "pages/overview/overview.html", "partials/overview/owners.html", context)

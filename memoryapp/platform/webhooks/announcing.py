@@ -14,7 +14,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from memoryapp.engine.beside import table_beside
-from memoryapp.models import AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+from memoryapp.models import AuditEntry, Erasure, ExpiryBatch, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
@@ -24,8 +24,12 @@ GOLDEN_RECOVERED = "golden_run.recovered"
 INBOX_WAITING = "inbox.waiting"
 ERASURE_FINISHED = "erasure.finished"
 AUDIT_SEALED = "audit.sealed"
+RETENTION_DUE = "retention.due"
 # What a webhook can be for. Names are parts of the interface; they never change.
-KINDS = (RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED)
+KINDS = (
+    *(RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED),
+    *(INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED, RETENTION_DUE),
+)
 # Goes to the one webhook that is tried.
 TEST = "webhook.test"
 # Ends of a run that somebody intended, or that had nothing to choose from.
@@ -145,6 +149,15 @@ def _audited(delivery: WebhookDelivery) -> Data | None:
     return {"url": address_of("audit"), "entries": entries} if entries else None
 
 
+def _expiring(delivery: WebhookDelivery) -> Data | None:
+    batch = ExpiryBatch.objects.select_related("owner", "rule").filter(pk=delivery.subject).first()
+    if batch is None:
+        return None
+    told = {"batch": batch.pk, "url": address_of("expiring", batch.owner_id, batch.pk), "user": batch.owner.name}
+    told |= {"rule": batch.rule_id, "noun": batch.rule.noun, "state": batch.state, "rows": batch.count}
+    return {**told, "due_at": batch.due_at.isoformat(), "receipt": batch.receipt_id}
+
+
 _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     RUN_FINISHED: _run,
     RUN_FELL_BACK: _run,
@@ -152,6 +165,7 @@ _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     ERASURE_FINISHED: _erasure,
     GOLDEN_DROPPED: _golden,
     AUDIT_SEALED: _audited,
+    RETENTION_DUE: _expiring,
     GOLDEN_RECOVERED: _golden,
     TEST: lambda delivery: {"url": address_of("webhook", delivery.webhook_id)},
 }
