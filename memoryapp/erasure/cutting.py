@@ -156,7 +156,8 @@ def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     settle(owner)
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.cut_at = erasure.cut_at or timezone.now()
-    erasure.save(update_fields=["counts", "cut_at"])
+    erasure.others = {}
+    erasure.save(update_fields=["others", "counts", "cut_at"])
 
 
 def _knowledge(owner: models.ChatUser, reach: Reach) -> Counter[str]:

@@ -114,10 +114,10 @@ def _first(rule: ExpiryRule, owners: Sequence[int], most: int, batch: int | None
 
 
 def _found(rule: ExpiryRule, owners: Sequence[int], statement: str, **values: Any) -> list[tuple[Any, ...]]:
-    asked = {name: str(getattr(rule, name)) for name in ("noun", "kind", "condition")}
+    asked: dict[str, Any] = {name: str(getattr(rule, name)) for name in ("noun", "kind", "condition")}
     before = timezone.now() - timedelta(days=rule.days)
-    values = {"batch": None, "owners": list(owners), "rule": rule.pk, "before": before, "program": PROGRAM, **values}
-    return fetched(_SQL[statement].format(parts=_PARTS, found=_FOUND[rule.noun]), asked | values)
+    asked |= {"owners": list(owners), "rule": rule.pk, "before": before, "since": "-infinity", "program": PROGRAM}
+    return fetched(_SQL[statement].format(parts=_PARTS, found=_FOUND[rule.noun]), {"batch": None, **asked, **values})
 
 
 def lately(owner: ChatUser, noun: str, since: datetime) -> dict[int, datetime]:

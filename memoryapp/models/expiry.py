@@ -41,7 +41,7 @@ class ExpiryRule(Row):
     grace_days = models.PositiveIntegerField(
         _("set aside for, days"), default=USUAL_GRACE_DAYS, validators=[MinValueValidator(1), MaxValueValidator(365)]
     )
-    is_on = models.BooleanField(_("on"), default=True)
+    is_on = models.BooleanField(pgettext_lazy("rule", "on"), default=True)
     made_by = models.CharField(_("by"), max_length=150)
     made_at = models.DateTimeField(_("made"), auto_now_add=True)
     checked_at = models.DateTimeField(_("applied"), null=True, blank=True)

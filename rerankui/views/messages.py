@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from django.db.models import BigIntegerField, Q, QuerySet
+from django.db.models import CharField, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -88,8 +88,8 @@ class MessageList(ListPage[Message, MessageFilter]):
             return found.filter(is_withdrawn=True)
         if not (asked.at and asked.at.is_withdrawn):
             aside = ExpiringRow.objects.filter(owner=owner, kept_by="", batch__edit__isnull=False, batch__state="aside")
-            numbers = aside.annotate(message=Cast("number", BigIntegerField())).values("message")
-            found = found.filter(Q(is_withdrawn=False) | Q(pk__in=numbers))
+            number = Cast(OuterRef("pk"), CharField())
+            found = found.filter(Q(is_withdrawn=False) | Q(Exists(aside.filter(number=number))))
         return found.active() if place == "active" else found
 
     def facets(self, asked: AskedList[MessageFilter]) -> tuple[Facet, ...]:
