@@ -49,6 +49,7 @@ PROGRAM = "expiry"
 # Rows of a batch, all of which are handled in one transaction.
 AT_ONCE = 1_000
 MOST_SHOWN = 20
+MOST_RECENT = 6
 AGAIN = timedelta(hours=1)
 Noun, State = ExpiryRule.Noun, ExpiryBatch.State
 
@@ -272,6 +273,12 @@ def _tell(batch: ExpiryBatch, deed: Deed) -> None:
     announce(RETENTION_DUE, owner=batch.owner_id, subject=str(batch.pk))
     entries.begin(PROGRAM, Door.COMMAND, deed, f"{batch.rule.noun} rule {batch.rule_id} batch {batch.pk}")
     entries.saw(batch.owner_id)
+
+
+def recent_batches(owners: QuerySet[ChatUser]) -> QuerySet[ExpiryBatch]:
+    """What is set aside, and what went within a week."""
+    lately = Q(state=State.ASIDE) | Q(state=State.GONE, ended_at__gte=timezone.now() - timedelta(days=7))
+    return ExpiryBatch.objects.filter(lately, owner__in=owners).select_related("owner", "rule")[:MOST_RECENT]
 
 
 def note_going(owner: ChatUser | None, nouns: Sequence[str], rows: Iterable[Any]) -> None:

@@ -22,6 +22,7 @@ from django.utils.translation import ngettext
 from memoryapp import curation
 from memoryapp.curation import CurationError, Depends, history, knowledge
 from memoryapp.curation.history import AutomaticChanges, Cursor, Night, Record, Source
+from memoryapp.erasure.expiry import recent_batches
 from memoryapp.models import ChatUser, KnowledgeEdit, Role, TopicEdit
 from rerankui.curation.change_form import actor_words
 from rerankui.frame import toasts
@@ -31,7 +32,6 @@ from rerankui.frame.pages import PAGE_SIZE, show
 from rerankui.frame.rows import list_address, page_address
 from rerankui.frame.toasts import next_address, undo_address
 from rerankui.history.entry_views import entry_views, pairs_folded
-from rerankui.views.expiry import recent_batches
 
 
 @open_to(Role.VIEWER)

@@ -5,22 +5,19 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 
 from memoryapp.curation import CurationError
 from memoryapp.erasure import expiry
-from memoryapp.insight.browsing.quality import WEEK
 from memoryapp.models import ChatUser, ExpiryBatch, ExpiryRule, Fact, Media, Message, Role, Run
 from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.pages import page_of
 
-FEW = 6
 MOST_RULES = 100
 SHIELDS = {
     "pinned": gettext_lazy("pinned"),
@@ -39,31 +36,28 @@ _SHOWN: Mapping[str, tuple[Any, str, str]] = {
 }
 
 
+_HINTS = {
+    "kind": gettext_lazy("A role or author, a category, a strategy or outcome, a media type; empty for any."),
+    "grace_days": gettext_lazy("So long everything can be brought back; then it is erased for good."),
+}
+
+
 class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = ExpiryRule
         fields = ("noun", "kind", "condition", "days", "grace_days")
-        help_texts = {
-            "kind": gettext_lazy("A role or author, a category, a strategy or outcome, a media type; empty for any."),
-            "grace_days": gettext_lazy("So long everything can be brought back; then it is erased for good."),
-        }
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        for field in self.fields.values():
+        for name, field in self.fields.items():
             field.widget.attrs["class"] = "field"
+            field.help_text = _HINTS.get(name, "")
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if not expiry.fits(given.get("noun", ""), given.get("condition", "")):
             self.add_error("condition", _("This is known of facts, and whether they were recalled of messages, too."))
         return given
-
-
-def recent_batches(owners: QuerySet[ChatUser]) -> QuerySet[ExpiryBatch]:
-    """What is set aside, and what went within a week."""
-    lately = Q(state="aside") | Q(state="gone", ended_at__gte=timezone.now() - WEEK)
-    return ExpiryBatch.objects.filter(lately, owner__in=owners).select_related("owner", "rule")[:FEW]
 
 
 @never_cache

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.erasure.expiry import recent_batches
 from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
 from memoryapp.insight.browsing.usage import usage, worst_runs
@@ -28,7 +29,6 @@ from rerankui.pipeline.pipeline import panel_for, panel_of, sessions_of
 from rerankui.runs.page.waterfall import played_run
 from rerankui.text.words import undecided_words
 from rerankui.views.ask import usual_strategy
-from rerankui.views.expiry import recent_batches
 from rerankui.web.moment import moment_of
 
 RECENT = 8
