@@ -21,6 +21,7 @@ from rerankui.views import (
     ask,
     embedding,
     erasure,
+    expiry,
     find,
     guard,
     health,
@@ -86,6 +87,7 @@ urlpatterns = [
     path("memory/<int:owner_id>/misses/<int:miss>/remedies/", misses.miss_remedies, name="miss_remedies"),
     path("memory/<int:owner_id>/inbox/clusters/", queue.clusters, name="clusters"),
     path("memory/<int:owner_id>/inbox/clusters/undo/", queue.clusters_undo, name="clusters_undo"),
+    path("memory/<int:owner_id>/contradictions/", inbox.contradictions, name="contradictions"),
     path("memory/<int:owner_id>/inbox/failures/", inbox.failures, name="failures"),
     # changes of topics, and the way back
     path("memory/<int:owner_id>/queue/", queue.queue, name="queue"),
@@ -127,6 +129,10 @@ urlpatterns = [
     path("memory/<int:owner_id>/export/", erasure.export, name="export"),
     path("memory/<int:owner_id>/guard/<int:message>/", guard.guarded, name="guarded"),
     path("memory/<int:owner_id>/reveal/<int:message>/", guard.reveal, name="reveal"),
+    # what expires
+    path("expiry/", expiry.expiry_all, name="expiry_all"),
+    path("memory/<int:owner_id>/expiry/", expiry.expiry_page, name="expiry"),
+    path("memory/<int:owner_id>/expiry/<int:expirybatch>/", expiry.expiring, name="expiring"),
     path("erasures/", erasure.receipts, name="erasures"),
     path("erasures/<int:pk>/", erasure.receipt, name="erasure"),
     path("erasures/<int:pk>/verify/", erasure.receipt_verify, name="erasure_verify"),

@@ -71,15 +71,16 @@ def swap(
     by_hand: bool = True,
     batch: ImportBatch | None = None,
     call: AgentCall | None = None,
+    spare: Collection[int] = (),
 ) -> TopicEdit:
     """Makes the change. ``put_in`` of the result returns the new topics, in the order of the drafts.
 
     ``by_hand`` means that a person made the change; automatic changes then leave its topics alone. An archive retires
-    nothing and takes messages that are in no topic. With ``batch`` messages of that import may be left over, and are
-    withdrawn; for a rewording they come in instead, and the replaced ones are left over. ``call`` is the agent's
-    question whose answer is carried out. Raises Stale when a topic or message is no longer where the change expects it,
-    ByHand when an automatic change would overrule a person, CurationError when a message would be lost or in two
-    topics.
+    nothing and takes messages that are in no topic. With ``batch`` messages of that import may be left over, with
+    ``spare`` those of these numbers, and are withdrawn; for a rewording they come in instead, and the replaced ones are
+    left over. ``call`` is the agent's question whose answer is carried out. Raises Stale when a topic or message is no
+    longer where the change expects it, ByHand when an automatic change would overrule a person, CurationError when a
+    message would be lost or in two topics.
     """
     _check_drafts(change, by_hand)
     lock_owner(owner)
@@ -90,8 +91,8 @@ def swap(
             sentence = _("%(topics)s was edited by hand; only a person can change it.")
             raise ByHand(sentence % {"topics": named(settled)}, settled)
     messages = _locked_messages(owner, change, kind)
-    spare = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch)
-    _check_partition(change, messages, kind, spare)
+    left = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch) | set(spare)
+    _check_partition(change, messages, kind, left)
     replaced = Topic.objects.of(owner).only("recall", "facts_extracted").in_bulk(list(change.out))
     marks = {
         "locked_by_hand": by_hand,
@@ -162,7 +163,7 @@ def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEd
     values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
     execute(TURN, values)
     execute(POINT, values)
-    if edit.batch_id:
+    if edit.batch_id or edit.kind == TopicEdit.Kind.WITHDRAW:
         left = Message.objects.of(edit.owner_id).filter(topic__in=out)
         left.update(topic=None, is_withdrawn=True)
     _store(edit, out, put)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import change
@@ -20,7 +21,17 @@ from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
-from memoryapp.models import ChatUser, EditedTopic, GuardSpot, ImportBatch, Message, Topic, TopicEdit, TopicMessage
+from memoryapp.models import (
+    ChatUser,
+    EditedTopic,
+    ExpiryBatch,
+    GuardSpot,
+    ImportBatch,
+    Message,
+    Topic,
+    TopicEdit,
+    TopicMessage,
+)
 from memoryapp.platform.statements import execute, fetched
 
 # Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
@@ -40,10 +51,15 @@ def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False
     mine = Message.objects.of(owner).filter(batch=batch, is_withdrawn=False)
     if not (has_rows or mine.exists()):
         raise CurationError(_("This import has no messages that could be withdrawn."))
+    return _without(owner, mine)
+
+
+def _without(owner: ChatUser, mine: QuerySet[Message]) -> Change:
+    """Takes these messages out of their topics."""
     touched = Topic.objects.of(owner).live().filter(pk__in=mine.filter(topic__isnull=False).values("topic"))
     summaries = dict(touched.order_by("started_at", "pk").values_list("pk", "summary"))
     rest: dict[int, list[int]] = defaultdict(list)
-    kept = Message.objects.of(owner).filter(topic__in=list(summaries)).exclude(batch=batch)
+    kept = Message.objects.of(owner).filter(topic__in=list(summaries)).exclude(pk__in=mine.values("pk"))
     for topic, number in kept.in_order().values_list("topic", "pk"):
         rest[topic].append(number)
     drafts = (TopicDraft(summary, tuple(rest[pk])) for pk, summary in summaries.items() if pk in rest)
@@ -73,6 +89,30 @@ def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
     rows = Message.objects.of(owner).filter(batch=batch, topic__isnull=True, is_withdrawn=True)
     rows.exclude(spots__state=GuardSpot.State.HELD).update(is_withdrawn=False)
     note_change(owner)
+
+
+@transaction.atomic
+def withdraw_messages(owner: ChatUser, numbers: Sequence[int], *, actor: str, reason: str = "") -> TopicEdit:
+    """Withdraws these messages, archived or not, until ``give_back_messages``. Raises CurationError."""
+    lock_owner(owner)
+    mine = Message.objects.of(owner).filter(pk__in=numbers)
+    change, kind = _without(owner, mine), TopicEdit.Kind.WITHDRAW
+    edit = swap(owner, change, kind=kind, actor=actor, reason=reason, spare=numbers)
+    mine.active().update(is_withdrawn=True)
+    note_change(owner)
+    return edit
+
+
+@transaction.atomic
+def give_back_messages(owner: ChatUser, edit: TopicEdit | None, numbers: Sequence[int], *, actor: str) -> None:
+    """Takes back the edit that withdrew the messages, and gives back those that were in no topic. Without an edit all
+    of them are then in none. Raises CurationError, as ``undo``."""
+    lock_owner(owner)
+    if edit is not None:
+        _undo_last(owner, _chain(owner, edit), actor, "")
+    Message.objects.of(owner).filter(pk__in=numbers, topic__isnull=True).update(is_withdrawn=False)
+    note_change(owner)
+    settle(owner)
 
 
 MOST_EDITS = 500
@@ -222,6 +262,8 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
 def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:
     if last.kind == TopicEdit.Kind.ARCHIVE:
         raise CurationError(_("Archiving is not undone; withdraw the import, or merge and split the topics."))
+    if ExpiryBatch.objects.filter(owner=owner, edit=last).exists():
+        raise CurationError(_("A rule set these messages aside: keep them on the page “What expires”."))
     blocking = _standing_on(owner.pk, [last.pk])
     if blocking:
         raise _depends(blocking)

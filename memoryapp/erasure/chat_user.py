@@ -101,6 +101,7 @@ _ROOTS: Sequence[tuple[type[Model], int]] = (
     (models.Topic, 1_000),
     (models.ImportBatch, 1_000),
     (models.Access, 1_000),
+    (models.ExpiryRule, 1_000),
 )
 _MOST = 1_000
 _TIMES = 10

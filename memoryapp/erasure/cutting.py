@@ -71,16 +71,18 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a person wants to erase from one memory: messages, a person, or both."""
+    """What a person wants to erase from one memory: messages, a person, or both; or other rows by noun."""
 
     owner_id: int
     messages: tuple[int, ...] = ()
     person: int | None = None
+    others: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     kind: models.Erasure.Kind = field(default=models.Erasure.Kind.MESSAGES)
 
     @classmethod
     def of(cls, erasure: models.Erasure) -> Target:
-        return cls(erasure.owner_number, tuple(erasure.messages), erasure.person, models.Erasure.Kind(erasure.kind))
+        kind = models.Erasure.Kind(erasure.kind)
+        return cls(erasure.owner_number, tuple(erasure.messages), erasure.person, erasure.others, kind)
 
 
 def reach_of(target: Target) -> Reach:
@@ -94,6 +96,8 @@ def reach_of(target: Target) -> Reach:
     rows = models.Artifact.objects.filter(Q(message__in=messages), owner=owner)
     topics = models.Topic.objects.of(owner).filter(pk__in=numbers)
     rest = models.TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
+    named = Q(topic__in=numbers) | Q(pk__in=target.others.get("fact", ()))
+    facts = tuple(models.Fact.objects.filter(named, owner=owner).order_by("pk").values_list("pk", flat=True))
     return Reach(
         messages=tuple(
             models.Message.objects.of(owner).filter(pk__in=messages).order_by("pk").values_list("pk", flat=True)
@@ -101,7 +105,7 @@ def reach_of(target: Target) -> Reach:
         touched=tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)})),
         listing=tuple(numbers),
         empty=tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True)),
-        facts=tuple(sorted(models.Fact.objects.filter(owner=owner, topic__in=numbers).values_list("pk", flat=True))),
+        facts=facts,
         artifacts=tuple(sorted(rows.values_list("pk", flat=True))),
         people=tuple(people.values_list("pk", flat=True)),
         findings=tuple(_findings(target, messages, numbers)),
@@ -111,6 +115,9 @@ def reach_of(target: Target) -> Reach:
 def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:
     """Findings in the messages or in topics that listed one, and findings about the person."""
     found = Q(findingmessage__message__in=messages) | Q(topic__in=listing)
+    if facts := target.others.get("fact"):
+        of_fact = Q(row__in=facts) | Q(target__in=facts) | Q(stored__in=facts)
+        found |= Q(of_fact, noun=models.KnowledgeEdit.Noun.FACT)
     if target.person:
         found |= Q(noun=models.KnowledgeEdit.Noun.PERSON) & (Q(row=target.person) | Q(target=target.person))
     return sorted(set(models.Finding.objects.filter(found, owner=target.owner_id).values_list("pk", flat=True)))
@@ -145,10 +152,12 @@ def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     if not set(reach.ids) <= set(erasure.touched):
         raise Moved
     gone = _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
+    models.ExpiringRow.objects.filter(batch__receipt=erasure, kept_by="").delete()
     settle(owner)
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.cut_at = erasure.cut_at or timezone.now()
-    erasure.save(update_fields=["counts", "cut_at"])
+    erasure.others = {}
+    erasure.save(update_fields=["others", "counts", "cut_at"])
 
 
 def _knowledge(owner: models.ChatUser, reach: Reach) -> Counter[str]:
@@ -273,6 +282,13 @@ def _topics(owner: models.ChatUser, reach: Reach) -> Counter[str]:
     for number in reach.rewritten:
         _rewrite(number, lists=number in reach.listing)
     return gone
+
+
+def delete_others(owner: models.ChatUser, erasure: models.Erasure) -> Counter[str]:
+    """Deletes runs with all that belongs to them, and media with their files."""
+    models.ExpiringRow.objects.filter(batch__receipt=erasure, kept_by="").delete()
+    gone = deleted(models.Run.objects.of(owner).filter(pk__in=erasure.others.get("run", ())))
+    return gone + delete_media(models.Media.objects.filter(owner=owner, pk__in=erasure.others.get("media", ())))
 
 
 def make_anew(topic: models.Topic) -> Counter[str]:

@@ -22,11 +22,11 @@ from django.utils.translation import gettext as _
 from memoryapp.erasure import chat_user, marks, masking, texts
 from memoryapp.erasure.chat_user import FILES, deleted
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_leftovers, redact_runs, texts_of
-from memoryapp.erasure.cutting import Moved, Reach, Target, cut, reach_of
+from memoryapp.erasure.cutting import Moved, Reach, Target, cut, delete_others, reach_of
 from memoryapp.erasure.marks import Collected, Marks, Redaction
 from memoryapp.erasure.texts import strings
 from memoryapp.memory.content import erased
-from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
+from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Media, Message, Person, Run, Topic, TopicVector
 from memoryapp.platform import database
 from memoryapp.platform.database import lease_holds
 from memoryapp.platform.statements import execute
@@ -38,6 +38,8 @@ LOOK_AGAIN = timedelta(minutes=15)
 _TRIES = 5
 _AT_ONCE = 1_000
 _LOCK = "forget"
+# Columns whose words many rows have.
+_SHARED = ("sha256", "file_type", "mime_type", "relation", "category")
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +53,14 @@ def begin(target: Target, actor: str) -> Erasure:
     if len(target.messages) > MOST_MESSAGES:
         raise NothingToErase(_("At most %(most)s messages can be erased at once.") % {"most": f"{MOST_MESSAGES:,}"})
     reach = reach_of(target)
-    if not reach.messages and not reach.people:
+    if not (reach.messages or reach.people or target.others):
         raise NothingToErase(_("It is gone already: there is nothing to erase."))
     return Erasure.objects.create(
         kind=target.kind,
         owner_number=target.owner_id,
         messages=list(reach.messages),
         person=target.person,
+        others=target.others,
         actor=actor,
         salt=secrets.token_bytes(32),
     )
@@ -127,7 +130,7 @@ def _erase_part(erasure: Erasure) -> None:
         erasure.save(update_fields=["ended_at", "looked_again_at"])
         return
     if erasure.cut_at is None:
-        _cut(erasure, owner)
+        (_cut_others if erasure.others.keys() & {"run", "media"} else _cut)(erasure, owner)
     _redact(erasure)
     runs = Run.objects.of(erasure.owner_number).exclude(state=Run.State.FINISHED)
     if not runs.filter(created_at__lte=erasure.cut_at).exists():
@@ -163,6 +166,20 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
             return
 
 
+@transaction.atomic
+def _cut_others(erasure: Erasure, owner: ChatUser) -> None:
+    """Deletes runs and media. Their words may be in others, which ask the same; so the marks are made of the ids of
+    runs and the hashes of files, as far as nothing names them any more."""
+    names = [str(run) for run in erasure.others.get("run", ())]
+    media = Media.objects.filter(owner=owner, pk__in=erasure.others.get("media", ()))
+    found = Collected.of([*names, *media.values_list("sha256", flat=True)])
+    gone = delete_others(owner, erasure)
+    erasure.others = {}
+    erasure.counts, erasure.cut_at = dict(Counter(erasure.counts) + gone), timezone.now()
+    erasure.save(update_fields=["others", "counts", "cut_at"])
+    _store_marks(erasure, found.without(texts.everything_elsewhere(None)))
+
+
 def _store_marks(erasure: Erasure, found: Collected, names: Collected | None = None) -> None:
     """Stores the marks; if there are too many, those of names and an even selection of the others."""
     names = names or Collected()
@@ -183,7 +200,7 @@ def _texts(rows: QuerySet[Message]) -> Iterator[str]:
 def _texts_made(reach: Reach) -> Iterator[str]:
     yield from Topic.objects.filter(pk__in=reach.touched).values_list("summary", flat=True)
     for model, numbers in ((Fact, reach.facts), (Artifact, reach.artifacts), (Person, reach.people)):
-        names = [name for name in texts_of(model) if name not in ("sha256", "file_type", "mime_type")]
+        names = [name for name in texts_of(model) if name not in _SHARED]
         for row in model._base_manager.filter(pk__in=numbers).values_list(*names):
             yield from strings(row)
 

@@ -128,17 +128,17 @@ def _near(owner: ChatUser, runs: Sequence[str]) -> Iterator[str]:
             yield from (text for (text,) in cursor)
 
 
-def everything_elsewhere(owner: ChatUser) -> Iterator[str]:
-    """Every text that remains in the database when this memory is erased, with the names of JSON's fields; and the
-    words of the program that are in its logs, in runs, and in the files of the data folder."""
+def everything_elsewhere(owner: ChatUser | None) -> Iterator[str]:
+    """Every text that remains in the database when this memory, or none, is erased, with the names of JSON's fields;
+    and the words of the program that are in its logs, in runs, and in the files of the data folder."""
     yield from _own_words()
     for model in apps.get_models():
         if issubclass(model, AbstractBaseSession) or model in _REDACTED:
             continue
         rows = model._base_manager.all()
-        if issubclass(model, Owned):
+        if owner and issubclass(model, Owned):
             rows = rows.exclude(owner=owner)
-        rows = rows.exclude(pk=owner.pk) if model is ChatUser else rows
+        rows = rows.exclude(pk=owner.pk) if owner and model is ChatUser else rows
         yield from _values(rows, tuple(texts_of(model)), with_fields=True)
 
 

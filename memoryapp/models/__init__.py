@@ -29,6 +29,7 @@ from memoryapp.models.evaluation import (
     Judgement,
     NightlyRun,
 )
+from memoryapp.models.expiry import ExpiringRow, ExpiryBatch, ExpiryRule
 from memoryapp.models.guard import GuardKind, GuardPolicy, GuardSpot, UnmaskedText
 from memoryapp.models.knowledge import Artifact, Fact, Finding, FindingMessage, KnowledgeEdit, Person, UnreadTopic
 from memoryapp.models.message import ImportBatch, ImportFile, Media, Message, Passage, PassageMessage

@@ -9,11 +9,11 @@ from memoryapp.models.user import Row
 class Erasure(Row):
     """A receipt. ``owner_number`` was the id of the chat user; neither name nor text is stored.
 
-    ``messages`` and ``person`` are the numbers of what is erased from a memory that remains; both are empty when the
-    whole chat user is erased. Masks are put and taken back under a receipt too.
-    The rows were deleted at ``cut_at``; while ``ended_at`` is null the erasure is going on;
-    at ``looked_again_at`` it checked once more for rows that were being written meanwhile. ``counts`` are deleted rows
-    by table, and ``files``.
+    ``messages`` and ``person`` are the numbers of what is erased from a memory that remains, ``others`` those of facts,
+    runs or media by noun, until they are gone; all are empty when the whole chat user is erased. Masks are put
+    and taken back under a receipt, too. The rows were deleted
+    at ``cut_at``; while ``ended_at`` is null the erasure is going on; at ``looked_again_at`` it checked once more for
+    rows that were being written meanwhile. ``counts`` are deleted rows by table, and ``files``.
 
     ``salt`` and ``marks`` are keyed hashes of the erased words (see docs/decisions), of ``lengths`` words each.
     ``share`` is the part of all such runs that has a mark: 1 unless the memory is large. It is null in receipts of
@@ -29,11 +29,15 @@ class Erasure(Row):
         PERSON = "person", _("person")
         MASK = "mask", _("masks")
         UNMASK = "unmask", _("a mask taken back")
+        EXPIRED = "expired", _("what expired")
 
     kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.USER)
     owner_number = models.BigIntegerField(_("number of the chat user"))
     messages = models.JSONField(_("messages"), default=list, blank=True)
     person = models.BigIntegerField(_("person"), null=True, blank=True)
+    others = models.JSONField(
+        _("other rows"), default=dict, blank=True, db_default=models.Value({}, models.JSONField())
+    )
     actor = models.CharField(_("by"), max_length=200)
     began_at = models.DateTimeField(_("began"), auto_now_add=True)
     marked_at = models.DateTimeField(_("marks made"), null=True, blank=True)

@@ -17,6 +17,7 @@ from django.utils import timezone
 from memoryapp.celery import sweep
 from memoryapp.curation import bulk
 from memoryapp.doors.traces import arrival
+from memoryapp.erasure import expiry
 from memoryapp.insight.evaluation import nights, passes
 from memoryapp.insight.misses import misses
 from memoryapp.models import Evaluation
@@ -134,6 +135,16 @@ def seal_audit() -> None:
     chain.prune()
 
 
+@sweep(every=60.0)
+def expire_due() -> None:
+    """Erases what was set aside long enough, and sets aside what rules find now."""
+    with lane("expire_due", 1) as is_free:
+        if is_free:
+            each_alone(expiry.due_batches(), "Batch %s does not go yet.", expiry.erase)
+            apply = partial(expiry.apply, is_enough=enough_after(BULK_SECONDS))
+            each_alone(expiry.due_rules(), "Rule %s of what expires is not applied.", apply)
+
+
 @sweep(every=3600.0)
 def clear_webhooks() -> None:
     """Deletes old messages to webhooks."""
@@ -154,6 +165,7 @@ __all__ = [
     "erase_due",
     "evaluate_asked",
     "execute_waiting_runs",
+    "expire_due",
     "explain_misses",
     "extract_due",
     "import_waiting",

@@ -56,6 +56,10 @@ KINDS: Mapping[str, tuple[Promise, Promise]] = {
         gettext_lazy("Audit log sealed"),
         gettext_lazy("New entries of the audit log, up to 200 in one message, with their seals."),
     ),
+    announcing.RETENTION_DUE: (
+        gettext_lazy("Rows expire"),
+        gettext_lazy("A rule has set rows aside, or they went after their grace."),
+    ),
 }
 TEST = gettext_lazy("Test message")
 _GOLDEN = (announcing.GOLDEN_DROPPED, announcing.GOLDEN_RECOVERED)
@@ -106,6 +110,8 @@ def _about(row: WebhookDelivery, nightly_of: Mapping[str, int]) -> tuple[str, st
         return row.subject[:4], reverse("run", args=[row.subject])
     if row.kind == announcing.INBOX_WAITING and row.owner:
         return str(row.owner), reverse("inbox", args=[row.owner.pk])
+    if row.kind == announcing.RETENTION_DUE and row.owner:
+        return row.subject, reverse("expiring", args=[row.owner.pk, row.subject])
     if row.kind == announcing.ERASURE_FINISHED:
         return row.subject, reverse("erasure", args=[row.subject])
     if row.kind in _GOLDEN and row.subject in nightly_of:

@@ -24,6 +24,7 @@ from memoryapp.curation.suggestions import proposals
 from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.engine.agents import AGENTS, merger
 from memoryapp.engine.memory import TopicDraft, topic_id
+from memoryapp.erasure import expiry
 from memoryapp.intake.transfer import RESTORED
 from memoryapp.memory.content import content
 from memoryapp.models import ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage
@@ -41,6 +42,8 @@ def actor_words(actor: str) -> str:
     """Who did it: an operator or a token, the program or its agent where nobody asked, or whom a file names."""
     if actor == PROGRAM:
         return pgettext("who", "the program")
+    if actor == expiry.PROGRAM:
+        return pgettext("who", "a rule of what expires")
     if agent := AGENTS.get(merger.AGENT.name if actor == MERGER else actor):
         return pgettext("who", "the %(agent)s") % {"agent": gettext(agent.label)}
     if actor.startswith(RESTORED):

@@ -78,6 +78,9 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
         Destination("clusters", _("Clusters"), "stack-2", True, also=_("similar topics, merge many")),
         Destination("queue", _("Suggestions"), "arrows-join", True, also=_("curate, queue, merge, split")),
         Destination("review", _("Findings"), "bulb", True, also=_("review, archivist, facts, people")),
+        Destination(
+            "contradictions", _("Contradictions"), "switch-horizontal", True, also=_("facts, conflict, both true")
+        ),
         Destination("misses", _("Misses"), "zoom-in", True, also=_("forgot, wrong answer, repair, why not")),
         Destination("failures", _("Failures"), "alert-triangle", True, also=_("errors, faults")),
     ),
@@ -103,6 +106,9 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
         Destination(
             "guard", _("What must not be stored"), "lock", True, Role.VIEWER, _("guard, secrets, masks, personal data")
         ),
+        Destination(
+            "expiry", _("What expires"), "clock", True, Role.CURATOR, _("retention, rules, age, stale, expiry")
+        ),
         Destination("erase", _("Export and erase"), "eraser", True, Role.ADMIN, _("delete, download, backup")),
         Destination("erasures", _("Receipts of erasures"), "file-text", role=Role.ADMIN),
     ),
@@ -115,6 +121,7 @@ ELSEWHERE = (
     ),
     Destination("miss_report", _("Report a miss"), "alert-triangle", True, Role.DEBUGGER, _("forgot, this was wrong")),
     Destination("topic_map", _("Map of topics"), "chart-dots", True),
+    Destination("expiry_all", _("What expires in all memories"), "clock", role=Role.ADMIN, also=_("retention, rules")),
     Destination("run_open", _("Open a run’s file"), "file-text"),
     Destination("run_times", _("Times and costs"), "chart-dots", also=_("latency, p95, slow runs, dollars a day")),
     Destination("account", _("Your account"), "user-circle", also=_("sessions, sign out")),

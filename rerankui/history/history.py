@@ -22,6 +22,7 @@ from django.utils.translation import ngettext
 from memoryapp import curation
 from memoryapp.curation import CurationError, Depends, history, knowledge
 from memoryapp.curation.history import AutomaticChanges, Cursor, Night, Record, Source
+from memoryapp.erasure.expiry import recent_batches
 from memoryapp.models import ChatUser, KnowledgeEdit, Role, TopicEdit
 from rerankui.curation.change_form import actor_words
 from rerankui.frame import toasts
@@ -51,6 +52,7 @@ def history_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "page": _edges(found),
         "may_change": operator_of(request).may(Role.CURATOR),
         "range": _range_address(owner, filters),
+        "expiring": recent_batches(ChatUser.objects.filter(pk=owner.pk)),
         "nights": _nights(owner) if not (any(filters.chosen.values()) or any(asked.values())) else [],
     }
     return show(request, "pages/history/history.html", "partials/history/history.html", context)

@@ -13,13 +13,14 @@ from memoryapp import curation
 from memoryapp.curation import extraction
 from memoryapp.curation.knowledge import MODELS
 from memoryapp.curation.suggestions.proposals import is_model_connected
+from memoryapp.erasure.expiry import note_going
 from memoryapp.insight.browsing.quality import WEEK
 from memoryapp.memory import past
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
 from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import Filter, MeaningFilter, choice
 from rerankui.frame.pages import Page
-from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.facets import Facet, of_month, stale
 from rerankui.lists.list_page import AskedList, ListPage
 
 # How far facts and people are extracted, for a panel on their lists, and topics that failed, to be read again.
@@ -110,6 +111,7 @@ class FactList(RowList[Fact, FactFilter]):
             default=Value("no"),
         )
         return (
+            *((stale(asked.owner, "fact"),) if not asked.moment else ()),
             Facet("kind", _("Type"), "type", dict(Fact.Type.choices)),
             Facet("category", _("Category"), "category"),
             Facet("weight", _("Importance"), weight, _IMPORTANCE, in_order=True),
@@ -119,6 +121,8 @@ class FactList(RowList[Fact, FactFilter]):
 
     def more(self, asked: AskedList[FactFilter], page: Page[Fact], found: Any) -> dict[str, Any]:
         owner, moment, topics = asked.owner, asked.moment, [fact.topic_id for fact in page if fact.topic_id]
+        if not moment:
+            note_going(owner, ["fact"], page)
         if moment:
             return {"holders": past.holders_at(owner.pk, topics, moment)}
         return {"holders": curation.heirs(owner.pk, topics), **extraction_context(owner)}

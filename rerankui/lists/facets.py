@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -21,6 +21,9 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+
+from memoryapp.erasure.expiry import lately
+from memoryapp.models import ChatUser
 
 MOST_VALUES = 12
 MOST_COUNTED = 20_000
@@ -154,6 +157,25 @@ def _month_words(value: str) -> str:
     """``2026-05`` in the reader's language."""
     day = parse_date(f"{value}-01")
     return date_format(day, "F Y") if day else value
+
+
+# Within so many days: not stale, stale for 3 months, for 6.
+_FRESH = (("00", 91), ("03", 182), ("06", 365))
+_STALE = {
+    "12": gettext_lazy("for 12 months and longer"),
+    "06": gettext_lazy("for 6 to 12 months"),
+    "03": gettext_lazy("for 3 to 6 months"),
+    "00": gettext_lazy("not stale"),
+}
+
+
+def stale(owner: ChatUser, noun: str) -> Facet:
+    """How long facts or topics were neither recalled nor changed or confirmed, the longest first. One query."""
+    now = timezone.now()
+    last = lately(owner, noun, now - timedelta(days=365))
+    fresh = {months: [pk for pk, at in last.items() if at >= now - timedelta(days=days)] for months, days in _FRESH}
+    cases = [When(pk__in=numbers, then=Value(months)) for months, numbers in fresh.items()]
+    return Facet("stale", gettext_lazy("Stale"), Case(*cases, default=Value("12")), _STALE, in_order=True)
 
 
 # Any list as a file: what the page lists, as CSV or JSON, in its order and with its filters.

@@ -30,7 +30,7 @@ from rerankui.frame.access import open_to, operator_of, topic_or_404
 from rerankui.frame.filters import LONGEST_SEARCH, MeaningFilter, choice
 from rerankui.frame.pages import PAGE_SIZE, Page, page_of, show
 from rerankui.frame.toasts import next_address
-from rerankui.lists.facets import LONGEST_VALUE, Facet, of_month
+from rerankui.lists.facets import LONGEST_VALUE, Facet, of_month, stale
 from rerankui.lists.list_page import AskedList, ListPage
 
 STATES = {
@@ -142,6 +142,7 @@ class TopicList(ListPage[Topic, TopicFilter]):
             Facet("recalled", gettext_lazy("Recalled"), _yes_no(Q(pk__in=recalled_topics(owner.pk))), _RECALLED),
             Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _WITH_FACTS),
             Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _EQUAL),
+            stale(owner, "topic"),
             *([_of_language(owner)] if "written" in query else []),
             *([_of_area(owner, query.get(AREA, "")[:LONGEST_VALUE])] if AREA in query else []),
             *([_of_regions(owner)] if REGION in query else []),

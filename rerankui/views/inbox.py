@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -22,7 +22,7 @@ from memoryapp.curation.suggestions.inbox import alarms as alarms_of
 from memoryapp.curation.suggestions.inbox import failures as failures_of
 from memoryapp.insight.misses import misses
 from memoryapp.memory import guard
-from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Person, Role, Suggestion
+from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Person, Role, Suggestion
 from rerankui.curation.queue_page import lines_of, other_holder, seconds_each
 from rerankui.curation.views.review import doubt_in_words
 from rerankui.evaluations.nights import worse_in
@@ -34,6 +34,11 @@ from rerankui.lists.facets import Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
 
 FEW = 20
+_DECIDED = {
+    "keep": gettext_lazy("The fact in the memory stays; the other is rejected"),
+    "replace": gettext_lazy("The new fact replaces the other"),
+    "both": gettext_lazy("Both facts are true"),
+}
 MOST_FAILURES = 50
 # They have no page of their own.
 MOST_FORGETTING = 200
@@ -142,7 +147,7 @@ def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     back += _each(_suggestions(owner, request.GET), lambda row: suggestions.take_back(row, actor=actor))
     sentence = ngettext("%(n)d decision was taken back.", "%(n)d decisions were taken back.", len(back))
     messages.success(request, sentence % {"n": len(back)})
-    return redirect("inbox", owner.pk)
+    return redirect(toasts.next_address(request) or reverse("inbox", args=[owner.pk]))
 
 
 def _each(rows: Iterable[Finding] | Iterable[Suggestion], act: Callable[..., object]) -> list[int]:
@@ -194,3 +199,38 @@ def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     if number.isdecimal():
         alarms_of(owner).filter(pk=number[:18]).delete()
     return redirect("inbox", owner_id=owner.pk)
+
+
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def contradictions(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    """Facts that contradict one in the memory, side by side with it: one stays, the other replaces it, or both do."""
+    wanted = Q(noun=KnowledgeEdit.Noun.FACT, target__in=Fact.objects.current().filter(owner=owner).values("pk"))
+    if request.method == "POST":
+        found = get_object_or_404(_findings(owner, request.POST))
+        actor, decision = request.user.get_username(), request.POST.get("decision", "")
+        try:
+            if decision == "keep":
+                extraction.reject(found, actor=actor)
+            elif decision in _DECIDED:
+                extraction.confirm(found, actor=actor, keep_both=decision == "both")
+            else:
+                raise CurationError(_("Say which of the two is true."))
+        except CurationError as error:
+            messages.error(request, str(error))
+        else:
+            back = urlencode({"finding": found.pk, "next": request.path})
+            toasts.add(request, str(_DECIDED[decision]), f"{reverse('inbox_undo', args=[owner.pk])}?{back}", _("Undo"))
+        return redirect("contradictions", owner.pk)
+    rows = extraction.waiting(owner, wanted).select_related("topic")
+    shown = list(rows[:FEW])
+    targets = Fact.objects.select_related("topic").in_bulk([row.target for row in shown if row.target])
+    known = list(Finding.objects.filter(owner=owner, noun=KnowledgeEdit.Noun.FACT, state="confirmed", row__in=targets))
+    said = extraction.messages_of([*shown, *known])
+    sources = {row.row: said.get(row.pk, ()) for row in known}
+    context = {
+        "owner": owner,
+        "pairs": [(row, targets[row.target or 0], said.get(row.pk, ()), sources.get(row.target, ())) for row in shown],
+        "total": rows.count(),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+    return render(request, "pages/inbox/contradictions.html", context)

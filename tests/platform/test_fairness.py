@@ -20,7 +20,7 @@ from memoryapp.curation import bulk, extraction, suggestions
 from memoryapp.curation.suggestions import consolidation
 from memoryapp.doors.traces import arrival as quiet_traces
 from memoryapp.engine.embeddings import Profile, Vectors
-from memoryapp.erasure import scanner
+from memoryapp.erasure import expiry, scanner
 from memoryapp.insight.evaluation import nights as alarms
 from memoryapp.insight.evaluation import nights as judging
 from memoryapp.insight.evaluation import nights as schedule
@@ -40,6 +40,8 @@ from memoryapp.models import (
     ChatUser,
     Erasure,
     Evaluation,
+    ExpiryBatch,
+    ExpiryRule,
     GoldenNight,
     ImportBatch,
     ImportFile,
@@ -239,6 +241,18 @@ def two_misses(owners: Sequence[ChatUser]) -> Rows:
     return Rows(keys, misses, "explain")
 
 
+def two_rules(owners: Sequence[ChatUser]) -> Rows:
+    rows = [ExpiryRule.objects.create(owner=owner, noun="run", days=9, made_by="ada") for owner in owners]
+    return Rows([row.pk for row in rows], expiry, "set_aside")
+
+
+def two_batches(owners: Sequence[ChatUser]) -> Rows:
+    rule = ExpiryRule.objects.create(noun="run", days=9, made_by="ada", is_on=False)
+    due = {"rule": rule, "count": 1, "due_at": timezone.now()}
+    rows = [ExpiryBatch.objects.create(owner=owner, **due) for owner in owners]
+    return Rows([row.pk for row in rows], expiry, "erase")
+
+
 def two_files(owners: Sequence[ChatUser], **fields: Any) -> Rows:
     rows = [ImportFile.objects.create(owner=owner, source="a.jsonl", size_bytes=1, **fields) for owner in owners]
     return Rows([row.pk for row in rows], import_files, "work_on", act=lambda _row: True)
@@ -274,6 +288,8 @@ OF_ROWS: tuple[tuple[str, Callable[[Sequence[ChatUser]], Rows]], ...] = (
     ("import_waiting", two_files),
     ("clear_import_files", two_old_files),
     ("carry_on_bulk", two_bulk_works),
+    ("expire_due", two_rules),
+    ("expire_due", two_batches),
 )
 # They serve all at once, and after a fault one by one: see the test below.
 TOGETHER = {"embed_pending"}

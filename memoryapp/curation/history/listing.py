@@ -99,7 +99,9 @@ class HistoryEntry:
 
     @property
     def can_be_undone(self) -> bool:
-        return self.stands and self.record.kind != TopicEdit.Kind.ARCHIVE
+        # Messages that a rule set aside are kept on a page of their own.
+        is_of_rule = self.record.kind == TopicEdit.Kind.WITHDRAW and not self.record.batch_id
+        return self.stands and self.record.kind != TopicEdit.Kind.ARCHIVE and not is_of_rule
 
 
 def entries(owner: ChatUser, records: Sequence[Record]) -> list[HistoryEntry]:

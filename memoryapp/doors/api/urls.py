@@ -14,7 +14,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema, get_schema
 from ninja.parser import Parser
 
-from memoryapp.doors.api import chat, curation, facts, lists, messages, misses, recall, runs, traces
+from memoryapp.doors.api import chat, curation, expiry, facts, lists, messages, misses, recall, runs, traces
 from memoryapp.doors.api.access import UnescapedJSON
 from memoryapp.doors.api.refusals import add_handlers, check_values, refusal
 from memoryapp.doors.api.shapes.runs import TracesBody
@@ -109,6 +109,7 @@ for router in (
     chat.router,
     runs.router,
     misses.router,
+    expiry.router,
     curation.router,
     curation.edits_router,
     lists.topics_router,

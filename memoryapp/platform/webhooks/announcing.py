@@ -14,7 +14,17 @@ from django.conf import settings
 from django.urls import reverse
 
 from memoryapp.engine.beside import table_beside
-from memoryapp.models import Alarm, AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+from memoryapp.models import (
+    Alarm,
+    AuditEntry,
+    Erasure,
+    ExpiryBatch,
+    Finding,
+    GoldenNight,
+    Run,
+    Suggestion,
+    WebhookDelivery,
+)
 from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
@@ -24,12 +34,13 @@ GOLDEN_RECOVERED = "golden_run.recovered"
 INBOX_WAITING = "inbox.waiting"
 ERASURE_FINISHED = "erasure.finished"
 AUDIT_SEALED = "audit.sealed"
+RETENTION_DUE = "retention.due"
 ALARM_RAISED = "alarm.raised"
 ALARM_HEALED = "alarm.healed"
 # What a webhook can be for. Names are parts of the interface; they never change.
 KINDS = (
     *(RUN_FINISHED, RUN_FELL_BACK, GOLDEN_DROPPED, GOLDEN_RECOVERED, INBOX_WAITING, ERASURE_FINISHED, AUDIT_SEALED),
-    *(ALARM_RAISED, ALARM_HEALED),
+    *(ALARM_RAISED, ALARM_HEALED, RETENTION_DUE),
 )
 # Goes to the one webhook that is tried.
 TEST = "webhook.test"
@@ -162,6 +173,15 @@ def _alarm(delivery: WebhookDelivery) -> Data | None:
     }
 
 
+def _expiring(delivery: WebhookDelivery) -> Data | None:
+    batch = ExpiryBatch.objects.select_related("owner", "rule").filter(pk=delivery.subject).first()
+    if batch is None:
+        return None
+    told = {"batch": batch.pk, "url": address_of("expiring", batch.owner_id, batch.pk), "user": batch.owner.name}
+    told |= {"rule": batch.rule_id, "noun": batch.rule.noun, "state": batch.state, "rows": batch.count}
+    return {**told, "due_at": batch.due_at.isoformat(), "receipt": batch.receipt_id}
+
+
 _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     RUN_FINISHED: _run,
     RUN_FELL_BACK: _run,
@@ -169,6 +189,7 @@ _DATA: Mapping[str, Callable[[WebhookDelivery], Data | None]] = {
     ERASURE_FINISHED: _erasure,
     GOLDEN_DROPPED: _golden,
     AUDIT_SEALED: _audited,
+    RETENTION_DUE: _expiring,
     GOLDEN_RECOVERED: _golden,
     ALARM_RAISED: _alarm,
     ALARM_HEALED: _alarm,

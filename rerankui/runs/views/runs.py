@@ -1,5 +1,6 @@
 """The list of runs that people and programs asked for, newest first unless another order is asked for."""
 
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, OuterRef, QuerySet, Subquery, TextField, Value, When
@@ -12,6 +13,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.erasure.expiry import note_going
 from memoryapp.insight.browsing import usage
 from memoryapp.insight.browsing.usage import MOST_RUNS, recall_figures, stage_times
 from memoryapp.models import Role, Run, RunEvent
@@ -20,7 +22,7 @@ from memoryapp.runs import followers, recall_document
 from rerankui.compare.pair import LEGEND, STATE_WORDS
 from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.filters import OfOwnersFilter, choice
-from rerankui.frame.pages import show
+from rerankui.frame.pages import Page, show
 from rerankui.lists.facets import Facet, day_facet
 from rerankui.lists.list_page import AskedList, ListPage
 from rerankui.runs.charts import GROUPS, cost_bars, river, spreads, stage_strips, states_of
@@ -90,6 +92,10 @@ class RunList(ListPage[Run, RunFilter]):
             day_facet("created_at"),
             Facet("cost", gettext_lazy("Cost"), _cost(), _COSTS, in_order=True),
         )
+
+    def more(self, asked: AskedList[RunFilter], page: Page[Run], found: Any) -> dict[str, Any]:
+        note_going(None, ["run", "trace"], page)
+        return {}
 
 
 RUNS = RunList()

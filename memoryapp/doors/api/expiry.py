@@ -1,0 +1,71 @@
+"""What expires, for programs: what a rule would take, the rules and batches of a memory, and the way back."""
+
+from typing import Annotated, Any
+
+from django.db.models import Q
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from memoryapp.curation import CurationError
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, row_or_404
+from memoryapp.doors.api.curation import actor_of
+from memoryapp.doors.api.shapes.expiry import ExpiryAnswer, ExpiryBatchAnswer, KeepBody, RehearsalAnswer, RehearseBody
+from memoryapp.doors.api.shapes.fields import RequestRefused
+from memoryapp.erasure import expiry
+from memoryapp.importers.record import LONGEST
+from memoryapp.models import ExpiryBatch, ExpiryRule
+from memoryapp.models.audit import Deed
+from memoryapp.platform.accounts.tokens import Grant
+
+MOST_LISTED = 100
+
+router = Router(tags=["expiry"], auth=Token(Scope.READ, deed=Deed.READ))
+
+
+@router.get("/expiry", operation_id="listExpiry", response=described(ExpiryAnswer, 404, 409, 422))
+async def listed(request: HttpRequest, user: Annotated[str, Query(max_length=LONGEST["user"])]) -> ExpiryAnswer:
+    """List the rules that concern a memory, and what they set aside lately."""
+    return await answered(ExpiryAnswer, _listed, grant_of(request), user)
+
+
+@router.post(
+    "/expiry/rehearsal", operation_id="rehearseExpiry", response=described(RehearsalAnswer, 400, 404, 409, 413, 422)
+)
+async def rehearsal(request: HttpRequest, body: RehearseBody) -> RehearsalAnswer:
+    """Read what a rule would set aside now; nothing is changed."""
+    return await answered(RehearsalAnswer, _rehearsed, grant_of(request), body)
+
+
+@router.post(
+    "/expiry/batches/{int:id}/keep",
+    operation_id="keepExpiring",
+    auth=Token(Scope.CURATE, Scope.FORGET),
+    response=described(ExpiryBatchAnswer, 400, 404, 409, 413, 422),
+)
+async def keep(request: HttpRequest, id: int, body: KeepBody) -> ExpiryBatchAnswer:
+    """Bring back rows that are set aside, and keep them from the rule for good."""
+    return await answered(ExpiryBatchAnswer, _kept, grant_of(request), id, body)
+
+
+def _listed(grant: Grant, user: str) -> dict[str, Any]:
+    owner = owner_or_404(grant, user)
+    rules = list(ExpiryRule.objects.filter(Q(owner=owner) | Q(owner=None))[:MOST_LISTED])
+    shown = ("id", "noun", "kind", "days", "condition", "grace_days", "is_on", "made_by", "made_at")
+    told = [{**{name: getattr(rule, name) for name in shown}, "of_all": rule.owner_id is None} for rule in rules]
+    return {"rules": told, "batches": list(ExpiryBatch.objects.filter(owner=owner)[:MOST_LISTED])}
+
+
+def _rehearsed(grant: Grant, body: RehearseBody) -> expiry.ExpiryRehearsal:
+    owner = owner_or_404(grant, body.user)
+    if not expiry.fits(body.noun, body.condition):
+        raise RequestRefused(422, "This condition is known of facts, and unrecalled of messages, too.")
+    return expiry.rehearse(ExpiryRule(owner=owner, **body.model_dump(exclude={"user"})))
+
+
+def _kept(grant: Grant, number: int, body: KeepBody) -> ExpiryBatch:
+    batch = row_or_404(grant, ExpiryBatch.objects.select_related("rule"), number, "batch of that number")
+    try:
+        expiry.keep(batch, body.numbers or None, actor=actor_of(grant))
+    except CurationError as error:
+        raise RequestRefused(409, str(error)) from None
+    return batch

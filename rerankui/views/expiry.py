@@ -1,0 +1,141 @@
+"""What expires: the rules of a memory or of all, each rehearsed before it is switched on, and what they set aside."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
+
+from memoryapp.curation import CurationError
+from memoryapp.erasure import expiry
+from memoryapp.models import ChatUser, ExpiryBatch, ExpiryRule, Fact, Media, Message, Role, Run
+from rerankui.frame.access import open_to, operator_of
+from rerankui.frame.pages import page_of
+
+MOST_RULES = 100
+SHIELDS = {
+    "pinned": gettext_lazy("pinned"),
+    "golden": gettext_lazy("evidence of a golden question"),
+    "miss": gettext_lazy("under an open miss"),
+    "judged": gettext_lazy("judged by a person"),
+    "read": gettext_lazy("being read at this moment"),
+}
+# Of each noun its words and its page, where it has one.
+_SHOWN: Mapping[str, tuple[Any, str, str]] = {
+    "message": (Message, "text", "/memory/{owner}/messages/?at={number}#message-{number}"),
+    "fact": (Fact, "content", "/memory/{owner}/facts/{number}/"),
+    "run": (Run, "query", "/runs/{number}/"),
+    "trace": (Run, "query", "/runs/{number}/"),
+    "media": (Media, "name", ""),
+}
+
+
+_HINTS = {
+    "kind": gettext_lazy("A role or author, a category, a strategy or outcome, a media type; empty for any."),
+    "grace_days": gettext_lazy("So long everything can be brought back; then it is erased for good."),
+}
+
+
+class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = ExpiryRule
+        fields = ("noun", "kind", "condition", "days", "grace_days")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name, field in self.fields.items():
+            field.widget.attrs["class"] = "field"
+            field.help_text = _HINTS.get(name, "")
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if not expiry.fits(given.get("noun", ""), given.get("condition", "")):
+            self.add_error("condition", _("This is known of facts, and whether they were recalled of messages, too."))
+        return given
+
+
+@never_cache
+@open_to(Role.ADMIN, post=Role.ADMIN)
+def expiry_all(request: HttpRequest) -> HttpResponse:
+    return _rules(request, None, ExpiryBatch.objects.all())
+
+
+@never_cache
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def expiry_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    return _rules(request, owner, ExpiryBatch.objects.filter(owner=owner))
+
+
+def _rules(request: HttpRequest, owner: ChatUser | None, batches: QuerySet[ExpiryBatch]) -> HttpResponse:
+    rules = ExpiryRule.objects.filter(owner=owner)
+    switched = request.POST.get("switch", "")
+    if switched.isdecimal() and len(switched) < 19:
+        rule = get_object_or_404(rules, pk=switched)
+        rules.filter(pk=rule.pk).update(is_on=not rule.is_on)
+        return redirect(request.path)
+    data = request.POST if request.method == "POST" else request.GET if "days" in request.GET else None
+    form = RuleForm(data, instance=ExpiryRule(owner=owner, made_by=request.user.get_username()))
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(request, _("The rule is on: the worker sets aside what it finds within a minute."))
+        return redirect(request.path)
+    found = expiry.rehearse(form.instance) if form.is_bound and form.is_valid() else None
+    context = {
+        "owner": owner,
+        "form": form,
+        "rules": rules[:MOST_RULES],
+        "of_all": ExpiryRule.objects.filter(owner=None, is_on=True)[:MOST_RULES] if owner else (),
+        "page": page_of(request, batches.select_related("owner", "rule"), ("-pk", "-pk")),
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "found": found,
+        "kinds": found.kinds.most_common() if found else (),
+        "shields": [(SHIELDS[name], count) for name, count in found.shields.items()] if found else (),
+        "first": _named(form.instance.noun, ((row.owner, row.number, row) for row in found.first)) if found else (),
+    }
+    return render(request, "pages/expiry/expiry.html", context, status=422 if form.errors else 200)
+
+
+@never_cache
+@open_to(Role.VIEWER, post=Role.CURATOR)
+def expiring(request: HttpRequest, owner: ChatUser, expirybatch: int) -> HttpResponse:
+    """The rows of a batch; posted, those named (``number``) or all of them are brought back and kept."""
+    batches = ExpiryBatch.objects.filter(owner=owner).select_related("owner", "rule", "receipt")
+    batch = get_object_or_404(batches, pk=expirybatch)
+    if request.method == "POST":
+        try:
+            kept = expiry.keep(batch, request.POST.getlist("number") or None, actor=request.user.get_username())
+        except CurationError as error:
+            messages.error(request, str(error))
+        else:
+            sentence = ngettext("%(n)d row is back, and the rule leaves it.", "%(n)d rows are back.", kept)
+            messages.success(request, sentence % {"n": kept})
+        return redirect("expiring", owner.pk, batch.pk)
+    page = page_of(request, batch.rows.all(), ("pk", "pk"))
+    context = {
+        "owner": owner,
+        "batch": batch,
+        "page": page,
+        "rows": _named(batch.rule.noun, ((owner.pk, row.number, row) for row in page)),
+        "may_change": operator_of(request).may(Role.CURATOR) and batch.state == ExpiryBatch.State.ASIDE,
+        "may_erase": operator_of(request).may(Role.ADMIN),
+    }
+    return render(request, "pages/expiry/expiring.html", context)
+
+
+def _named(noun: str, rows: Iterable[tuple[int, str, Any]]) -> list[tuple[Any, str, str]]:
+    """Each row with its words and its address; both are empty for one that is gone. One query."""
+    listed = list(rows)
+    model, words, address = _SHOWN[noun]
+    found = {str(row.pk): row for row in model._default_manager.filter(pk__in=[number for _o, number, _row in listed])}
+    return [
+        (row, str(getattr(found[number], words)), address.format(owner=owner, number=number))
+        if number in found
+        else (row, "", "")
+        for owner, number, row in listed
+    ]
