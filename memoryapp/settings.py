@@ -52,6 +52,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "rerankui.web.pages.in_sight",
     "rerankui.web.pages.CompressedPages",
     "csp.middleware.CSPMiddleware",
     "rerankui.web.pages.private_pages",

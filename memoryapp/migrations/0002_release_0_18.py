@@ -10,7 +10,9 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
 from django.db import migrations, models
 
+from memoryapp.engine import sight
 from memoryapp.migrations._keys import make_keys, make_plain_keys
+from memoryapp.migrations._sights import drop_sights, make_sights
 
 
 AUDIT_LAWS = Path(__file__).with_name("audit.sql").read_text(encoding="utf-8")
@@ -83,5 +85,20 @@ class Migration(migrations.Migration):
             options={'verbose_name': 'entry of the audit log', 'verbose_name_plural': 'audit log', 'ordering': ('-at', '-id'), 'indexes': [models.Index(fields=['-at', '-id'], name='auditentry_at'), models.Index(fields=['owner_number', '-at', '-id'], name='auditentry_owner'), models.Index(condition=models.Q(('seal', '')), fields=['id'], name='auditentry_unsealed')]},
         ),
         migrations.RunSQL(AUDIT_LAWS, "DROP FUNCTION memoryapp_audit_is_sealed_once, memoryapp_audit_stays, memoryapp_audit_is_not_emptied CASCADE"),
+        *(
+            migrations.AddField(model, "project", models.CharField(blank=True, db_default="", default=sight.into, max_length=64, verbose_name="project"))
+            for model in ("message", "topic", "fact", "person", "artifact", "run", "importfile", "bulkwork")
+        ),
+        migrations.RemoveConstraint("message", "message_once"),
+        migrations.AddConstraint("message", models.UniqueConstraint(fields=("owner", "external_id", "project"), name="message_once")),
+        migrations.RemoveConstraint("artifact", "artifact_once"),
+        migrations.AddConstraint("artifact", models.UniqueConstraint(fields=("owner", "sha256", "project"), name="artifact_once")),
+        migrations.RemoveConstraint("fact", "fact_once"),
+        migrations.AddConstraint("fact", models.UniqueConstraint("owner", "relation", models.functions.MD5("content"), "project", condition=models.Q(superseded_at__isnull=True), name="fact_once")),
+        *(
+            migrations.AddField(model, "projects", models.JSONField(blank=True, null=True, verbose_name="projects"))
+            for model in ("apitoken", "operator")
+        ),
         migrations.RunPython(make_keys, make_plain_keys),
+        migrations.RunPython(make_sights, drop_sights),
     ]

@@ -26,6 +26,7 @@ class Erasure(Row):
         MESSAGES = "messages", _("messages")
         TOPIC = "topic", _("messages of a topic")
         PERSON = "person", _("person")
+        PROJECT = "project", _("project")
 
     kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.USER)
     owner_number = models.BigIntegerField(_("number of the chat user"))

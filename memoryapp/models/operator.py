@@ -27,11 +27,13 @@ class Role(models.TextChoices):
 
 
 class Operator(Row):
-    """``only_reads`` is set for one request, while its pages show the memory of an earlier moment."""
+    """``projects`` are those whose rows the operator sees, beside what is common; None for all. ``only_reads`` is set
+    for one request, while its pages show the memory of an earlier moment."""
 
     only_reads = False
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
     role = models.CharField(_("role"), max_length=16, choices=Role, default=Role.VIEWER)
+    projects = models.JSONField(_("projects"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("operator")
@@ -117,6 +119,8 @@ class ApiToken(Row):
     """``scopes`` lists words of ``Scope``. The token opens the memories of ``owners``, or all of them with
     ``everyone``.
 
+    ``projects`` are those in which it reads and writes, beside what is common; None for all.
+
     ``when_unsure`` is the default of that parameter for what it asks; empty for the usual one.
 
     ``counted`` requests were sent since ``counted_from``, in seconds since 1970, see ``accounts.rates``.
@@ -138,6 +142,7 @@ class ApiToken(Row):
     digest = models.CharField("SHA-256", max_length=64, unique=True)
     scopes = models.JSONField(pgettext_lazy("rights", "may"), default=list)
     owners = models.ManyToManyField(ChatUser, blank=True, verbose_name=_("chat users"))
+    projects = models.JSONField(_("projects"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     when_unsure = models.CharField(_("when unsure"), max_length=10, blank=True, default="", db_default="")

@@ -72,6 +72,7 @@ def make(
     number: int | None = None,
     by: User | None = None,
     when_unsure: str = "",
+    projects: Sequence[str] | None = None,
 ) -> tuple[ApiToken, str]:
     """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
 
@@ -80,7 +81,7 @@ def make(
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
-    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure}
+    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure, "projects": projects}
     token = ApiToken(pk=number, digest=digest(text), scopes=stored, **shown)
     try:
         with transaction.atomic():
