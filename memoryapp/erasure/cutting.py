@@ -71,7 +71,8 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a person wants to erase from one memory: messages, a person, or both."""
+    """What a person wants to erase from one memory: messages, a person, or both; of the kind ``PROJECT``, everything
+    else with the label of these messages, too."""
 
     owner_id: int
     messages: tuple[int, ...] = ()
@@ -82,16 +83,28 @@ class Target:
     def of(cls, erasure: models.Erasure) -> Target:
         return cls(erasure.owner_number, tuple(erasure.messages), erasure.person, models.Erasure.Kind(erasure.kind))
 
+    @classmethod
+    def of_project(cls, owner: models.ChatUser, project: str) -> Target:
+        found = models.Message.objects.of(owner).filter(project=project).exclude(project="")
+        return cls(owner.pk, tuple(found.order_by("pk").values_list("pk", flat=True)), kind=models.Erasure.Kind.PROJECT)
+
+    @property
+    def labelled(self) -> Q:
+        """The rows with the label that goes as a whole; none for another kind."""
+        found = models.Message.objects.filter(pk__in=self.messages[:1]).values_list("project", flat=True)
+        project = next(iter(found), "") if self.kind == models.Erasure.Kind.PROJECT else ""
+        return Q(project=project) if project else Q(pk__in=[])
+
 
 def reach_of(target: Target) -> Reach:
     """What is erased or changed with the target, as the rows are now; a message includes all its wordings."""
     owner, messages = target.owner_id, wordings(target.owner_id, target.messages)
     listing = models.TopicMessage.objects.filter(owner=owner, message__in=messages).values_list("topic", flat=True)
     numbers = sorted(set(listing))
-    people = (
-        models.Person.objects.filter(owner=owner, pk=target.person) if target.person else models.Person.objects.none()
-    )
-    rows = models.Artifact.objects.filter(Q(message__in=messages), owner=owner)
+    labelled = target.labelled
+    people = models.Person.objects.filter(labelled | Q(pk=target.person or 0), owner=owner)
+    rows = models.Artifact.objects.filter(labelled | Q(message__in=messages), owner=owner)
+    facts = models.Fact.objects.filter(labelled | Q(topic__in=numbers), owner=owner)
     topics = models.Topic.objects.of(owner).filter(pk__in=numbers)
     rest = models.TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
     return Reach(
@@ -101,7 +114,7 @@ def reach_of(target: Target) -> Reach:
         touched=tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)})),
         listing=tuple(numbers),
         empty=tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True)),
-        facts=tuple(sorted(models.Fact.objects.filter(owner=owner, topic__in=numbers).values_list("pk", flat=True))),
+        facts=tuple(sorted(facts.values_list("pk", flat=True))),
         artifacts=tuple(sorted(rows.values_list("pk", flat=True))),
         people=tuple(people.values_list("pk", flat=True)),
         findings=tuple(_findings(target, messages, numbers)),
@@ -141,10 +154,11 @@ def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     """Deletes the rows and counts them in the receipt. Raises Moved when the marks have to be made again."""
     lock(owner)
     name_erasure(erasure)
-    reach = reach_of(Target.of(erasure))
+    target = Target.of(erasure)
+    reach, runs = reach_of(target), models.Run.objects.of(owner).filter(target.labelled)
     if not set(reach.ids) <= set(erasure.touched):
         raise Moved
-    gone = _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
+    gone = deleted(runs) + _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
     settle(owner)
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.cut_at = erasure.cut_at or timezone.now()
