@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from memoryapp.engine.parameters import WHEN_UNSURE
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.management.arguments import named_user, project, utf8
 from memoryapp.models import ApiToken
 from memoryapp.platform.accounts import tokens
 
@@ -31,6 +31,9 @@ class Command(BaseCommand):
             help="only these chat users' memories",
         )
         parser.add_argument(
+            "--project", type=project, action="append", metavar="NAME", help="only what has this label; may be repeated"
+        )
+        parser.add_argument(
             "--when-unsure",
             choices=WHEN_UNSURE,
             default="",
@@ -45,7 +48,8 @@ class Command(BaseCommand):
             name = name.strip()
             if not name or len(name) > 200 or not name.isprintable():
                 raise CommandError("A token's name is one line of at most 200 characters.")
-            token, text = tokens.make(name, scopes, owners, when_unsure=options["when_unsure"])
+            limits = {"when_unsure": options["when_unsure"], "projects": options["project"]}
+            token, text = tokens.make(name, scopes, owners, **limits)
         document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
         self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text)
         if not options["json"]:

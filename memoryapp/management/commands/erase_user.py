@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure
-from memoryapp.management.arguments import named_user, utf8
+from memoryapp.erasure import NothingToErase, Target, holding
+from memoryapp.management.arguments import named_user, project, utf8
 from memoryapp.memory import content
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
@@ -23,6 +24,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
+        parser.add_argument("--project", type=project, default="", metavar="NAME", help="only what has this label")
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         parser.add_argument(
             "--json", action="store_true", help="print one JSON document: the receipt's number, and a count per table"
@@ -31,9 +33,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
         owner = content.being_erased(name) or named_user(name)
         if not yes and owner.erasing_since is None:
-            self._ask(owner)
+            self._ask(owner, options["project"])
         entries.begin_command("erase_user", Deed.ERASE, owner.pk)
-        receipt = erasure.finish(erasure.begin_user(owner, ACTOR))
+        try:
+            target = Target.of_project(owner, options["project"]) if options["project"] else None
+            begun = erasure.begin(target, ACTOR) if target else erasure.begin_user(owner, ACTOR)
+        except NothingToErase as error:
+            raise CommandError(error) from None
+        receipt = erasure.finish(begun)
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))
         if options["json"]:
@@ -46,8 +53,9 @@ class Command(BaseCommand):
             % {"number": receipt.pk}
         )
 
-    def _ask(self, owner: ChatUser) -> None:
-        for noun, count in asdict(erasure.holding(owner)).items():
+    def _ask(self, owner: ChatUser, project: str) -> None:
+        held = {"messages": len(Target.of_project(owner, project).messages)} if project else asdict(holding(owner))
+        for noun, count in held.items():
             self.stderr.write(f"{noun}: {count:,}")
         self.stderr.write(_("All of this will be erased for good. Type the name of the chat user to confirm:"))
         try:
