@@ -304,7 +304,8 @@ def token_make(request: HttpRequest) -> HttpResponse:
     sent = form.cleaned_data
     scopes = [Scope(scope) for scope in sent["scopes"]]
     try:
-        token, text = tokens.make(sent["name"], scopes, sent["users"], number=number, by=cast(User, request.user))
+        made = {"number": number, "by": cast(User, request.user), "projects": sent["projects"]}
+        token, text = tokens.make(sent["name"], scopes, sent["users"], **made)
     except tokens.MadeAlready:
         return _shown_before(request, number)
     row = _listing(tokens.listed().get(pk=token.pk))
