@@ -99,6 +99,8 @@ class Migration(migrations.Migration):
             migrations.AddField(model, "projects", models.JSONField(blank=True, null=True, verbose_name="projects"))
             for model in ("apitoken", "operator")
         ),
+        migrations.AlterField("bulkwork", "kind", models.CharField(choices=[('summarise', 'write the summaries again'), ('split', 'split again'), ('extract', 'extract facts and people again'), ('embed', 'make the vectors again'), ('label', 'give to a project')], max_length=12, verbose_name='kind')),
+        migrations.AlterField("erasure", "kind", models.CharField(choices=[('user', 'chat user'), ('messages', 'messages'), ('topic', 'messages of a topic'), ('person', 'person'), ('project', 'project')], default='user', max_length=16, verbose_name='kind')),
         migrations.RunPython(make_keys, make_plain_keys),
         migrations.RunPython(make_sights, drop_sights),
     ]
