@@ -7,6 +7,9 @@ chat user    the person whose memory it is, and the owner of every row (the pers
 message      what one author said at one time, as imported; it is in one live topic, or in an active session
 session      consecutive messages of a chat user that are in no topic yet; a pause or a label ends it (a session of an
              operator is a *login session*)
+project      the label of a project or place (``work``, ``home``, a repository) on messages, topics, people, artifacts,
+             facts and runs; what has none is *common* to all. (A *scope* is what a token may do.)
+sight        the projects whose rows an actor, or a run in one project, sees; nothing beyond it is shown or counted
 topic        a summary over messages; an *edit* never changes it but replaces it; *live* until it is *retired*
 passage      an exchange, or a piece of one, of about 600 characters: the text with which search compares a query
 card         the text with which search compares a query to find a person or an artifact

@@ -11,7 +11,9 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Closes the data folder to other accounts, however this process was started, and registers what edits do."""
+        """Closes the data folder to other accounts, however this process was started, and registers what edits do and
+        what connections show."""
         from memoryapp.curation import operations  # noqa: F401, PLC0415 it imports models, which are loaded before
+        from memoryapp.platform import sights  # noqa: F401, PLC0415 so does what it belongs to
 
         paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR))

@@ -54,6 +54,7 @@ MIDDLEWARE = [
     "rerankui.web.pages.counted_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "rerankui.web.pages.in_sight",
     "rerankui.web.pages.CompressedPages",
     "csp.middleware.CSPMiddleware",
     "rerankui.web.pages.private_pages",

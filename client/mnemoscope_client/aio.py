@@ -35,7 +35,8 @@ Answer = TypeVar("Answer", bound=Shape)
 class AsyncMnemoscope:
     """A memory at an address, for programs with an event loop.
 
-    ``user`` is the chat user of every call that names none. ``timeout`` are the seconds in which the server has to
+    ``user`` is the chat user of every call that names none. With a ``project`` every call reads and writes in that one,
+    beside what is common to all. ``timeout`` are the seconds in which the server has to
     say something, ``retries`` how often a request is sent again if that is safe and may help, and ``longest_wait`` how
     many seconds of ``Retry-After`` are waited for. ``transport`` is one of httpx.
 
@@ -48,13 +49,14 @@ class AsyncMnemoscope:
         token: str,
         *,
         user: str | None = None,
+        project: str = "",
         timeout: float = 60.0,
         retries: int = 2,
         longest_wait: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.user = user
-        self._connecting = Connecting(url, token, timeout, retries, longest_wait)
+        self._connecting = Connecting(url, token, timeout, retries, longest_wait, project)
         self._http = httpx.AsyncClient(**self._connecting.options(), transport=transport)
 
     async def aclose(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import ValidationError
@@ -40,6 +40,7 @@ class Connecting:
     timeout: float
     retries: int
     longest_wait: float
+    project: str = ""
 
     def options(self) -> dict[str, Any]:
         """Returns the arguments of httpx's client. Raises ValueError for an address that is none."""
@@ -48,7 +49,11 @@ class Connecting:
             raise ValueError(f"{self.url!r} is no address such as http://127.0.0.1:8000")
         return {
             "base_url": self.url.rstrip("/").removesuffix("/v1"),
-            "headers": {"Authorization": f"Bearer {self.token}", "User-Agent": f"mnemoscope-client/{_version()}"},
+            "headers": {
+                "Authorization": f"Bearer {self.token}",
+                "User-Agent": f"mnemoscope-client/{_version()}",
+                **({"X-Mnemoscope-Project": quote(self.project)} if self.project else {}),
+            },
             "timeout": httpx.Timeout(self.timeout, connect=min(self.timeout, CONNECT_SECONDS)),
         }
 

@@ -232,6 +232,7 @@ class StoredRun(Shape):
     url: str
     user: str
     query: str
+    project: str
     strategy: str
     parameters: dict[str, Any]
     state: str
@@ -284,6 +285,7 @@ class TopicHead(Shape):
     """A topic without its messages."""
 
     id: str
+    project: str
     summary: str
     started_at: datetime
     ended_at: datetime

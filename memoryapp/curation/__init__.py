@@ -21,7 +21,7 @@ from memoryapp.curation.lineage import (
     successor_topics,
     successors,
 )
-from memoryapp.curation.operations import EDIT, MERGE, MOVE, OPERATIONS, RESPLIT, SPLIT
+from memoryapp.curation.operations import EDIT, LABEL, MERGE, MOVE, OPERATIONS, RESPLIT, SPLIT
 from memoryapp.curation.operations.edit import plan_edit
 from memoryapp.curation.operations.merge import plan_merge
 from memoryapp.curation.operations.move import plan_move

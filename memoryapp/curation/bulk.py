@@ -90,6 +90,8 @@ def forecast(owner: ChatUser, topics: Numbers) -> list[BulkForecast]:
 
 
 def _forecast(kind: BulkWork.Kind, topics: int, chars: int) -> BulkForecast:
+    if kind == Kind.LABEL:
+        return BulkForecast(kind, topics, 0, 0, 0.0)
     if kind == Kind.EMBED:
         tokens = round(chars * TIMES_EMBEDDED / CHARS_A_TOKEN)
         is_free = not settings.EMBEDDING_BASE_URL
@@ -104,7 +106,7 @@ def _forecast(kind: BulkWork.Kind, topics: int, chars: int) -> BulkForecast:
 
 def _refusal(kind: BulkWork.Kind) -> str:
     """Why it cannot be done without a chat model; empty if it can."""
-    if is_model_connected() or kind in (Kind.SPLIT, Kind.EMBED):
+    if is_model_connected() or kind in (Kind.SPLIT, Kind.EMBED, Kind.LABEL):
         return ""
     if kind == Kind.EXTRACT:
         return _("No chat model is connected to extract facts.")
@@ -112,7 +114,9 @@ def _refusal(kind: BulkWork.Kind) -> str:
 
 
 @transaction.atomic
-def ask(owner: ChatUser, topics: Numbers, kind: BulkWork.Kind, by: str, *, expected: int | None = None) -> BulkWork:
+def ask(
+    owner: ChatUser, topics: Numbers, kind: BulkWork.Kind, by: str, *, expected: int | None = None, project: str = ""
+) -> BulkWork:
     """Asks the worker to do it with these topics, the oldest first. Raises CurationError where none is live, where they
     are not as many as ``expected``, or where it cannot be done here."""
     found = Topic.objects.of(owner).live().filter(pk__in=topics).order_by("ended_at", "pk")
@@ -123,7 +127,7 @@ def ask(owner: ChatUser, topics: Numbers, kind: BulkWork.Kind, by: str, *, expec
         raise CurationError(_("The list has changed meanwhile: it has %(n)d topics now.") % {"n": len(live)})
     if refusal := _refusal(kind):
         raise CurationError(refusal)
-    made = BulkWork.objects.create(owner=owner, kind=kind, asked_by=by[:150])
+    made = BulkWork.objects.create(owner=owner, kind=kind, project=project, asked_by=by[:150])
     BulkTopic.objects.bulk_create((BulkTopic(owner=owner, work=made, topic_id=each) for each in live), _ROWS)
     return made
 
@@ -253,9 +257,14 @@ def _leave_to_people(work: BulkWork, topic: Topic) -> None:
         raise CurationError(_("A person edited it, so it is left as it is."))
 
 
+def _label(work: BulkWork, row: BulkTopic, topic: Topic) -> None:
+    wanted = ChangeRequest(curation.LABEL, work.owner, (topic.pk,), project=work.project)
+    _make(work, row, wanted, by_hand=True)
+
+
 @transaction.atomic
-def _make(work: BulkWork, row: BulkTopic, wanted: ChangeRequest) -> None:
-    _end(row, StateOfTopic.DONE, edit=curation.make(wanted, actor=work.asked_by, by_hand=False).edit)
+def _make(work: BulkWork, row: BulkTopic, wanted: ChangeRequest, *, by_hand: bool = False) -> None:
+    _end(row, StateOfTopic.DONE, edit=curation.make(wanted, actor=work.asked_by, by_hand=by_hand).edit)
 
 
 @transaction.atomic
@@ -281,4 +290,5 @@ _ACTS: dict[BulkWork.Kind, Callable[[BulkWork, BulkTopic, Topic], None]] = {
     KindOfTopic.SPLIT: _split,
     KindOfTopic.EXTRACT: _extract,
     KindOfTopic.EMBED: _embed,
+    KindOfTopic.LABEL: _label,
 }

@@ -29,10 +29,12 @@ PROGRAM = "archive"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Retire the topics ``out``, given by number, and create the topics ``put`` from the same messages."""
+    """Retire the topics ``out``, given by number, and create the topics ``put`` from the same messages; of their own
+    project, or of that one."""
 
     out: tuple[int, ...]
     put: tuple[TopicDraft, ...]
+    project: str | None = None
 
 
 class CurationError(Exception):
@@ -68,6 +70,16 @@ def named(ids: Sequence[int]) -> str:
     """The names of the first five topics, for a sentence."""
     shown = ", ".join(topic_id(number) for number in ids[:5])
     return shown if len(ids) <= 5 else _("%(topics)s and %(more)d more") % {"topics": shown, "more": len(ids) - 5}
+
+
+def check_one_project(projects: Iterable[str]) -> None:
+    """Raises CurationError unless all of these labels are the same: what is of two projects would show each of them
+    words of the other."""
+    found = sorted(set(projects))
+    if len(found) > 1:
+        names = ", ".join(f"“{name}”" if name else _("common to all projects") for name in found)
+        sentence = _("These belong to different projects (%(projects)s). Give them to one project first.")
+        raise CurationError(sentence % {"projects": names})
 
 
 # Errors for changes that are too large. Each names the bound, with the plural form of the reader's language.

@@ -56,7 +56,11 @@ def reword(owner: ChatUser, batch: ImportBatch, *, actor: str) -> TopicEdit | No
     if not taken:
         return None
     active = [pair.old for pair in pairs if pair.old_topic is None]
-    Message.objects.filter(pk__in=taken.values()).update(is_withdrawn=False)
+    # A new wording belongs where the old one does.
+    projects = dict(Message.objects.filter(pk__in=taken).values_list("pk", "project"))
+    for project in set(projects.values()):
+        ours = [new for old, new in taken.items() if projects[old] == project]
+        Message.objects.filter(pk__in=ours).update(is_withdrawn=False, project=project)
     change = _change(owner, [number for number in topics if number not in settled], taken)
     edit = swap(owner, change, kind=TopicEdit.Kind.REWORD, actor=actor, by_hand=False, batch=batch)
     Message.objects.filter(pk__in=active).update(is_withdrawn=True)

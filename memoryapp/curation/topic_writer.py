@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import transaction
-from django.db.models import Q
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q
 from django.db.models.functions import Length
 from django.utils.translation import gettext as _
 
@@ -24,6 +24,7 @@ from memoryapp.curation.change import (
     Change,
     CurationError,
     Stale,
+    check_one_project,
     named,
     too_long_a_summary,
 )
@@ -38,6 +39,8 @@ from memoryapp.models import AgentCall, ChatUser, EditedTopic, ImportBatch, Mess
 from memoryapp.platform import database, metrics
 from memoryapp.platform.statements import execute, fetched
 
+# What is known of a topic beside its content.
+_MARKED = ("locked_by_hand", "is_consolidated", "consolidation_checked", "facts_extracted")
 TURN = """
 UPDATE memoryapp_topic SET is_live = NOT is_live
 WHERE owner_id = %(owner)s AND (id = ANY(%(out)s) AND is_live OR id = ANY(%(put)s) AND NOT is_live)
@@ -48,6 +51,8 @@ SELECT %s, listed.topic, listed.message FROM unnest(%s::bigint[], %s::bigint[]) 
 """
 _SQL = table_beside(__file__)
 POINT: str = _SQL["point"]
+# What follows a topic into its project, in this order.
+LABELLED: tuple[str, ...] = tuple(_SQL["labelled"].values())
 SETTLED: str = _SQL["settled"]
 
 
@@ -58,6 +63,7 @@ class _SwappedMessage(NamedTuple):
     sent_at: datetime
     size: int
     topic: int | None
+    project: str
 
 
 @transaction.atomic
@@ -93,7 +99,7 @@ def swap(
     messages = _locked_messages(owner, change, kind)
     left = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch) | set(spare)
     _check_partition(change, messages, kind, left)
-    replaced = Topic.objects.of(owner).only("recall", "facts_extracted").in_bulk(list(change.out))
+    replaced = Topic.objects.of(owner).only("recall", *_MARKED).in_bulk(list(change.out))
     marks = {
         "locked_by_hand": by_hand,
         "is_consolidated": kind == TopicEdit.Kind.MERGE,
@@ -101,7 +107,11 @@ def swap(
         "facts_extracted": bool(replaced) and all(topic.facts_extracted for topic in replaced.values()),
     }
     recalls = {number: topic.recall for number, topic in replaced.items()}
-    topics = _insert(owner, change.put, messages, marks, recalls)
+    topics = _insert(owner, change, messages, marks, recalls)
+    if change.project is not None:
+        # Each takes the place of one topic, and is as that one is.
+        for made, number in zip(topics, change.out, strict=True):
+            Topic.objects.filter(pk=made.pk).update(**{name: getattr(replaced[number], name) for name in _MARKED})
     if kind == TopicEdit.Kind.MERGE:
         transaction.on_commit(lambda: metrics.merged(len(change.out), owner.pk))
     edit = TopicEdit(owner=owner, kind=kind, actor=actor, reason=reason, batch=batch, call=call)
@@ -163,11 +173,33 @@ def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEd
     values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
     execute(TURN, values)
     execute(POINT, values)
+    if edit.kind in (TopicEdit.Kind.LABEL, TopicEdit.Kind.UNDO):
+        _label(edit, values)
     if edit.batch_id or edit.kind == TopicEdit.Kind.WITHDRAW:
         left = Message.objects.of(edit.owner_id).filter(topic__in=out)
         left.update(topic=None, is_withdrawn=True)
     _store(edit, out, put)
     return edit
+
+
+def _label(edit: TopicEdit, values: Mapping[str, Any]) -> None:
+    """Gives what the topics hold their label. Raises Stale for the undo of another edit: since that one, the messages
+    were given to another project."""
+    first: TopicEdit | None = edit
+    while first and first.undoes_id:
+        first = first.undoes
+    if first and first.kind != TopicEdit.Kind.LABEL:
+        held = Message.objects.of(edit.owner_id).filter(topic__in=values["put"])
+        if held.exclude(project=F("topic__project")).exists():
+            raise Stale(_("Their messages were given to another project since. Give them back first."))
+        return
+    try:
+        with transaction.atomic():
+            for statement in LABELLED:
+                execute(statement, values)
+    except IntegrityError as error:
+        sentence = _("The project has a fact or a file of these topics already. Delete one of the two first.")
+        raise CurationError(sentence) from error
 
 
 def _store(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> None:
@@ -210,7 +242,8 @@ def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> d
         rows = rows.filter(Q(topic__in=change.out) | Q(pk__in=_ids(change), topic__isnull=True, is_withdrawn=False))
     else:
         rows = rows.filter(topic__in=change.out)
-    locked = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"), "topic_id")
+    columns = ("pk", "sent_at", Length("text"), "topic_id", "project")
+    locked = rows.order_by("pk").select_for_update(no_key=True).values_list(*columns)
     return {row[0]: _SwappedMessage(*row) for row in locked}
 
 
@@ -239,16 +272,16 @@ def _check_partition(
 
 def _insert(
     owner: ChatUser,
-    drafts: Sequence[TopicDraft],
+    change: Change,
     messages: Mapping[int, _SwappedMessage],
     marks: Mapping[str, bool],
     recalls: Mapping[int, str],
 ) -> list[Topic]:
     """Inserts the drafts; ``marks`` are column values of all, ``recalls`` how the retired topics were recalled."""
-    parts = [[messages[number] for number in draft.messages] for draft in drafts]
+    parts = [[messages[number] for number in draft.messages] for draft in change.put]
     topics = Topic.objects.bulk_create(
-        _topic(owner, draft.summary.strip(), part, {**marks, "recall": _inherited(recalls, part)})
-        for draft, part in zip(drafts, parts, strict=True)
+        _topic(owner, draft, part, {**marks, "recall": _inherited(recalls, part)}, change.project)
+        for draft, part in zip(change.put, parts, strict=True)
     )
     listed = [(topic.pk, row.id) for topic, part in zip(topics, parts, strict=True) for row in part]
     execute(LIST, [owner.pk, [topic for topic, _row in listed], [row for _topic, row in listed]])
@@ -262,10 +295,14 @@ def _inherited(recalls: Mapping[int, str], part: Sequence[_SwappedMessage]) -> s
     return max(counts, key=lambda recall: (counts[recall], recall == RecallMode.NEVER), default="")
 
 
-def _topic(owner: ChatUser, summary: str, part: Sequence[_SwappedMessage], marks: Mapping[str, Any]) -> Topic:
+def _topic(
+    owner: ChatUser, draft: TopicDraft, part: Sequence[_SwappedMessage], marks: Mapping[str, Any], project: str | None
+) -> Topic:
+    check_one_project(row.project for row in part)
     return Topic(
         owner=owner,
-        summary=summary,
+        summary=draft.summary.strip(),
+        project=part[0].project if project is None else project,
         started_at=min(row.sent_at for row in part),
         ended_at=max(row.sent_at for row in part),
         message_count=len(part),

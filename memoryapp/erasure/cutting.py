@@ -71,7 +71,8 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a person wants to erase from one memory: messages, a person, or both; or other rows by noun."""
+    """What a person wants to erase from one memory: messages, a person, or both; or other rows by noun; of the kind
+    ``PROJECT``, everything else with the label of these messages, too."""
 
     owner_id: int
     messages: tuple[int, ...] = ()
@@ -84,19 +85,30 @@ class Target:
         kind = models.Erasure.Kind(erasure.kind)
         return cls(erasure.owner_number, tuple(erasure.messages), erasure.person, erasure.others, kind)
 
+    @classmethod
+    def of_project(cls, owner: models.ChatUser, project: str) -> Target:
+        found = models.Message.objects.of(owner).filter(project=project).exclude(project="")
+        return cls(owner.pk, tuple(found.order_by("pk").values_list("pk", flat=True)), kind=models.Erasure.Kind.PROJECT)
+
+    @property
+    def labelled(self) -> Q:
+        """The rows with the label that goes as a whole; none for another kind."""
+        found = models.Message.objects.filter(pk__in=self.messages[:1]).values_list("project", flat=True)
+        project = next(iter(found), "") if self.kind == models.Erasure.Kind.PROJECT else ""
+        return Q(project=project) if project else Q(pk__in=[])
+
 
 def reach_of(target: Target) -> Reach:
     """What is erased or changed with the target, as the rows are now; a message includes all its wordings."""
     owner, messages = target.owner_id, wordings(target.owner_id, target.messages)
     listing = models.TopicMessage.objects.filter(owner=owner, message__in=messages).values_list("topic", flat=True)
     numbers = sorted(set(listing))
-    people = (
-        models.Person.objects.filter(owner=owner, pk=target.person) if target.person else models.Person.objects.none()
-    )
-    rows = models.Artifact.objects.filter(Q(message__in=messages), owner=owner)
+    labelled = target.labelled
+    people = models.Person.objects.filter(labelled | Q(pk=target.person or 0), owner=owner)
+    rows = models.Artifact.objects.filter(labelled | Q(message__in=messages), owner=owner)
     topics = models.Topic.objects.of(owner).filter(pk__in=numbers)
     rest = models.TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
-    named = Q(topic__in=numbers) | Q(pk__in=target.others.get("fact", ()))
+    named = labelled | Q(topic__in=numbers) | Q(pk__in=target.others.get("fact", ()))
     facts = tuple(models.Fact.objects.filter(named, owner=owner).order_by("pk").values_list("pk", flat=True))
     return Reach(
         messages=tuple(
@@ -148,10 +160,11 @@ def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     """Deletes the rows and counts them in the receipt. Raises Moved when the marks have to be made again."""
     lock(owner)
     name_erasure(erasure)
-    reach = reach_of(Target.of(erasure))
+    target = Target.of(erasure)
+    reach, runs = reach_of(target), models.Run.objects.of(owner).filter(target.labelled)
     if not set(reach.ids) <= set(erasure.touched):
         raise Moved
-    gone = _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
+    gone = deleted(runs) + _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
     models.ExpiringRow.objects.filter(batch__receipt=erasure, kept_by="").delete()
     settle(owner)
     erasure.counts = dict(Counter(erasure.counts) + gone)

@@ -50,7 +50,7 @@ class NothingToErase(Exception):
 
 def begin(target: Target, actor: str) -> Erasure:
     """The receipt of an erasure that the worker carries out; nothing is deleted yet. Raises Nothing."""
-    if len(target.messages) > MOST_MESSAGES:
+    if len(target.messages) > MOST_MESSAGES and target.kind != Erasure.Kind.PROJECT:
         raise NothingToErase(_("At most %(most)s messages can be erased at once.") % {"most": f"{MOST_MESSAGES:,}"})
     reach = reach_of(target)
     if not (reach.messages or reach.people or target.others):

@@ -15,6 +15,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memoryapp.engine.sight import LONGEST as LONGEST_PROJECT
+from memoryapp.engine.sight import as_project
 from memoryapp.importers.values import BadRecord, clean, moment, quote, words
 
 ROLES = ("user", "assistant", "peer", "system")
@@ -26,6 +28,7 @@ LONGEST = {
     "external_id": 300,
     "author": 200,
     "session": 200,
+    "project": LONGEST_PROJECT,
     "reply_to": 300,
     "forwarded_from": 200,
     "text": MOST_TEXT,
@@ -73,7 +76,7 @@ class MessageRecord:
     """One message of a file. ``user`` is the chat user that the file names, or empty.
 
     ``external_id`` is unique for a chat user, ``sent_at`` is aware and in UTC, ``session`` is an optional label of
-    messages that belong together, ``line`` is the place in the file.
+    messages that belong together, ``line`` is the place in the file. ``project`` is empty where the import says it.
     """
 
     user: str
@@ -87,6 +90,7 @@ class MessageRecord:
     forwarded_from: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int | str = ""
+    project: str = ""
     _hash: str = field(default="", init=False, repr=False, compare=False)
 
     @property
@@ -149,6 +153,7 @@ def message(
     forwarded_from: object = "",
     metadata: Mapping[str, Any] | None = None,
     line: int | str = "",
+    project: object = "",
 ) -> MessageRecord:
     """Returns the record with these fields, cleaned and checked. Raises BadRecord."""
     kept = _metadata(metadata) if metadata else {}
@@ -166,6 +171,7 @@ def message(
         "" if forwarded_from is None else _text(forwarded_from, "forwarded_from"),
         kept,
         line,
+        as_project(_text(project, "project")) if project else "",
     )
     if not id:
         raise BadRecord(_("it has no id"))

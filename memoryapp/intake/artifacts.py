@@ -29,12 +29,13 @@ from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem, MediaType
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.notes import Note, NotedError
+from memoryapp.engine.sight import Sight, into, looking
 from memoryapp.engine.text.summaries import digest
 from memoryapp.importers.values import clean
 from memoryapp.memory import content, documents
 from memoryapp.memory import content as media
 from memoryapp.memory.documents import Unreadable
-from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Message
+from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Message, Run
 from memoryapp.models import Media as StoredMedia
 from memoryapp.models.work import WorkKind
 from memoryapp.platform import work
@@ -42,7 +43,7 @@ from memoryapp.platform.database import StagePaused, each_alone, is_outage, log_
 from memoryapp.platform.llm import prompt_versions
 from memoryapp.platform.llm.agent_calls import AgentCaller, OpenChat
 
-# Makes artifacts of bytes. For each chat user, the same bytes make one artifact.
+# Makes artifacts of bytes. For each project of a chat user, the same bytes make one artifact.
 
 _MEDIA: dict[str, MediaType] = {"image": "image", "audio": "audio"}
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "text": "text"}
@@ -53,14 +54,15 @@ def put(owner: ChatUser, name: str, mime_type: str, content: bytes) -> tuple[Art
     kind = kind_of(mime_type) or "file"
     item = MediaItem(hashlib.sha256(content).hexdigest(), kind, mime_type[:100], name[:300], len(content))
     media.store(owner, MediaContent(item, content))
-    return _put(owner, item.sha256, name, mime_type, len(content))
+    return _put(owner, item.sha256, name, mime_type, len(content), into())
 
 
 def attach(message: Message, name: str, mime_type: str, content: bytes) -> bool:
     """Makes an artifact of bytes that came with the message, unless it exists or a person deleted it."""
     if hashlib.sha256(content).hexdigest() in _deleted(message.owner_id):
         return False
-    artifact, is_new = put(message.owner, name, mime_type, content)
+    with looking(Sight(None, message.project)):
+        artifact, is_new = put(message.owner, name, mime_type, content)
     if is_new:
         Artifact.objects.filter(pk=artifact.pk).update(message=message, created_at=message.sent_at)
     return is_new
@@ -78,18 +80,22 @@ def take_in(owner: ChatUser | None = None) -> int:
 
     def take(row: StoredMedia) -> None:
         if row.sha256 not in deleted(row.owner_id):
-            made.append(_put(row.owner, row.sha256, row.name or row.sha256[:12], row.mime_type, row.size_bytes)[1])
+            runs = Run.objects.of(row.owner_id).filter(media__contains=[{"sha256": row.sha256}]).order_by("created_at")
+            project = runs.values_list("project", flat=True).first() or ""
+            name = row.name or row.sha256[:12]
+            made.append(_put(row.owner, row.sha256, name, row.mime_type, row.size_bytes, project)[1])
 
     each_alone(rows.select_related("owner").order_by("pk").iterator(), "Media %s did not become an artifact.", take)
     return sum(made)
 
 
 @transaction.atomic
-def _put(owner: ChatUser, sha256: str, name: str, mime_type: str, size: int) -> tuple[Artifact, bool]:
+def _put(owner: ChatUser, sha256: str, name: str, mime_type: str, size: int, project: str) -> tuple[Artifact, bool]:
     lock(owner)
     return Artifact.objects.get_or_create(
         owner=owner,
         sha256=sha256,
+        project=project,
         defaults={
             "name": str(clean(name))[:300],
             "mime_type": mime_type[:100],

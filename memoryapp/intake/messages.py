@@ -13,17 +13,19 @@ from itertools import islice
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.sight import Sight, into, sight
 from memoryapp.importers.record import MessageRecord, Rejected
 from memoryapp.memory import content, guard, sessions
 from memoryapp.models import ChatUser, ImportBatch, Message
 from memoryapp.platform import database
 from memoryapp.platform.caps import check_room
+from memoryapp.platform.sights import copying
 
 BATCH = 5000
 
 
 _KNOWN = (
-    "SELECT external_id, content_hash, batch_id FROM memoryapp_message "
+    "SELECT external_id, project, content_hash, batch_id FROM memoryapp_message "
     "WHERE owner_id = %s AND external_id = ANY(%s::text[])"
 )
 # Hexadecimal digits of the content hash in the id of another text of a message.
@@ -91,13 +93,13 @@ def sort_out(owner: ChatUser, records: Sequence[MessageRecord], batch: ImportBat
     """Compares the records with the owner's memory and with each other."""
     found = _known(owner, [record.external_id for record in records])
     mine = batch.pk if batch else None
-    new: dict[str, MessageRecord] = {}
+    new: dict[tuple[str, str], MessageRecord] = {}
     own = known = 0
     differing: list[tuple[MessageRecord, bool]] = []
     for record in records:
-        if (stored := found.get(record.external_id)) is not None:
+        if (stored := _stored(found, record.external_id, record.project)) is not None:
             hash, is_own = stored[0], mine is not None and stored[1] == mine
-        elif (first := new.setdefault(record.external_id, record)) is record:
+        elif (first := new.setdefault((record.project, record.external_id), record)) is record:
             continue
         else:
             hash, is_own = first.content_hash, True
@@ -109,7 +111,11 @@ def sort_out(owner: ChatUser, records: Sequence[MessageRecord], batch: ImportBat
             known += 1
     wordings = [wording_id(record) for record, is_own in differing if not is_own]
     taken = _known(owner, wordings) if wordings else {}
-    refused = [(record, is_own) for record, is_own in differing if is_own or wording_id(record) not in taken]
+    refused = [
+        (record, is_own)
+        for record, is_own in differing
+        if is_own or _stored(taken, wording_id(record), record.project) is None
+    ]
     changed = [record for record, is_own in refused if not is_own]
     conflicts = [id_conflict(record, is_own=is_own) for record, is_own in refused]
     return Sorted(list(new.values()), own, known + len(differing) - len(refused), conflicts, changed)
@@ -120,8 +126,20 @@ def wording_id(record: MessageRecord) -> str:
     return f"{record.external_id[: 300 - _DIGITS - 1]}~{record.content_hash[:_DIGITS]}"
 
 
-def _known(owner: ChatUser, ids: list[str]) -> dict[str, tuple[str, int | None]]:
-    """Returns hash and batch of the messages with these ids, by id.
+# Hash and batch of messages by their ids, and of each by its project.
+Known = dict[str, dict[str, tuple[str, int | None]]]
+
+
+def _stored(known: Known, id: str, project: str) -> tuple[str, int | None] | None:
+    """The message of that id. In another project the same id is another message; where none is named, a person may have
+    given the message a label since."""
+    by_project = known.get(id, {})
+    named = project or into()
+    return by_project.get(named) or (None if named else next(iter(by_project.values()), None))
+
+
+def _known(owner: ChatUser, ids: list[str]) -> Known:
+    """Returns the messages with these ids.
 
     The ids are one parameter, because thousands of parameters take longer than the query. The planner estimates that
     thousands of index searches cost more than a scan of all messages, but the ids of a batch are close together in the
@@ -130,7 +148,10 @@ def _known(owner: ChatUser, ids: list[str]) -> dict[str, tuple[str, int | None]]
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(_KNOWN, [owner.pk, _array(ids)])
-        return {id: (hash, batch) for id, hash, batch in cursor.fetchall()}
+        known: Known = {}
+        for id, project, hash, batch in cursor.fetchall():
+            known.setdefault(id, {})[project] = hash, batch
+        return known
 
 
 def _array(ids: list[str]) -> str:
@@ -163,7 +184,7 @@ SAID = (
     *("external_id", "role", "author", "sent_at", "text", "session", "reply_to", "forwarded_from"),
     *("metadata", "content_hash"),
 )
-_COLUMNS = ("owner_id", "batch_id", "is_withdrawn", *SAID)
+_COLUMNS = ("owner_id", "batch_id", "is_withdrawn", *SAID, "project")
 # Rows that are sent to the database at once; it stores them while the next ones are made.
 _ROWS_AT_ONCE = 200
 
@@ -177,16 +198,18 @@ def store(
     number = batch.pk if batch else r"\N"
     begins = {held: f"{owner.pk}\t{number}\t{'t' if held or is_withdrawn else 'f'}\t" for held in (False, True)}
     command = f"COPY {table} ({columns}) FROM STDIN"
-    arrivals = guard.Arrivals(owner, may_hold=not is_withdrawn)
+    arrivals, seen = guard.Arrivals(owner, may_hold=not is_withdrawn), sight()
     rest = arrivals.passed(records)
-    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copy:
-        while rows := "".join([f"{begins[held]}{_row(record)}\n" for record, held in islice(rest, _ROWS_AT_ONCE)]):
+    with copying() as cursor, cursor.copy(command) as copy:
+        while rows := "".join(
+            [f"{begins[held]}{_row(record, seen)}\n" for record, held in islice(rest, _ROWS_AT_ONCE)]
+        ):
             copy.write(rows)
     arrivals.note()
     return arrivals.counts
 
 
-def _row(record: MessageRecord) -> str:
+def _row(record: MessageRecord, seen: Sight) -> str:
     """Returns a record's columns in the text format of COPY; psycopg's ``write_row`` takes three times as long."""
     columns = (
         record.external_id,
@@ -199,6 +222,8 @@ def _row(record: MessageRecord) -> str:
         record.forwarded_from,
         json.dumps(record.metadata) if record.metadata else "{}",
         record.content_hash,
+        # A limited actor writes into its own project, whatever the record says.
+        seen.into if seen.projects is not None else record.project or seen.into,
     )
     # No column contains NUL (``storable``), so NUL separates the columns until their own tabs are escaped.
     row = "\0".join(columns).replace("\\", r"\\").replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")

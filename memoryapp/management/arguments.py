@@ -10,6 +10,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.sight import as_project
 from memoryapp.models import ChatUser, Run
 from memoryapp.models.audit import Deed
 from memoryapp.platform.audit import entries
@@ -44,6 +45,14 @@ def utf8(argument: str) -> str:
     except UnicodeEncodeError:
         raise ArgumentTypeError(_("%(value)s is not UTF-8 text") % {"value": repr(argument)}) from None
     return argument
+
+
+def project(argument: str) -> str:
+    """Returns the label of a project."""
+    try:
+        return as_project(utf8(argument))
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def named_user(name: str, command: str = "", deed: Deed = Deed.READ) -> ChatUser:

@@ -26,6 +26,7 @@ from memoryapp.engine.events import MediaItem
 from memoryapp.engine.memory import ANYWHERE, Background, Decided, MessageContent, TopicContent, Where, item_id
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts.prompt import CURRENT_MESSAGES
+from memoryapp.engine.sight import COMMON, MOST_PROJECTS, sight
 from memoryapp.engine.text.lines import CURRENT_TALK, one_line, person_label, plain, size_text, texts_of
 from memoryapp.importers.values import clean
 from memoryapp.models import ChatUser, Message, TopicMessage
@@ -91,6 +92,13 @@ def profile(owner: ChatUser) -> str:
         cursor.execute(PROFILE, {**HOW_MUCH, "owner": owner.pk})
         [found] = cursor.fetchone()
     return background(json.loads(found), profile=owner.profile).profile
+
+
+def projects_of(owner: ChatUser) -> list[str]:
+    """The labels of the memory's topics and active sessions that the code at hand sees, and its own."""
+    topics = models.Topic.objects.of(owner).live().order_by().values_list("project")
+    found = topics.union(Message.objects.of(owner).active().order_by().values_list("project"))
+    return sorted(({project for (project,) in found[: MOST_PROJECTS + 1]} | sight().own) - {COMMON})
 
 
 def _message(row: Mapping[str, Any]) -> MessageContent:

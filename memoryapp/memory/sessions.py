@@ -19,6 +19,7 @@ from django.conf import settings
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.search import SearchVector
 from django.db import DEFAULT_DB_ALIAS, models, transaction
+from django.db.models.functions import Concat
 
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import count_terms, fold
@@ -43,7 +44,8 @@ PAUSE_WITHIN = 16
 
 
 class Moment(NamedTuple):
-    """The fields of a message that decide its session."""
+    """The fields of a message that decide its session. ``label`` is its project with the label of its session: a topic
+    is of one project."""
 
     id: int
     sent_at: datetime
@@ -139,8 +141,9 @@ def _is_full(messages: Sequence[Moment], most: int) -> bool:
 TITLE_CHARS = 160
 
 MESSAGES = """
-SELECT id, sent_at, session, text LIKE '%%?%%', role, author, char_length(text) FROM memoryapp_message
-WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn ORDER BY session, sent_at, id
+SELECT id, sent_at, project || E'\\n' || session, text LIKE '%%?%%', role, author, char_length(text)
+FROM memoryapp_message
+WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn ORDER BY project, session, sent_at, id
 """
 BOUNDS = "SELECT silence_seconds, session_messages FROM memoryapp_chatuser WHERE id = %(owner)s"
 # Passages are read from the messages, of which few are in no topic.
@@ -250,13 +253,15 @@ def limited(silence: int | None, most: int | None, least: int | None = None) -> 
 
 def cut(rows: models.QuerySet[Message], limits: SessionLimits) -> list[Session]:
     asking = models.ExpressionWrapper(models.Q(text__contains="?"), output_field=models.BooleanField())
-    columns = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question", "role")
-    return cut_within((Moment(*row) for row in columns.order_by("session", "sent_at", "id").iterator()), limits)
+    named = rows.annotate(is_question=asking, label=Concat("project", models.Value("\n"), "session"))
+    columns = named.values_list("id", "sent_at", "label", "is_question", "role")
+    ordered = columns.order_by("project", "session", "sent_at", "id")
+    return cut_within((Moment(*row) for row in ordered.iterator()), limits)
 
 
 def session_with(message: Message) -> list[Message]:
     """The messages of this one's active session, oldest first; none if it is archived or withdrawn."""
-    stream = Message.objects.of(message.owner_id).active().filter(session=message.session)
+    stream = Message.objects.of(message.owner_id).active().filter(project=message.project, session=message.session)
     sessions = cut(stream, limits(ChatUser.objects.get(pk=message.owner_id)))
     ids = next(([m.id for m in session.messages] for session in sessions if message.pk in session.ids), [])
     return list(Message.objects.filter(pk__in=ids).in_order())
@@ -331,6 +336,17 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
 def note_change(owner: ChatUser) -> None:
     """Tells searches that the owner's active sessions are not what they were."""
     ChatUser.objects.filter(pk=owner.pk).update(talk=models.F("talk") + 1)
+
+
+@transaction.atomic
+def label(owner: ChatUser, rows: models.QuerySet[Message], project: str) -> None:
+    """Gives those of these messages that are in no topic to a project. Their passages, which may hold others, are made
+    anew by the worker."""
+    database.acquire_until_commit("messages", owner.pk)
+    numbers = list(rows.filter(topic__isnull=True, is_withdrawn=False).values_list("pk", flat=True))
+    _forget(set(PassageMessage.objects.filter(message__in=numbers).values_list("passage", flat=True)))
+    Message.objects.filter(pk__in=numbers).update(project=project)
+    note_change(owner)
 
 
 def settle(owner: ChatUser, parts: Parts) -> None:

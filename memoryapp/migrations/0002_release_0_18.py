@@ -10,7 +10,9 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
 from django.db import migrations, models
 
+from memoryapp.engine import sight
 from memoryapp.migrations._keys import make_keys, make_plain_keys
+from memoryapp.migrations._sights import drop_sights, make_sights
 
 
 AUDIT_LAWS = Path(__file__).with_name("audit.sql").read_text(encoding="utf-8")
@@ -85,7 +87,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(AUDIT_LAWS, "DROP FUNCTION memoryapp_audit_is_sealed_once, memoryapp_audit_stays, memoryapp_audit_is_not_emptied CASCADE"),
         migrations.AddField("chatuser", "guard", models.JSONField(blank=True, db_default={}, default=dict, verbose_name="what must not be stored")),
         migrations.AddField("chatuser", "guard_out", models.JSONField(blank=True, db_default={}, default=dict, verbose_name="what must not be handed over")),
-        migrations.AlterField("erasure", "kind", models.CharField(choices=[("user", "chat user"), ("messages", "messages"), ("topic", "messages of a topic"), ("person", "person"), ("mask", "masks"), ("unmask", "a mask taken back"), ("expired", "what expired")], default="user", max_length=16, verbose_name="kind")),
+        migrations.AlterField("erasure", "kind", models.CharField(choices=[("user", "chat user"), ("messages", "messages"), ("topic", "messages of a topic"), ("person", "person"), ("mask", "masks"), ("unmask", "a mask taken back"), ("expired", "what expired"), ("project", "project")], default="user", max_length=16, verbose_name="kind")),
         migrations.CreateModel("GuardSpot", [
             ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
             ("kind", models.CharField(choices=[("keys", "keys, tokens and passwords"), ("cards", "card numbers"), ("accounts", "bank accounts"), ("ids", "numbers of passports, taxes and insurance"), ("emails", "e-mail addresses"), ("phones", "telephone numbers"), ("addresses", "postal addresses"), ("health", "words about health"), ("instructions", "sentences that instruct a model")], max_length=16, verbose_name="kind")),
@@ -182,5 +184,21 @@ class Migration(migrations.Migration):
             ],
             options={'verbose_name': 'row that expires', 'verbose_name_plural': 'rows that expire', 'indexes': [models.Index(fields=['owner', 'number'], name='expiringrow_number')], 'constraints': [models.UniqueConstraint(fields=('batch', 'number'), name='expiringrow_once')]},
         ),
+        *(
+            migrations.AddField(model, "project", models.CharField(blank=True, db_default="", default=sight.into, max_length=64, verbose_name="project"))
+            for model in ("message", "topic", "fact", "person", "artifact", "run", "importfile", "bulkwork")
+        ),
+        migrations.RemoveConstraint("message", "message_once"),
+        migrations.AddConstraint("message", models.UniqueConstraint(fields=("owner", "external_id", "project"), name="message_once")),
+        migrations.RemoveConstraint("artifact", "artifact_once"),
+        migrations.AddConstraint("artifact", models.UniqueConstraint(fields=("owner", "sha256", "project"), name="artifact_once")),
+        migrations.RemoveConstraint("fact", "fact_once"),
+        migrations.AddConstraint("fact", models.UniqueConstraint("owner", "relation", models.functions.MD5("content"), "project", condition=models.Q(superseded_at__isnull=True), name="fact_once")),
+        *(
+            migrations.AddField(model, "projects", models.JSONField(blank=True, null=True, verbose_name="projects"))
+            for model in ("apitoken", "operator")
+        ),
+        migrations.AlterField("bulkwork", "kind", models.CharField(choices=[('summarise', 'write the summaries again'), ('split', 'split again'), ('extract', 'extract facts and people again'), ('embed', 'make the vectors again'), ('label', 'give to a project')], max_length=12, verbose_name='kind')),
         migrations.RunPython(make_keys, make_plain_keys),
+        migrations.RunPython(make_sights, drop_sights),
     ]

@@ -30,6 +30,7 @@ class Erasure(Row):
         MASK = "mask", _("masks")
         UNMASK = "unmask", _("a mask taken back")
         EXPIRED = "expired", _("what expired")
+        PROJECT = "project", _("project")
 
     kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.USER)
     owner_number = models.BigIntegerField(_("number of the chat user"))

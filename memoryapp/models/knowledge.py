@@ -13,7 +13,7 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.topic import Topic
-from memoryapp.models.user import Owned, RecallMode
+from memoryapp.models.user import Owned, ProjectField, RecallMode
 
 MOST_FACT_CHARS = 10_000
 
@@ -33,6 +33,7 @@ class Person(Owned):
     username = models.CharField(_("username"), max_length=100, blank=True)
     circle = models.CharField(_("circle"), max_length=20, choices=Circle, default=Circle.OTHER)
     bio = models.TextField(_("about"), blank=True)
+    project = ProjectField()
     mention_count = models.PositiveIntegerField(_("mentions"), default=0)
     first_seen = models.DateTimeField(_("first seen"), null=True, blank=True)
     last_seen = models.DateTimeField(_("last seen"), null=True, blank=True)
@@ -65,6 +66,7 @@ class Artifact(Owned):
         FAILED = "failed", _("failed")
 
     message = models.ForeignKey(Message, models.SET_NULL, null=True, blank=True, verbose_name=_("message"))
+    project = ProjectField()
     file_type = models.CharField(_("type"), max_length=40)
     name = models.CharField(_("file name"), max_length=300)
     mime_type = models.CharField(_("MIME type"), max_length=100, blank=True)
@@ -88,7 +90,7 @@ class Artifact(Owned):
     shown = "{0.name}"
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("owner", "sha256"), name="artifact_once"),)
+        constraints = (models.UniqueConstraint(fields=("owner", "sha256", "project"), name="artifact_once"),)
         ordering = ("-created_at", "-id")
         verbose_name = _("artifact")
         verbose_name_plural = _("artifacts")
@@ -110,6 +112,7 @@ class Fact(Owned):
         STATUS = "status", _("status")
 
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True, blank=True, verbose_name=_("topic"))
+    project = ProjectField()
     relation = models.CharField(_("relation"), max_length=100)
     category = models.CharField(_("category"), max_length=100)
     content = models.TextField(
@@ -132,7 +135,9 @@ class Fact(Owned):
         constraints = (
             # By the hash of its words, because an index takes no long text.
             models.UniqueConstraint(
-                "owner", "relation", MD5("content"), condition=models.Q(superseded_at__isnull=True), name="fact_once"
+                *("owner", "relation", MD5("content"), "project"),
+                condition=models.Q(superseded_at__isnull=True),
+                name="fact_once",
             ),
             models.CheckConstraint(condition=models.Q(importance__lte=100), name="fact_importance_0_to_100"),
         )

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.text.lexical import WIDE
-from memoryapp.models.user import ChatUser, Owned
+from memoryapp.models.user import ChatUser, Owned, ProjectField
 
 # The key that an import adds to the metadata of a message without a time in its file (``importers.record.Clock.mark``).
 TIME_SOURCES = ("neighbour", "counted")
@@ -27,7 +27,8 @@ class ImportFile(Owned):
     ``ingestion.rehearsal``). ``me``, ``start``, ``dates`` and ``addressee`` are a person's answers: how the user is
     called in it, when a file without times began, whether its dates are ``dmy`` or ``mdy``, and whose messages are
     taken of a file that names several users (a name, or ``EVERYBODY``). ``chats`` are the ids of the chosen chats (none
-    for all); only messages from ``since`` on and before ``until`` are taken. ``takes_changes`` means that changed texts
+    for all), ``project`` is the label that the messages get; only messages from ``since``
+    on and before ``until`` are taken. ``takes_changes`` means that changed texts
     replace those in the memory. ``timezone`` is the zone of times written without one; it begins as that of the person
     who gave the file. ``language`` is that of the person who gave it or last answered or decided; ``fault`` and the
     reasons in ``findings`` are sentences in it. ``key`` marks the batches of the file, so that an interrupted import
@@ -54,6 +55,7 @@ class ImportFile(Owned):
     start = models.DateTimeField(_("began"), null=True, blank=True)
     dates = models.CharField(_("order of dates"), max_length=3, blank=True, db_default="")
     addressee = models.CharField(_("whose messages"), max_length=200, blank=True)
+    project = ProjectField()
     chats = models.JSONField(_("chosen chats"), default=list, blank=True, db_default=[])
     since = models.DateTimeField(_("messages from"), null=True, blank=True)
     until = models.DateTimeField(_("messages before"), null=True, blank=True)
@@ -145,6 +147,7 @@ class Message(Owned):
     sent_at = models.DateTimeField(_("sent"))
     text = models.TextField(_("text"), blank=True)
     session = models.CharField(_("session"), max_length=200, blank=True)
+    project = ProjectField()
     reply_to = models.CharField(_("reply to"), max_length=300, blank=True)
     forwarded_from = models.CharField(_("forwarded from"), max_length=200, blank=True)
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
@@ -160,7 +163,7 @@ class Message(Owned):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=("owner", "external_id"), name="message_once"),
+            models.UniqueConstraint(fields=("owner", "external_id", "project"), name="message_once"),
             models.CheckConstraint(
                 condition=models.Q(is_withdrawn=False) | models.Q(topic__isnull=True),
                 name="message_withdrawn_from_topics",

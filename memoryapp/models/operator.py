@@ -30,11 +30,13 @@ class Role(models.TextChoices):
 
 
 class Operator(Row):
-    """``only_reads`` is set for one request, while its pages show the memory of an earlier moment."""
+    """``projects`` are those whose rows the operator sees, beside what is common; None for all. ``only_reads`` is set
+    for one request, while its pages show the memory of an earlier moment."""
 
     only_reads = False
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
     role = models.CharField(_("role"), max_length=16, choices=Role, default=Role.VIEWER)
+    projects = models.JSONField(_("projects"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("operator")
@@ -121,6 +123,7 @@ class ApiToken(Row):
     ``everyone``.
 
     What it asks may cost ``daily_cap_usd`` a day; null is no cap. Messages were last stored with it at ``captured_at``.
+    ``projects`` are those in which it reads and writes, beside what is common; None for all.
 
     ``when_unsure`` is the default of that parameter for what it asks; empty for the usual one.
 
@@ -143,6 +146,7 @@ class ApiToken(Row):
     digest = models.CharField("SHA-256", max_length=64, unique=True)
     scopes = models.JSONField(pgettext_lazy("rights", "may"), default=list)
     owners = models.ManyToManyField(ChatUser, blank=True, verbose_name=_("chat users"))
+    projects = models.JSONField(_("projects"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     when_unsure = models.CharField(_("when unsure"), max_length=10, blank=True, default="", db_default="")

@@ -19,7 +19,7 @@ from memoryapp.models.agent import Prompt
 from memoryapp.models.embedding import EmbeddingProfile
 from memoryapp.models.evaluation import Evaluation
 from memoryapp.models.operator import GUEST, ApiToken
-from memoryapp.models.user import ChatUser, Owned
+from memoryapp.models.user import ChatUser, Owned, ProjectField
 
 # What an ``answered`` event says of a question that nothing in the memory answers, or that no model answered.
 NO_ANSWERS = ("refused", "passages")
@@ -78,6 +78,8 @@ class Run(Owned):
     said with the context, and which of the chosen items that uses (``text, at, uses, unused``). ``stopped_by`` is the
     person who asked for its end. ``attempt`` counts how often it was begun again because its process was lost.
 
+    ``project`` is the one in which it asks, beside what is common; empty where it searches the whole memory.
+
     ``traceparent`` names the span of the caller in whose trace the run belongs, as W3C Trace Context writes it.
     A run with an ``origin`` is foreign: the program of that name made it, and sent it as a trace. No process of this
     installation executes it.
@@ -92,6 +94,7 @@ class Run(Owned):
     strategy = models.CharField(_("strategy"), max_length=16)
     origin = models.CharField(_("origin"), max_length=120, blank=True, db_default="")
     query = models.TextField(_("query"))
+    project = ProjectField()
     parameters = models.JSONField(_("parameters"), default=dict, blank=True)
     prompt_version = models.CharField(_("prompt version"), max_length=40, blank=True)
     traceparent = models.CharField(_("span of the caller"), max_length=55, blank=True, db_default="")

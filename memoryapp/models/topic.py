@@ -20,7 +20,7 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.engine.text.lexical import fold
 from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import ImportBatch, Message
-from memoryapp.models.user import ChatUser, Owned, RecallMode
+from memoryapp.models.user import ChatUser, Owned, ProjectField, RecallMode
 
 
 class SummaryTerms(SearchVectorField):  # type: ignore[type-arg]
@@ -48,6 +48,7 @@ class Topic(Owned):
     """
 
     summary = models.TextField(_("summary"), blank=True)
+    project = ProjectField()
     started_at = models.DateTimeField(_("first message"))
     ended_at = models.DateTimeField(_("last message"))
     message_count = models.PositiveIntegerField(_("messages"))
@@ -104,6 +105,7 @@ class EditKind(str):
     MERGE: ClassVar[EditKind]
     WITHDRAW: ClassVar[EditKind]
     REWORD: ClassVar[EditKind]
+    LABEL: ClassVar[EditKind]
     UNDO: ClassVar[EditKind]
 
 
@@ -111,6 +113,7 @@ EditKind.ARCHIVE = EditKind("archive")
 EditKind.MERGE = EditKind("merge")
 EditKind.WITHDRAW = EditKind("withdraw")
 EditKind.REWORD = EditKind("reword")
+EditKind.LABEL = EditKind("label")
 EditKind.UNDO = EditKind("undo")
 
 # What the edits of each operation are called; curation registers its operations.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from django.core.validators import MaxLengthValidator, MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
+
+from memoryapp.engine.sight import LONGEST, into
 
 if TYPE_CHECKING:
     from memoryapp.models.operator import Operator
@@ -128,6 +130,18 @@ class ChatUser(Row):
 
     def __str__(self) -> str:
         return self.display_name or self.name
+
+
+class ProjectField(models.CharField):  # type: ignore[type-arg]
+    """The label of the project or place that a row belongs to; empty for what is common to all."""
+
+    def __init__(self, **options: Any) -> None:
+        given = {"max_length": LONGEST, "blank": True, "default": into, "db_default": "", **options}
+        super().__init__(given.pop("verbose_name", _("project")), **given)
+
+    def deconstruct(self) -> Any:
+        name, _path, args, options = super().deconstruct()
+        return name, "django.db.models.CharField", args, options
 
 
 class Owned(Row):

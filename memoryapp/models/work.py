@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from memoryapp.models.user import Owned, Row
+from memoryapp.models.user import Owned, ProjectField, Row
 
 # Every kind that a room of the memory declares, by its name.
 KINDS: dict[str, WorkKind] = {}
@@ -115,7 +115,7 @@ class Pause(Owned, _Pausing):
 class BulkWork(Owned):
     """Work on many topics at once, as somebody asked for it; each of its ``BulkTopic`` rows says what is left to do.
 
-    After a failure of a model nothing is tried again before ``rests_until``.
+    After a failure of a model nothing is tried again before ``rests_until``. ``project`` is the label that topics get.
     """
 
     class Kind(models.TextChoices):
@@ -123,6 +123,7 @@ class BulkWork(Owned):
         SPLIT = "split", _("split again")
         EXTRACT = "extract", _("extract facts and people again")
         EMBED = "embed", _("make the vectors again")
+        LABEL = "label", _("give to a project")
 
     class State(models.TextChoices):
         GOING_ON = "going_on", _("going on")
@@ -131,6 +132,7 @@ class BulkWork(Owned):
         UNDONE = "undone", _("undone")
 
     kind = models.CharField(_("kind"), max_length=12, choices=Kind)
+    project = ProjectField()
     state = models.CharField(_("state"), max_length=12, choices=State, default=State.GOING_ON)
     asked_by = models.CharField(_("asked by"), max_length=150)
     asked_at = models.DateTimeField(_("asked"), auto_now_add=True)

@@ -38,6 +38,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.platform import environment
 from memoryapp.platform.environment import PROGRAM
+from memoryapp.platform.sights import SeeingPool
 
 # The web processes share these connections: more than a small server has cores would only wait for each other there.
 # Measured in two processes on two cores, 50 reranks at once, median of many loads: two connections each 1.4 times the
@@ -107,7 +108,7 @@ def pool(*, is_single: bool = False) -> AsyncConnectionPool:
     If ``is_single``, it opens one connection at most, and only when it is needed.
     """
     most = 1 if is_single else max(LEAST_CONNECTIONS, MOST_CONNECTIONS // settings.WEB_CONCURRENCY)
-    return AsyncConnectionPool(
+    return SeeingPool(
         conninfo(),
         min_size=0 if is_single else 1,
         max_size=most,

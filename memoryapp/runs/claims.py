@@ -25,6 +25,7 @@ from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import Background, MessageContent, parse_topic_id, topic_id
 from memoryapp.engine.prompt_registry import prompts_of_runs
 from memoryapp.engine.prompts.prompt import PromptBook
+from memoryapp.engine.sight import EVERYTHING, looking
 from memoryapp.memory import content, past
 from memoryapp.models import Prompt
 from memoryapp.platform import database
@@ -44,6 +45,7 @@ SELECT event.kind, event.payload, raw.message
 FROM memoryapp_runevent AS event LEFT JOIN memoryapp_rawreply AS raw ON raw.event_id = event.id
 WHERE event.owner_id = %s AND event.run_id = %s ORDER BY event.seq
 """
+BACKGROUND: str = _SQL["background"].format(background=content.BACKGROUND)
 FIRST_ASKED: str = _SQL["first_asked"]
 
 
@@ -69,6 +71,7 @@ class Claim:
     texts: Sequence[Mapping[str, Any]] | None
     last_edit: int | None
     edited_at: datetime | None
+    project: str
 
     @property
     def version(self) -> Version:
@@ -80,9 +83,16 @@ async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
     """The run, with its state set to running; None when another process claimed it, or when it has ended."""
     async with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
-        return await (
+        claimed = await (
             await cursor.execute(CLAIM, {"run": run_id, "prompts": list(prompts_of_runs()), **content.HOW_MUCH})
         ).fetchone()
+    if claimed is None or not claimed.project:
+        return claimed
+    asked = {"owner": claimed.owner_id, "is_given": claimed.messages is not None, **content.HOW_MUCH}
+    with looking(EVERYTHING.within(claimed.project)):
+        async with pool.connection() as connection:
+            found = await (await connection.execute(BACKGROUND, asked)).fetchone()
+    return replace(claimed, background=found[0] if found else {})
 
 
 async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:

@@ -81,6 +81,7 @@ def fork(run: Run, *, turn: int | None = None, changes: Mapping[str, Any], **ask
         changes=read,
         prompt=prompt,
         evidence=run.evidence,
+        project=run.project,
         **asked,
     )
 

@@ -26,6 +26,7 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem, ModelProgress
 from memoryapp.engine.json_values import storable
+from memoryapp.engine.sight import EVERYTHING, into, looking, sight
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.memory import content as media_store
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
@@ -93,14 +94,16 @@ def start(
     evidence: Sequence[int] = (),
     as_of: datetime | None = None,
     traceparent: str = "",
+    project: str | None = None,
 ) -> Run:
     """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter, and
     CapReached.
 
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
     stored already. ``traceparent`` names the span of the caller. ``as_of`` is the moment whose memory is searched;
-    nothing that was said later is a conversation then. A fork has a ``parent``, and ``turn``, ``changes`` and
-    ``prompt`` as ``forks.fork`` makes them.
+    nothing that was said later is a conversation then. ``project`` is the one in which it asks; None for that of what
+    the code at hand writes. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes
+    them.
     """
     chosen = strategy_for_new_run(strategy)
     check_cap(owner, chosen.name, token)
@@ -108,6 +111,11 @@ def start(
         if chosen.answers:
             raise ParameterError(_("Runs that answer in words search the memory of today only."))
         messages, changes = messages or [], {**(changes or {}), "as_of": as_of.isoformat()}
+    project = into() if project is None else project
+    if sight().projects is not None and not project:
+        raise ParameterError(
+            _("Say in which project to ask: %(projects)s.") % {"projects": ", ".join(sorted(sight().own))}
+        )
     return Run.objects.create(
         owner=owner,
         query=storable(query).strip()[:LONGEST_QUERY],
@@ -124,6 +132,7 @@ def start(
         prompt=prompt,
         evidence=list(evidence),
         traceparent=traceparent,
+        project=project,
     )
 
 
@@ -158,15 +167,16 @@ async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None
 
 
 async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
-    request = await request_of(claimed, clients.pool)
     unread: deque[Emitted] = deque()
     try:
-        async with aclosing(recall(request, clients.asking(request.model), unread)) as events:
-            async for event in events:
-                if isinstance(event, ModelProgress):
-                    recorder.show(event)
-                else:
-                    await recorder.record(event)
+        with looking(EVERYTHING.within(claimed.project)):
+            request = await request_of(claimed, clients.pool)
+            async with aclosing(recall(request, clients.asking(request.model), unread)) as events:
+                async for event in events:
+                    if isinstance(event, ModelProgress):
+                        recorder.show(event)
+                    else:
+                        await recorder.record(event)
     finally:
         recorder.keep(event for event in unread if not isinstance(event, ModelProgress))
 

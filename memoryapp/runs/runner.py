@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from memoryapp.engine.chat.attempt import unanswered
+from memoryapp.engine.sight import looking
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 from memoryapp.runs.notices import Subscriptions, announce
@@ -92,7 +93,8 @@ class Runner:
         """The clients that all runs of this process share."""
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             opened = open_clients(searches_kept=settings.SEARCH_CACHE_TTL)
-            self._opening = asyncio.ensure_future(self._stack.enter_async_context(opened))
+            with looking():
+                self._opening = asyncio.ensure_future(self._stack.enter_async_context(opened))
         return await asyncio.shield(self._opening)
 
     @property
@@ -117,7 +119,9 @@ class Runner:
 
     def _schedule(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         assert self.loop
-        begun = asyncio.run_coroutine_threadsafe(work, self.loop)
+        # What many runs share is not of the sight of the request that happens to open it.
+        with looking():
+            begun = asyncio.run_coroutine_threadsafe(work, self.loop)
         begun.add_done_callback(_log_fault)
         return begun
 

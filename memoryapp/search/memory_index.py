@@ -22,6 +22,7 @@ from psycopg import AsyncConnection
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.fusion import TopicPassages
+from memoryapp.engine.sight import sight
 from memoryapp.engine.text.excerpts import Saying
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.memory import sessions
@@ -33,6 +34,7 @@ from memoryapp.search.scores import PassageOrigins
 
 # The number and the time of the last edit, and how often the active sessions have changed.
 Version = tuple[int | None, datetime | None, int]
+Projects = frozenset[str] | None
 # Bytes that Python needs for the facts of a topic, without its summary; a Cyrillic character of that takes two bytes.
 _FACTS = 500
 _CHARACTER = 2
@@ -350,10 +352,11 @@ async def _reread(connection: AsyncConnection[Any], owner_id: int, version: Vers
 
 
 class IndexCache:
-    """The indexes of the owners whose memories were searched last, up to ``most`` bytes together."""
+    """The indexes of the owners whose memories were searched last, up to ``most`` bytes together; each is of what the
+    search sees of the memory."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._kept: LRUCache[int, MemoryIndex] = LRUCache(most, getsizeof=lambda index: index.size)
+        self._kept: LRUCache[tuple[int, Projects], MemoryIndex] = LRUCache(most, getsizeof=lambda index: index.size)
         # Searches run in the event loop, erasures in threads.
         self._lock = Lock()
         self._erasure: Erasure | None = None
@@ -362,14 +365,15 @@ class IndexCache:
     def of(self, owner_id: int) -> MemoryIndex | None:
         """The index that was read last, current or not."""
         with self._lock:
-            return self._kept.get(owner_id)
+            return self._kept.get((owner_id, sight().projects))
 
     def keep(self, owner_id: int, index: MemoryIndex) -> None:
         """Keeps the index in place of the owner's earlier one, unless it is larger than the whole cache."""
         with self._lock:
-            self._kept.pop(owner_id, None)
+            key = owner_id, sight().projects
+            self._kept.pop(key, None)
             if index.size <= self._kept.maxsize:
-                self._kept[owner_id] = index
+                self._kept[key] = index
 
     def learn(
         self, owner_id: int, index: MemoryIndex, facts: Sequence[TopicFacts], sayings: Mapping[int, Saying]
@@ -382,9 +386,10 @@ class IndexCache:
                 self.keep(owner_id, index)
 
     def forget(self, owner_id: int) -> None:
-        """Removes the owner's index; from any thread."""
+        """Removes the owner's indexes; from any thread."""
         with self._lock:
-            self._kept.pop(owner_id, None)
+            for key in [key for key in self._kept if key[0] == owner_id]:
+                del self._kept[key]
 
     def forget_erased(self, erasure: Erasure) -> None:
         """Removes all indexes when there was an erasure since the last known one."""

@@ -24,6 +24,7 @@ from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandida
 from memoryapp.engine.chat.cross_encoder import log_odds
 from memoryapp.engine.fusion import Best, Fusion, fuse, shown_scores, z_scores
 from memoryapp.engine.memory import ANYWHERE, Where, topic_id
+from memoryapp.engine.sight import sight
 from memoryapp.engine.strategies.strategy import FoundPassage
 from memoryapp.engine.text.excerpts import Saying, originals
 from memoryapp.engine.text.lexical import Floats
@@ -403,7 +404,8 @@ def _key(asked: Question, sizes: Sizes, fusion: Fusion) -> Hashable:
     """The key of a search: its texts, and which of them had a vector. The vectors themselves follow from texts and
     model."""
     wordings = tuple((wording.text, wording.vector is not None) for wording in asked.wordings)
-    return asked.owner_id, asked.profile_id, wordings, asked.where, asked.fresh, asked.known, sizes, fusion
+    seen = sight().projects
+    return asked.owner_id, seen, asked.profile_id, wordings, asked.where, asked.fresh, asked.known, sizes, fusion
 
 
 _caches: WeakSet[SearchCache] = WeakSet()

@@ -308,7 +308,7 @@ def token_make(request: HttpRequest) -> HttpResponse:
     sent = form.cleaned_data
     scopes = [Scope(scope) for scope in sent["scopes"]]
     try:
-        more: Any = {"by": request.user, "daily_cap_usd": sent["daily_cap_usd"]}
+        more: Any = {"by": request.user, "daily_cap_usd": sent["daily_cap_usd"], "projects": sent["projects"]}
         token, text = tokens.make(sent["name"], scopes, sent["users"], number=number, **more)
     except tokens.MadeAlready:
         return _shown_before(request, number)

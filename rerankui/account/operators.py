@@ -28,6 +28,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from memoryapp.models import ChatUser, Operator, Role
 from memoryapp.platform.accounts import operators as accounts
 from rerankui.frame.access import open_to
+from rerankui.frame.forms import ProjectsField
 from rerankui.frame.pages import page_of
 
 # The forms about operators: a new one, the rights of one, a password.
@@ -70,11 +71,18 @@ class _RightsForm(forms.Form):
         ChatUser.objects.none(), label=gettext_lazy("Memories"), required=False, widget=forms.CheckboxSelectMultiple
     )
 
+    projects = ProjectsField(label=gettext_lazy("Only these projects"))
+
     def __init__(self, *args: Any, seen: QuerySet[ChatUser], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         owners = self.fields["owners"]
         assert isinstance(owners, forms.ModelMultipleChoiceField)
         owners.queryset = seen
+
+    def clean(self) -> dict[str, Any]:
+        """An admin sees everything."""
+        sent = self.cleaned_data
+        return sent | ({"projects": None} if sent.get("role") == Role.ADMIN else {})
 
     @property
     def roles(self) -> list[tuple[Any, Promise]]:
@@ -92,7 +100,7 @@ class NewOperatorForm(_RightsForm, PasswordForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # The password is compared with the name, which is therefore read first.
-        super().__init__(*args, field_order=("name", "password", "role", "owners"), **kwargs)
+        super().__init__(*args, field_order=("name", "password", "role", "owners", "projects"), **kwargs)
         self.fields["password"].required = False
 
     def clean_password(self) -> str:
@@ -106,6 +114,7 @@ class OperatorForm(_RightsForm):
         kwargs["initial"] = {
             "role": operator.role,
             "owners": list(operator.access_set.values_list("owner", flat=True)),
+            "projects": operator.projects,
             "is_active": operator.user.is_active,
         }
         super().__init__(*args, **kwargs)
@@ -129,7 +138,8 @@ def operator_make(request: HttpRequest) -> HttpResponse:
         sent = form.cleaned_data
         try:
             password = sent["password"] or None
-            made = accounts.make(sent["name"], password, Role(sent["role"]), sent["owners"], by=_by(request))
+            rights = {"projects": sent["projects"], "by": _by(request)}
+            made = accounts.make(sent["name"], password, Role(sent["role"]), sent["owners"], **rights)
         except accounts.OperatorRefused as error:
             form.add_error("name", str(error))
         else:
@@ -212,7 +222,8 @@ invitation = InvitationView.as_view()
 def _changed(request: HttpRequest, row: Operator, form: OperatorForm) -> bool:
     new: dict[str, Any] = form.cleaned_data
     try:
-        accounts.change(row, role=Role(new["role"]), owners=new["owners"], is_active=new["is_active"], by=_by(request))
+        rights = {name: new[name] for name in ("owners", "projects", "is_active")}
+        accounts.change(row, role=Role(new["role"]), **rights, by=_by(request))
     except accounts.OperatorRefused as error:
         form.add_error(None, str(error))
         return False

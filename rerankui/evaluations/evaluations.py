@@ -31,7 +31,7 @@ MOST_EARLIER = 20
 MOST_QUESTIONS = 100
 
 
-@open_to(Role.VIEWER)
+@open_to(Role.VIEWER, whole=True)
 def evaluations(request: HttpRequest) -> HttpResponse:
     """Each pass once, under the first of its strategies."""
     passes = (
@@ -46,7 +46,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
     return show(request, "pages/evaluations/evaluations.html", "partials/evaluations/evaluations.html", context)
 
 
-@open_to(Role.VIEWER)
+@open_to(Role.VIEWER, whole=True)
 def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
     """The strategies of a pass; ``against`` names an evaluation to compare them with, ``figure`` what is drawn."""
     seen = _visible(request)
@@ -121,7 +121,7 @@ BASELINE = "vector"
 USUAL_STRATEGIES = ("flash", BASELINE)
 
 
-@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER, whole=True)
 def evaluation_new(request: HttpRequest) -> HttpResponse:
     """The form; a partial answer is the forecast for what is chosen so far."""
     typed = request.POST if request.method == "POST" else request.GET
@@ -156,7 +156,7 @@ def _limit(typed: Mapping[str, str]) -> int:
     return min(max(int(given), 1), passes.MOST_QUESTIONS) if given.isdecimal() and len(given) < 6 else USUAL
 
 
-@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER, whole=True)
 def evaluation_stop(request: HttpRequest, pk: int) -> HttpResponse:
     """Ends an evaluation that this operator started, or any for an admin; it reports on what was asked."""
     operator = operator_of(request)

@@ -21,13 +21,13 @@ MOST_OWNERS = 200
 MOST_SHOWN = 30
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, whole=True)
 def golden_sets(request: HttpRequest) -> HttpResponse:
     """All sets, and the form for a new question."""
     return _listed(request, "")
 
 
-@open_to(Role.VIEWER, post=Role.VIEWER)
+@open_to(Role.VIEWER, post=Role.VIEWER, whole=True)
 def golden_set(request: HttpRequest, collection: str) -> HttpResponse:
     """The questions of one set; as JSON Lines for the command ``evaluate`` if the address asks for it."""
     rows = _visible(request).filter(collection=collection)
@@ -80,7 +80,7 @@ def _number(given: str) -> int:
     return int(given) if given.isdecimal() and len(given) < 10 else 0
 
 
-@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER, whole=True)
 def golden_question(request: HttpRequest, pk: int) -> HttpResponse:
     """One question, to be reworded, to lose or get evidence, or to be deleted."""
     row = get_object_or_404(_visible(request).select_related("owner"), pk=pk)

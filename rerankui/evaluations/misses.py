@@ -100,7 +100,7 @@ def _bars(days: MissDays) -> list[MissBar]:
 # The report: what a person typed or pasted, or the run on whose page the button is.
 
 
-@open_to(Role.DEBUGGER, post=Role.DEBUGGER)
+@open_to(Role.DEBUGGER, post=Role.DEBUGGER, whole=True)
 def miss_report(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens.
 
@@ -155,7 +155,7 @@ def _launch(run: Run | None) -> None:
 # One miss: why, put right, kept right.
 
 
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def miss(request: HttpRequest, owner: ChatUser, miss: int) -> HttpResponse:
     """The page; a partial answer is the miss while its run goes on. ``do`` says what is posted."""
     row = _miss_or_404(owner, miss)
@@ -214,7 +214,7 @@ def _context(request: HttpRequest, row: Miss) -> dict[str, Any]:
     return context
 
 
-@open_to(Role.VIEWER)
+@open_to(Role.VIEWER, whole=True)
 def miss_remedies(request: HttpRequest, owner: ChatUser, miss: int) -> HttpResponse:
     """The remedies that fit, each tried; the page asks for them by themselves, because trying takes a moment."""
     row = _miss_or_404(owner, miss)

@@ -140,7 +140,7 @@ def _line(points: Sequence[NightPoint]) -> str:
 USUAL, USUAL_HOUR = 50, 3
 
 
-@open_to(Role.ADMIN)
+@open_to(Role.ADMIN, whole=True)
 def nightly_list(request: HttpRequest) -> HttpResponse:
     last = GoldenNight.objects.filter(nightly=OuterRef("pk")).order_by("-at", "-id")
     rows = NightlyRun.objects.annotate(
@@ -154,7 +154,7 @@ def nightly_list(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/evaluations/nights.html", context)
 
 
-@open_to(Role.ADMIN)
+@open_to(Role.ADMIN, whole=True)
 def nightly(request: HttpRequest, pk: int) -> HttpResponse:
     """Its last nights, as lines and as a table, with what it would cost to ask it again."""
     row = get_object_or_404(NightlyRun.objects.select_related("baseline"), pk=pk)
@@ -178,7 +178,7 @@ def nightly(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "pages/evaluations/nightly.html", context)
 
 
-@open_to(Role.ADMIN, post=Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN, whole=True)
 def nightly_make(request: HttpRequest) -> HttpResponse:
     """The form; a partial answer is the forecast of a night for what is chosen so far."""
     row = NightlyRun(
@@ -188,7 +188,7 @@ def nightly_make(request: HttpRequest) -> HttpResponse:
     return _edited(request, row)
 
 
-@open_to(Role.ADMIN, post=Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN, whole=True)
 def nightly_edit(request: HttpRequest, pk: int) -> HttpResponse:
     return _edited(request, get_object_or_404(NightlyRun, pk=pk))
 
@@ -235,7 +235,7 @@ def _zone(request: HttpRequest) -> str:
     return str(reader_zone(request.COOKIES))
 
 
-@open_to(post=Role.ADMIN)
+@open_to(post=Role.ADMIN, whole=True)
 def nightly_act(request: HttpRequest, pk: int) -> HttpResponse:
     """``do`` says what: ask it now, pause, resume, try the alarm, another baseline."""
     row = get_object_or_404(NightlyRun, pk=pk)
@@ -252,7 +252,7 @@ def nightly_act(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("nightly", pk=pk)
 
 
-@open_to(Role.ADMIN, post=Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN, whole=True)
 def nightly_remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks first. The evaluations of its nights stay."""
     row = get_object_or_404(NightlyRun, pk=pk)

@@ -18,7 +18,7 @@ MOST_OWNERS = 200
 WIDTH, HEIGHT = 100, 40
 
 
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def threshold(request: HttpRequest) -> HttpResponse:
     """The trade of the memory that ``owner`` names, the first with golden questions without it; a curator sets its
     least certainty, an empty one is the usual."""

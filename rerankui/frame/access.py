@@ -51,18 +51,23 @@ def operator_of(request: HttpRequest) -> Operator:
     return asked.operator
 
 
-def open_to(look: Role | None = None, *, post: Role | None = None, deed: Deed | None = None) -> Callable[[View], View]:
-    """Lets operators with the role ``look`` get the page, and those with the role ``post`` send to it; refuses others
+def open_to(
+    read: Role | None = None, *, post: Role | None = None, deed: Deed | None = None, whole: bool = False
+) -> Callable[[View], View]:
+    """Lets operators with the role ``read`` get the page, and those with the role ``post`` send to it; refuses others
     with 403, and other methods with 405. A view whose address names a memory is given its ``owner``, or 404 is.
 
-    ``deed`` is what the audit log calls a request that is sent or, where nothing can be, one for the page."""
-    roles = {"GET": look, "HEAD": look, "POST": post}
+    ``deed`` is what the audit log calls a request that is sent or, where nothing can be, one for the page. A page that
+    concerns the ``whole`` memory is closed to operators who are limited to projects."""
+    roles = {"GET": read, "HEAD": read, "POST": post}
 
     def decorate(view: View) -> View:
         @require_http_methods([method for method, role in roles.items() if role])
         @wraps(view)
         def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             _check(request, cast(Role, roles[request.method or ""]))
+            if whole and operator_of(request).projects is not None:
+                raise PermissionDenied(_("This page concerns the whole memory, and you see only some projects of it."))
             begin_audit(request, deed if deed and (request.method == "POST" or not post) else None)
             if "owner_id" in kwargs:
                 kwargs = {"owner": owner_or_404(request, kwargs.pop("owner_id")), **kwargs}

@@ -9,12 +9,14 @@ from django import forms
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.memory import LONGEST_PHRASES
 from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.prompt import PromptText
+from memoryapp.engine.sight import as_project, sight
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.insight.evaluation import filter_lab
 from memoryapp.insight.evaluation.filter_lab import Preset
@@ -23,6 +25,7 @@ from memoryapp.models.user import CAP_USD, SILENCE_SECONDS
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import ParameterError, all_declarations, strategy_named, validate
 from memoryapp.search.profiles import serving_profile
+from rerankui.frame.rows import LinesField
 from rerankui.runs.page.filter_chart import LABELS
 
 SHOWN = {
@@ -150,6 +153,34 @@ class RecallForm(forms.Form):
         return {**preset.values, **typed} if preset else typed
 
 
+class BadProject(Exception):
+    """A project was named that cannot be one, or that the operator does not see; the text is a sentence for people."""
+
+
+def project_sent(text: str) -> str:
+    """The label of a project as a person typed it; empty for what is common to all, which nobody fills who sees only
+    some projects. Raises BadProject."""
+    try:
+        label = as_project(text)
+    except ValueError:
+        raise BadProject(gettext("The name of a project is one line of at most 64 characters.")) from None
+    if sight().projects is not None and label not in sight().own:
+        raise BadProject(gettext("You see only some projects of this memory: choose one of them."))
+    return label
+
+
+class ProjectsField(LinesField):
+    """The projects of somebody who sees only some, one a line; None for who sees the whole memory."""
+
+    widget = forms.Textarea(attrs={"class": "field", "rows": 2, "cols": False, "autocomplete": "off", "dir": "auto"})
+
+    def clean(self, value: Any) -> list[str] | None:
+        try:
+            return list(dict.fromkeys(map(as_project, super().clean(value)))) or None
+        except ValueError:
+            raise forms.ValidationError(_("The name of a project is one line of at most 64 characters.")) from None
+
+
 class AskForm(forms.Form):
     """A question, and who answers it: one strategy or several side by side."""
 
@@ -236,6 +267,7 @@ class TokenForm(forms.Form):
         widget=forms.NumberInput(attrs={"class": "field", "step": "any"}),
     )
     owners = forms.Field(required=False, widget=forms.CheckboxSelectMultiple)
+    projects = ProjectsField(label=_("Only these projects"))
     names = forms.CharField(
         label=_("Other chat users, one a line"),
         required=False,

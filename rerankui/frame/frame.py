@@ -18,7 +18,17 @@ from memoryapp.models import ChatUser, Operator, Role
 from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.upkeep import demo
 from rerankui.frame import toasts
-from rerankui.frame.navigation import GROUPS, ON_A_PHONE, OVERVIEW, SECTIONS, TABS, Destination, section_of, tab_of
+from rerankui.frame.navigation import (
+    GROUPS,
+    ON_A_PHONE,
+    OVERVIEW,
+    SECTIONS,
+    TABS,
+    WHOLE,
+    Destination,
+    section_of,
+    tab_of,
+)
 from rerankui.frame.toasts import Toast
 from rerankui.past.pages import PastHead
 
@@ -192,6 +202,8 @@ class PageFrame:
     def shown(self, place: Destination, *, is_current: bool = False) -> Section | None:
         """A place with its address; None where the operator may not go, or where there is no chat user yet."""
         if self.operator is None or not self.operator.may(place.role) or (place.of_memory and self.owner is None):
+            return None
+        if self.operator.projects is not None and place.name in WHOLE:
             return None
         href = reverse(place.name, args=[self.owner.pk] if place.of_memory and self.owner else [])
         href += "#latest" if place.name == "messages" else ""

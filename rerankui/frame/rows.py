@@ -14,6 +14,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.curation.change import MOST_REASON_CHARS
 from memoryapp.curation.knowledge import EDITABLE, LISTS, Row
+from memoryapp.engine.sight import LONGEST, sight
+from memoryapp.memory.content import projects_of
 from memoryapp.models import Fact, Person
 from memoryapp.models.knowledge import MOST_FACT_CHARS
 
@@ -42,7 +44,7 @@ def values_of(noun: str, row: Row) -> dict[str, Any]:
 class LinesField(forms.CharField):
     """A list of texts, each on a line of its own."""
 
-    widget = forms.Textarea
+    widget: type[forms.Textarea] | forms.Textarea = forms.Textarea
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(required=False, max_length=LONGEST_TEXT, help_text=_("One a line."), **kwargs)
@@ -88,11 +90,16 @@ class RowForm(forms.Form):
     seen = SeenField(required=False)
     reason = forms.CharField(label=_("Reason"), required=False, max_length=MOST_REASON_CHARS)
 
+    project = forms.CharField(label=_("Project"), required=False, max_length=LONGEST)
+
     def __init__(self, *args: Any, row: Row | None = None, **kwargs: Any) -> None:
         if row is not None:
             values = values_of(self.noun, row)
             kwargs["initial"] = {**values, "seen": values, **kwargs.get("initial", {})}
         super().__init__(*args, **kwargs)
+        # Where there are no projects, nobody has to know of them.
+        if not ("project" in self.data or len(sight().own) > 1 or (row and projects_of(row.owner))):
+            del self.fields["project"]
         for field in self.fields.values():
             field.widget.attrs.setdefault("class", "field")
             field.widget.attrs.setdefault("autocomplete", "off")
@@ -110,7 +117,7 @@ class RowForm(forms.Form):
 
     @property
     def values(self) -> dict[str, Any]:
-        return {name: self.cleaned_data[name] for name in EDITABLE[self.noun]}
+        return {name: self.cleaned_data[name] for name in EDITABLE[self.noun] if name in self.fields}
 
     @property
     def shown(self) -> list[forms.BoundField]:

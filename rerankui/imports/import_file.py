@@ -22,6 +22,7 @@ from memoryapp.curation import CurationError, history
 from memoryapp.importers import FORMATS, NOBODY
 from memoryapp.intake.imports import IMPORT
 from memoryapp.intake.transfer import files
+from memoryapp.memory.content import projects_of
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -41,7 +42,7 @@ from memoryapp.platform.accounts import operators
 from memoryapp.platform.storage import NoSpace
 from rerankui.frame import toasts
 from rerankui.frame.access import open_to, operator_of, visible_owners
-from rerankui.frame.forms import MemoryForm
+from rerankui.frame.forms import BadProject, MemoryForm, project_sent
 from rerankui.frame.pages import page_of, show
 from rerankui.frame.toasts import undo_address
 from rerankui.history.entry_views import Rewording
@@ -120,10 +121,13 @@ def _decide(request: HttpRequest, owner: ChatUser, row: ImportFile) -> HttpRespo
         if deed == "answer":
             files.answer(row, **_answers(request, row))
         elif deed in _DEEDS:
+            if deed in ("begin", "take"):
+                project = project_sent(request.POST.get("project") or row.project)
+                ImportFile.objects.filter(pk=row.pk).update(project=project)
             _DEEDS[deed](row)
             if deed in ("begin", "take", "resume") and (paused := work.pause_sentence(IMPORT, owner)):
                 messages.warning(request, paused)
-    except files.FileActionRefused as error:
+    except (files.FileActionRefused, BadProject) as error:
         messages.error(request, str(error))
     if deed == "discard" and not ImportFile.objects.filter(pk=row.pk).exists():
         messages.success(request, _("%(name)s was removed.") % {"name": row.source})
@@ -234,6 +238,7 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         "rejections": _grouped(findings),
         "guarded": [(GuardKind(kind).label, count) for kind, count in findings.get("guarded", {}).items()],
         "may_choose": _may_choose(request, row),
+        "projects": projects_of(row.owner),
         "until_day": row.until - timedelta(days=1) if row.until else None,
         "zones": _zones(row) if format and format.asks_zone and row.state == row.State.READY else (),
         "restores": _kinds(findings.get("restores", {})),

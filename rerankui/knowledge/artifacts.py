@@ -21,7 +21,7 @@ from rerankui.frame.filters import Filter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import next_address
 from rerankui.knowledge.facts import RowList
-from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.facets import Facet, of_month, of_project
 from rerankui.lists.list_page import AskedList
 from rerankui.text.words import file_type
 from rerankui.web import uploads
@@ -61,6 +61,7 @@ class ArtifactList(RowList[Artifact, ArtifactFilter]):
         return (
             Facet("kind", gettext_lazy("Type"), "file_type", lambda value: str(file_type(value))),
             Facet("is", gettext_lazy("State"), "state", dict(Artifact.State.choices)),
+            of_project(),
             of_month("month", gettext_lazy("Month"), "created_at"),
         )
 

@@ -20,7 +20,7 @@ from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Role
 from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import Filter, MeaningFilter, choice
 from rerankui.frame.pages import Page
-from rerankui.lists.facets import Facet, of_month, stale
+from rerankui.lists.facets import Facet, of_month, of_project, stale
 from rerankui.lists.list_page import AskedList, ListPage
 
 # How far facts and people are extracted, for a panel on their lists, and topics that failed, to be read again.
@@ -114,6 +114,7 @@ class FactList(RowList[Fact, FactFilter]):
             *((stale(asked.owner, "fact"),) if not asked.moment else ()),
             Facet("kind", _("Type"), "type", dict(Fact.Type.choices)),
             Facet("category", _("Category"), "category"),
+            of_project(),
             Facet("weight", _("Importance"), weight, _IMPORTANCE, in_order=True),
             Facet("replaced", _("Replaced"), replaced, _REPLACED),
             of_month("noted", _("Noted"), "created_at"),

@@ -19,7 +19,7 @@ from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page
 from rerankui.frame.toasts import undo_address
 from rerankui.knowledge.facts import RowList, extraction_context
-from rerankui.lists.facets import Facet, of_month
+from rerankui.lists.facets import Facet, of_month, of_project
 from rerankui.lists.list_page import AskedList
 
 _MENTIONS = {"3": _("10 and more"), "2": _("2–9"), "1": _("once or never")}
@@ -57,6 +57,7 @@ class PeopleList(RowList[Person, PersonFilter]):
         )
         return (
             Facet("of", _("Circle"), "circle", dict(Person.Circle.choices)),
+            of_project(),
             Facet("mentions", _("Mentions"), mentions, _MENTIONS, in_order=True),
             of_month("seen", _("Last seen"), "last_seen"),
         )

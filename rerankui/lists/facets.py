@@ -55,6 +55,11 @@ class Facet:
         return found
 
 
+def of_project(nothing: str | Promise = "") -> Facet:
+    """The projects of rows; ``nothing`` says what a row without one is, if not common."""
+    return Facet("project", gettext_lazy("Project"), "project", {"": nothing or gettext_lazy("common to all projects")})
+
+
 def day_facet(field: str) -> Facet:
     """The days of a time, newest first."""
     day = TruncDay(field, tzinfo=timezone.get_current_timezone())
@@ -136,7 +141,7 @@ def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_cho
     if not is_chosen:
         query[facet.name] = value
     words = facet.words.get(value, value) if isinstance(facet.words, Mapping) else facet.words(value)
-    return FacetValue(words if value else _("none"), count, f"?{query.urlencode()}", is_chosen)
+    return FacetValue(words or _("none"), count, f"?{query.urlencode()}", is_chosen)
 
 
 def _chosen(query: QueryDict, facet: Facet) -> str | None:

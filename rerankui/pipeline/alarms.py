@@ -41,7 +41,7 @@ def open_for(request: HttpRequest, owner: ChatUser | None = None) -> list[Told]:
     return told(rows, names_others=operator_of(request).sees_everyone)
 
 
-@open_to(Role.VIEWER, post=Role.ADMIN)
+@open_to(Role.VIEWER, post=Role.ADMIN, whole=True)
 def alarms(request: HttpRequest) -> HttpResponse:
     """The page; when posted, a rhythm is set or silenced."""
     if request.method == "POST":

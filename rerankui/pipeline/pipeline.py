@@ -28,13 +28,13 @@ from rerankui.frame.toasts import next_address
 from rerankui.pipeline.alarms import open_for
 
 
-@open_to(Role.VIEWER, post=Role.ADMIN)
+@open_to(Role.VIEWER, post=Role.ADMIN, whole=True)
 def pipeline(request: Request) -> HttpResponse:
     """The stages of every chat user; when posted, one is paused or resumed for all."""
     return _changed(request, None) if request.method == "POST" else _shown(request, None)
 
 
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def memory_pipeline(request: Request, owner: ChatUser) -> HttpResponse:
     """The same for one chat user."""
     if request.method != "POST":
@@ -135,13 +135,13 @@ class ActiveSession:
         return work.duration(self.seconds_left)
 
 
-@open_to(Role.VIEWER)
+@open_to(Role.VIEWER, whole=True)
 def all_work(request: HttpRequest) -> HttpResponse:
     """Shows the running work of every chat user; the panel is polled every two seconds while there is any."""
     return _work_page(request, panel_of(visible_owners(request), reverse("work")))
 
 
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def memory_work(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The same for one memory; when posted, its archive is asked for."""
     if request.method == "POST":

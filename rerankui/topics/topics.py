@@ -22,15 +22,17 @@ from memoryapp.insight.browsing.quality import topics_with_foreign_summary
 from memoryapp.insight.browsing.topic_map import MapPoint, MapRegion, last_run, topic_map, topics_within
 from memoryapp.insight.browsing.topic_map import topic_map as placed
 from memoryapp.insight.browsing.topics import recalled_topics, topic_counts, topics_by_words
-from memoryapp.memory import past
+from memoryapp.memory import past, sessions
+from memoryapp.memory.content import projects_of
 from memoryapp.models import BulkTopic, BulkWork, ChatUser, EditedTopic, Fact, Message, Role, Topic, TopicEdit
 from memoryapp.search.neighbours import Neighbour, neighbours
 from rerankui.curation.change_form import NumbersField
 from rerankui.frame.access import open_to, operator_of, topic_or_404
 from rerankui.frame.filters import LONGEST_SEARCH, MeaningFilter, choice
+from rerankui.frame.forms import BadProject, project_sent
 from rerankui.frame.pages import PAGE_SIZE, Page, page_of, show
 from rerankui.frame.toasts import next_address
-from rerankui.lists.facets import LONGEST_VALUE, Facet, of_month, stale
+from rerankui.lists.facets import LONGEST_VALUE, Facet, of_month, of_project, stale
 from rerankui.lists.list_page import AskedList, ListPage
 
 STATES = {
@@ -143,6 +145,8 @@ class TopicList(ListPage[Topic, TopicFilter]):
             Facet("facts", gettext_lazy("Facts"), _yes_no(Q(Exists(facts))), _WITH_FACTS),
             Facet("equal", gettext_lazy("Summary"), _yes_no(_equal(owner)), _EQUAL),
             stale(owner, "topic"),
+            of_project(),
+            *([_of_import(query.get("import", ""))] if query.get("import", "").isdecimal() else []),
             *([_of_language(owner)] if "written" in query else []),
             *([_of_area(owner, query.get(AREA, "")[:LONGEST_VALUE])] if AREA in query else []),
             *([_of_regions(owner)] if REGION in query else []),
@@ -213,6 +217,11 @@ def _equal(owner: ChatUser) -> Q:
 def _of_language(owner: ChatUser) -> Facet:
     foreign = When(Q(pk__in=topics_with_foreign_summary(owner)), then=Value("foreign"))
     return Facet("written", gettext_lazy("Summary’s language"), Case(foreign, default=Value("same")), _WRITTEN)
+
+
+def _of_import(number: str) -> Facet:
+    brought = Exists(Message.objects.filter(topic=OuterRef("pk"), batch=int(number[:18])))
+    return Facet("import", gettext_lazy("Import"), Case(When(brought, then=Value(number)), default=Value("other")))
 
 
 def _yes_no(condition: Q) -> Case:
@@ -364,6 +373,7 @@ def bulk(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "is_all": is_all,
         "count": forecasts[0].topics if forecasts else 0,
         "forecasts": forecasts,
+        "projects": projects_of(owner),
     }
     return show(request, "pages/bulk/bulk.html", "partials/bulk/bulk.html", context)
 
@@ -383,8 +393,11 @@ def _begin(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     try:
         if kind not in BulkWork.Kind.values:
             raise CurationError(_("Say what is to be done with the topics."))
-        made = works.ask(owner, topics, BulkWork.Kind(kind), request.user.get_username(), expected=expected)
-    except CurationError as error:
+        project, by = project_sent(request.POST.get("project", "")), request.user.get_username()
+        made = works.ask(owner, topics, BulkWork.Kind(kind), by, expected=expected, project=project)
+        if kind == BulkWork.Kind.LABEL and (number := request.GET.get("import", "")).isdecimal():
+            sessions.label(owner, Message.objects.filter(owner=owner, batch=int(number[:18])), project)
+    except (CurationError, BadProject) as error:
         messages.error(request, str(error))
         again = request.GET.urlencode() if is_all else urlencode({"topics": ",".join(map(str, topics))})
         return redirect(f"{reverse('bulk', args=[owner.pk])}?{again}")

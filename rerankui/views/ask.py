@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, cast
@@ -17,12 +18,15 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
+from django.utils.translation import gettext
 
 from memoryapp.engine.kinds.kind import Piece
 from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.sight import OutOfSight, as_project, looking, sight
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, REACT
 from memoryapp.insight.evaluation import judgements
 from memoryapp.memory import past
+from memoryapp.memory.content import projects_of
 from memoryapp.memory.sessions import session_with
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
 from memoryapp.models.audit import Deed
@@ -73,6 +77,9 @@ class QuestionBox(PageContext):
     is_past: bool
     is_begun: bool
     may_archive: bool
+    projects: Sequence[str]
+    project: str
+    sees_all: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +129,23 @@ def question_box(
         is_past=moment is not None,
         is_begun=Message.objects.of(memory).active().exists(),
         may_archive=operator_of(request).may(Role.CURATOR),
+        projects=(projects := projects_of(memory)),
+        sees_all=sight().projects is None,
+        project=request.POST.get("project") or request.GET.get("project") or sight().into or _first_own(projects),
     )
+
+
+def _first_own(projects: Sequence[str]) -> str:
+    """Who sees only some projects asks in one of them."""
+    return projects[0] if sight().projects is not None and projects else ""
+
+
+def _asking(request: HttpRequest) -> AbstractContextManager[None]:
+    """The sight of the project in which the form asks. Raises ParameterError."""
+    try:
+        return looking(sight().within(as_project(request.POST.get("project", ""))))
+    except (OutOfSight, ValueError):
+        raise ParameterError(gettext("You see only some projects of this memory: choose one of them.")) from None
 
 
 def _answering(form: AskForm) -> list[StrategyChoice]:
@@ -159,6 +182,7 @@ class _QuestionRuns:
     @property
     def address(self) -> str:
         ids = [("run", str(run.pk)) for run in reversed(self.runs)]
+        ids += [("project", self.first.project)] if self.first.project else []
         return f"{reverse('ask', args=[self.first.owner_id])}?{urlencode(ids)}"
 
     def includes(self, run: Run) -> bool:
@@ -220,7 +244,7 @@ def _start_runs(request: HttpRequest, memory: ChatUser, query: str, strategies: 
     """Starts the runs of a question; returns the address of the page that shows them side by side. Raises
     ParameterError before any is started."""
     operator, moment = operator_of(request).user, moment_of(request)
-    with transaction.atomic():
+    with _asking(request), transaction.atomic():
         runs = [lifecycle.start(memory, query, strategy=each, operator=operator, as_of=moment) for each in strategies]
     for run in runs:
         runner.launch(run.pk)
@@ -345,14 +369,15 @@ def recall(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         form.add_error(None, RecallForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():
         try:
-            run = lifecycle.start(
-                owner,
-                form.cleaned_data["query"],
-                strategy=form.cleaned_data["strategy"],
-                parameters=form.parameters(),
-                operator=operator_of(request).user,
-                as_of=moment_of(request),
-            )
+            with _asking(request):
+                run = lifecycle.start(
+                    owner,
+                    form.cleaned_data["query"],
+                    strategy=form.cleaned_data["strategy"],
+                    parameters=form.parameters(),
+                    operator=operator_of(request).user,
+                    as_of=moment_of(request),
+                )
         except (ParameterError, CapReached) as refused:
             form.add_error(None, str(refused))
         else:

@@ -51,7 +51,8 @@ def erase(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 @never_cache
 @open_to(Role.ADMIN, post=Role.ADMIN, deed=Deed.ERASE)
 def erase_part(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers."""
+    """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers, or for a
+    ``project``."""
     wanted = _erasure_request(request, owner)
     context: dict[str, Any] = {"owner": owner, "wanted": wanted, "sentence": "", "word": _word()}
     if request.method == "POST":
@@ -84,6 +85,9 @@ def _waiting(reach: Reach) -> int:
 
 
 def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
+    if project := request.GET.get("project", ""):
+        what = _("everything in the project %(name)s") % {"name": project}
+        return ErasureRequest(Target.of_project(owner, project), what, "", f"/memory/{owner.pk}/")
     number = {noun: request.GET.get(noun, "") for noun in ("message", "topic", "person")}
     if number["message"].isdecimal():
         message = get_object_or_404(Message.objects.of(owner), pk=number["message"])
@@ -143,4 +147,5 @@ def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @open_to(Role.ADMIN, deed=Deed.EXPORT)
 def export(request: HttpRequest, owner: ChatUser) -> Any:
-    return FilePieces(transfer.file_of(owner), "application/jsonl", "memory.jsonl")
+    project = request.GET.get("project", "")
+    return FilePieces(transfer.file_of(owner, project), "application/jsonl", "memory.jsonl")

@@ -61,13 +61,13 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @never_cache
-@open_to(Role.ADMIN, post=Role.ADMIN)
+@open_to(Role.ADMIN, post=Role.ADMIN, whole=True)
 def expiry_all(request: HttpRequest) -> HttpResponse:
     return _rules(request, None, ExpiryBatch.objects.all())
 
 
 @never_cache
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def expiry_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return _rules(request, owner, ExpiryBatch.objects.filter(owner=owner))
 
@@ -102,7 +102,7 @@ def _rules(request: HttpRequest, owner: ChatUser | None, batches: QuerySet[Expir
 
 
 @never_cache
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def expiring(request: HttpRequest, owner: ChatUser, expirybatch: int) -> HttpResponse:
     """The rows of a batch; posted, those named (``number``) or all of them are brought back and kept."""
     batches = ExpiryBatch.objects.filter(owner=owner).select_related("owner", "rule", "receipt")

@@ -123,7 +123,7 @@ class MemorySettingsForm(forms.Form):
         ChatUser.objects.filter(pk=owner.pk).update(**{name: self.cleaned_data[name] for name in self.fields})
 
 
-@open_to(Role.CURATOR, post=Role.CURATOR)
+@open_to(Role.CURATOR, post=Role.CURATOR, whole=True)
 def memory_settings(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     form = MemorySettingsForm(request.POST if request.method == "POST" else None, owner)
     if request.method == "POST" and form.is_valid():

@@ -23,7 +23,7 @@ from memoryapp.models import ChatUser, ExpiringRow, GuardKind, GuardSpot, Messag
 from rerankui.frame.access import Request, message_or_404, open_to, operator_of
 from rerankui.frame.filters import MeaningFilter, choice
 from rerankui.frame.pages import Page, is_partial
-from rerankui.lists.facets import Facet, is_narrowed, of_month
+from rerankui.lists.facets import Facet, is_narrowed, of_month, of_project
 from rerankui.lists.list_page import AskedList, ListPage
 from rerankui.text.talk import talk_of
 from rerankui.web.moment import moment_of
@@ -98,6 +98,7 @@ class MessageList(ListPage[Message, MessageFilter]):
         return (
             Facet("who", _("Author"), "author"),
             Facet("as", _("Role"), "role", dict(Message.Author.choices)),
+            of_project(),
             Facet("chat", _("Chat or session"), "session"),
             of_month("month", _("Month"), "sent_at"),
             Facet("file", _("Imported from"), "batch__source"),

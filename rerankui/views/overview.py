@@ -16,6 +16,7 @@ from memoryapp.erasure.expiry import recent_batches
 from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
 from memoryapp.insight.browsing.usage import usage, worst_runs
+from memoryapp.memory.content import projects_of
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
 from memoryapp.platform import caps, heartbeats
 from memoryapp.platform.llm import clients
@@ -163,6 +164,7 @@ def memory(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "may_erase": operator_of(request).may(Role.ADMIN),
         "may_curate": operator_of(request).may(Role.CURATOR),
+        "projects": projects_of(owner) if operator_of(request).may(Role.ADMIN) else (),
         **shown,
     }
     return render(request, "pages/overview/memory.html", context)

@@ -1,7 +1,7 @@
 """Answers to people who are signed in are stored by no cache, and by no browser after they sign out."""
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, closing
 from datetime import UTC, tzinfo
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -10,7 +10,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils import timezone
@@ -18,6 +18,7 @@ from django.utils.cache import patch_cache_control
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import get_language_from_request
 
+from memoryapp.engine.sight import Sight, looking, sight
 from memoryapp.platform import metrics
 
 # What is done before a view and, behind its ``yield``, with its response; returning before that answers in its place.
@@ -83,6 +84,29 @@ def private_pages(request: HttpRequest) -> Steps:
     if settings.SESSION_COOKIE_NAME in request.COOKIES and not is_kept:
         patch_cache_control(response, private=True, no_store=True)
     return response
+
+
+@middleware
+def in_sight(request: HttpRequest) -> Steps:
+    """Encloses the sight of a token or an operator: it ends with the answer, whose pieces are still made in it."""
+    with looking():
+        response = yield
+        if isinstance(response, StreamingHttpResponse):
+            pieces, seen = response.streaming_content, sight()
+            response.streaming_content = _seen(pieces, seen) if response.is_async else _seen_at_once(pieces, seen)
+        return response
+
+
+async def _seen(pieces: Any, seen: Sight) -> AsyncIterator[bytes]:
+    with looking(seen):
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+
+
+def _seen_at_once(pieces: Any, seen: Sight) -> Iterator[bytes]:
+    with looking(seen):
+        yield from pieces
 
 
 # Pages are compressed; answers that programs read line by line are not, because a reader would have to wait for whole

@@ -127,6 +127,15 @@ class TestUpsert:
         knowledge.undo(eager, KnowledgeEdit.objects.get(kind="replace"), actor="ada")
         assert facts(eager) == ["Lives in Riga."]
 
+    def test_what_one_project_says_changes_nothing_that_is_known_from_elsewhere(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        last = Topic.objects.of(eager).latest("ended_at")
+        for rows in (Topic.objects.filter(pk=last.pk), Message.objects.filter(topic=last)):
+            rows.update(project="work")
+        Archivist(in_turn(*(finds(home(f"Lives in {city}.")) for city in ("Riga", "Bonn")))).read(eager)
+        assert facts(eager) == ["Lives in Riga.", "Lives in Bonn."]
+        assert Fact.objects.get(project="work").content == "Lives in Bonn."
+
     @pytest.mark.parametrize(
         ("first", "second", "relation", "category"),
         [

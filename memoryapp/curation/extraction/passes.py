@@ -34,6 +34,7 @@ from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.notes import NotedError
+from memoryapp.engine.sight import EVERYTHING, Sight, looking
 from memoryapp.memory.content import content
 from memoryapp.models import ChatUser, Fact, Finding, FindingMessage, KnowledgeEdit, Message, Topic, UnreadTopic, Work
 from memoryapp.models.work import WorkKind
@@ -185,11 +186,15 @@ def extract(
             return Extracted()
         with work.tracked(owner, EXTRACT, worker) as steps:
             reader = _Archivist(owner, model, embedder)
+            is_labelled = Topic.objects.of(owner).exclude(project="").exists()
             read = failed = in_a_row = 0
             for place, topic in enumerate(topics, start=1):
                 if until():
                     break
-                is_read = reader.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
+                # What is known from another project is neither compared with it nor changed by it.
+                seen = Sight(frozenset((topic.project,)), topic.project) if is_labelled else EVERYTHING
+                with looking(seen):
+                    is_read = reader.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
                 in_a_row = 0 if is_read else in_a_row + 1
                 read, failed = read + is_read, failed + (not is_read)
                 steps.reached(place, place / len(topics))

@@ -15,8 +15,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import CurationError, knowledge
+from memoryapp.curation.change import check_one_project
 from memoryapp.curation.extraction.findings import ARCHIVIST, last_time
 from memoryapp.curation.extraction.people import count_mentions, grown
+from memoryapp.engine.sight import into
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Person
 
 State = Finding.State
@@ -63,7 +65,13 @@ def outcome(finding: Finding, target: Fact | Person | None) -> dict[str, Any]:
     if isinstance(target, Person):
         whole = {name: getattr(target, name) for name in knowledge.EDITABLE[finding.noun]}
         return {**whole, **grown(target, finding.values)}
-    return {name: finding.values.get(name, "") for name in knowledge.EDITABLE[finding.noun]}
+    found = {name: finding.values.get(name, "") for name in knowledge.EDITABLE[finding.noun]}
+    return {**found, "project": _project(finding)}
+
+
+def _project(finding: Finding) -> str:
+    """The project of what is found in a topic."""
+    return finding.topic.project if finding.topic else into()
 
 
 @transaction.atomic
@@ -79,7 +87,7 @@ def confirm(
     owner = _lock(finding)
     edit: KnowledgeEdit | None
     row: int | None
-    wanted = {**finding.values, **(values or {})}
+    wanted = {"project": _project(finding), **finding.values, **(values or {})}
     target = None if keep_both else target_of(finding)
     authorship: dict[str, Any] = {"actor": actor, "call": finding.call}
     if finding.stored is not None:
@@ -188,6 +196,7 @@ def merge(finding: Finding, number: int, *, actor: str) -> KnowledgeEdit | None:
         person = Person.objects.filter(owner=owner, pk=number).first()
         if person is None:
             raise _vanished_error()
+        check_one_project((person.project, _project(finding)))
         edit = _change(owner, person, _joined(person, finding.values), {"actor": actor, "call": finding.call})
     elif not Fact.objects.filter(owner=owner, pk=number).exists():
         raise _vanished_error()

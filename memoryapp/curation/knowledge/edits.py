@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp.curation.change import CurationError, Stale, in_effect, too_many_people
+from memoryapp.curation.change import CurationError, Stale, check_one_project, in_effect, too_many_people
 from memoryapp.curation.knowledge.writing import (
     MODELS,
     Kind,
@@ -28,6 +28,7 @@ from memoryapp.curation.knowledge.writing import (
     recorded,
     store,
 )
+from memoryapp.engine.sight import sight
 from memoryapp.models import AgentCall, ChatUser, Fact, ImportBatch, KnowledgeEdit, Person, RecallMode
 
 MOST_MERGED = 100
@@ -52,7 +53,9 @@ def create(
         raise CurationError(_("An artifact comes with its file and cannot be written by hand."))
     if noun == Noun.FACT:
         fixed.setdefault("created_at", timezone.now())
-    row = MODELS[noun](owner=owner, **cleaned(noun, values), **fixed)
+    row = MODELS[noun](owner=owner, **{**fixed, **cleaned(noun, values)})
+    if sight().own and not row.project:
+        raise CurationError(_("You see only some projects of this memory: choose one of them."))
     return add(row, KnowledgeEdit(owner=owner, actor=actor, reason=reason, call=call))
 
 
@@ -125,6 +128,7 @@ def replace(
     past.superseded_at = max(fixed.get("created_at") or timezone.now(), past.created_at)
     past.save()
     fixed.setdefault("recall", past.recall)
+    fixed.setdefault("project", past.project)
     made = create(owner, Noun.FACT, values, actor=actor, reason=reason, call=call, **fixed)
     made.kind = Kind.REPLACE
     made.before[str(past.pk)] = {"superseded_at": None}
@@ -256,6 +260,7 @@ def merge_people(
         raise too_many_people(MOST_MERGED)
     lock(owner)
     first, *rest = locked(owner, Noun.PERSON, [survivor.pk, *ids])
+    check_one_project(person.project for person in (first, *rest))
     new = {name: value for name, value in merged([first, *rest]).items() if value != plain(getattr(first, name))}
     before: Rows = {str(first.pk): {name: getattr(first, name) for name in new}}
     before |= {str(person.pk): recorded(person) for person in rest}

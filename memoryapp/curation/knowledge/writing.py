@@ -15,6 +15,7 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import MOST_REASON_CHARS, CurationError, Stale, too_long_a_list
+from memoryapp.engine.sight import sight
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, RecallMode, Topic
 from memoryapp.platform import database
 
@@ -28,9 +29,9 @@ Rows = dict[str, dict[str, Any] | None]
 
 MODELS: Mapping[str, type[Row]] = {Noun.PERSON: Person, Noun.FACT: Fact, Noun.ARTIFACT: Artifact, Noun.TOPIC: Topic}
 EDITABLE: Mapping[str, tuple[str, ...]] = {
-    Noun.PERSON: ("display_name", "aliases", "username", "circle", "bio"),
-    Noun.FACT: ("relation", "category", "content", "type", "importance"),
-    Noun.ARTIFACT: ("name", "summary", "keywords", "entities", "rag_hints"),
+    Noun.PERSON: ("display_name", "aliases", "username", "circle", "bio", "project"),
+    Noun.FACT: ("relation", "category", "content", "type", "importance", "project"),
+    Noun.ARTIFACT: ("name", "summary", "keywords", "entities", "rag_hints", "project"),
     # Everything else of a topic changes with edits, which replace it.
     Noun.TOPIC: ("recall",),
 }
@@ -102,6 +103,8 @@ def cleaned(noun: KnowledgeEdit.Noun, values: Values) -> dict[str, Any]:
     unknown = sorted(set(values) - set(EDITABLE[noun]))
     if unknown:
         raise CurationError(_("%(field)s cannot be edited.") % {"field": unknown[0]})
+    if "project" in values and not sight().shows(values["project"]):
+        raise CurationError(_("You see only some projects of this memory: choose one of them."))
     return {name: _entries(value) if name in LISTS else _trimmed(value) for name, value in values.items()}
 
 
@@ -148,7 +151,9 @@ def _check_own(row: Row, column: models.ForeignKey[Any, Any]) -> None:
 
 def _has_twin(fact: Fact) -> bool:
     """Whether another current fact has the same words; past facts may repeat themselves."""
-    same = Fact.objects.current().filter(owner=fact.owner_id, relation=fact.relation, content=fact.content)
+    same = Fact.objects.current().filter(
+        owner=fact.owner_id, relation=fact.relation, content=fact.content, project=fact.project
+    )
     return same.exclude(pk=fact.pk).exists()
 
 

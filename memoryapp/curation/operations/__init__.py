@@ -5,6 +5,7 @@ its module and its value in ``OPERATIONS``; form, interface for programs, agents
 """
 
 from memoryapp.curation.operations.edit import EDIT
+from memoryapp.curation.operations.label import LABEL
 from memoryapp.curation.operations.merge import MERGE
 from memoryapp.curation.operations.move import MOVE
 from memoryapp.curation.operations.operation import Operation
@@ -22,5 +23,5 @@ def register(operation: Operation) -> None:
     OPERATION_KINDS[operation.name] = operation.words.done
 
 
-for _each in (EDIT, MERGE, SPLIT, MOVE, RESPLIT):
+for _each in (EDIT, MERGE, SPLIT, MOVE, RESPLIT, LABEL):
     register(_each)

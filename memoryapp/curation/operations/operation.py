@@ -12,7 +12,14 @@ from typing import Any, Literal, NamedTuple
 from django.db import transaction
 from django.utils.functional import Promise
 
-from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS, Change, too_many_messages, too_many_topics
+from memoryapp.curation.change import (
+    MOST_MESSAGES,
+    MOST_TOPICS,
+    Change,
+    check_one_project,
+    too_many_messages,
+    too_many_topics,
+)
 from memoryapp.curation.settling import close
 from memoryapp.curation.topic_writer import Summarise, check_live, check_summary, opening, swap
 from memoryapp.engine.memory import TopicDraft
@@ -27,7 +34,7 @@ class ChangeRequest:
     ``topics`` are those that the asker saw, by number; ``messages`` are to be moved, ``to`` a topic or, if None, to a
     new one; ``at`` are the messages with which new parts begin; ``summaries`` are those that somebody wrote, one for
     each topic of the result, empty to have it generated, or that of the new topic alone; ``parts`` are topics as they
-    shall be.
+    shall be, ``project`` is the label that they shall have.
     """
 
     operation: Operation
@@ -38,6 +45,7 @@ class ChangeRequest:
     at: tuple[int, ...] = ()
     summaries: tuple[str, ...] = ()
     parts: tuple[TopicDraft, ...] = ()
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class Part:
 
 
 TOPIC, TOPICS, MESSAGES, TO, AT = Part("topic"), Part("topics"), Part("messages"), Part("to"), Part("at")
+PROJECT = Part("project")
 SUMMARY, PROPOSED, SUMMARIES = Part("summary"), Part("summary", needed=False), Part("summaries", needed=False)
 
 
@@ -181,6 +190,8 @@ def plan(request: ChangeRequest, summarise: Summarise = opening) -> Change:
     check_live(request.owner, request.topics, dict(seen.values_list("pk", "is_live")))
     # With the summaries that people wrote, if there is one for each topic.
     change = request.operation.plan(request, summarise)
+    if change.project is None and len(change.out) > 1:
+        check_one_project(Topic.objects.filter(pk__in=change.out).values_list("project", flat=True))
     if len(request.summaries) != len(change.put):
         return change
     pairs = zip(change.put, request.summaries, strict=True)

@@ -92,7 +92,8 @@ def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], thresho
     topics = Topic.objects.of(owner_id).live().in_bulk({number for pair in near for number in pair})
     # One of a pair may have been retired meanwhile.
     near = {pair: similarity for pair, similarity in near.items() if topics.keys() >= set(pair)}
-    people = _people(owner_id, {number for pair in near for number in pair})
+    near = {pair: each for pair, each in near.items() if topics[pair[0]].project == topics[pair[1]].project}
+    people = _people(owner_id, {number: topics[number] for pair in near for number in pair})
     # For each of the last runs, the live topics that hold what it selected.
     runs = [
         list(filter(None, map(parse_topic_id, names)))
@@ -156,8 +157,9 @@ def _suggested_merge(
     )
 
 
-def _people(owner_id: int, topics: set[int]) -> dict[int, frozenset[str]]:
-    """The people mentioned in each of these topics, without those who are mentioned everywhere."""
+def _people(owner_id: int, topics: Mapping[int, Topic]) -> dict[int, frozenset[str]]:
+    """The people mentioned in each of these topics, without those who are mentioned everywhere or known from another
+    project."""
     known = list(Person.objects.filter(owner=owner_id).order_by("-mention_count", "pk")[:_PEOPLE]) if topics else []
     if not known:
         return {}
@@ -169,9 +171,15 @@ def _people(owner_id: int, topics: set[int]) -> dict[int, frozenset[str]]:
     for (called, _name), stems in zip(names, terms, strict=True):
         places = _holding_all([matches.get(stem) for stem in stems])
         spoken_of = set(np.unique(rows.topics[np.isin(rows.places, places)]).tolist()) if len(places) else set()
-        found.setdefault(called, set()).update(spoken_of & topics)
+        found.setdefault(called, set()).update(spoken_of & topics.keys())
     telling = {name: where for name, where in found.items() if len(where) <= max(2, _COMMON_SHARE * len(topics))}
-    return {number: frozenset(name for name, where in telling.items() if number in where) for number in topics}
+    of = {person.display_name: person.project for person in known}
+    return {
+        number: frozenset(
+            name for name, where in telling.items() if number in where and of[name] in ("", topic.project)
+        )
+        for number, topic in topics.items()
+    }
 
 
 def _names(person: Person) -> list[str]:

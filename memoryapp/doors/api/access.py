@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, cast
+from urllib.parse import unquote
 
 from django.conf import settings
 from django.db.models import Model, QuerySet
@@ -18,6 +19,7 @@ from ninja.security import HttpBearer
 from pydantic import BaseModel
 
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, PendingAnswer, RequestRefused
+from memoryapp.engine.sight import OutOfSight, Sight, as_project, limited_to, look, sight
 from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser
@@ -31,6 +33,8 @@ Scope = ApiToken.Scope
 Row = TypeVar("Row", bound=Model)
 # For programs that need Authorization for the key of a provider.
 TOKEN_HEADER = "X-Mnemoscope-Token"
+# One project of the memory, and what is common to all, for everything that the request reads and writes.
+PROJECT_HEADER = "X-Mnemoscope-Project"
 
 # What the audit log calls a request, by the first scope that admits it; one with GET reads.
 _DEEDS = {Scope.RECALL: Deed.ASK, Scope.INGEST: Deed.CHANGE, Scope.CURATE: Deed.CHANGE, Scope.FORGET: Deed.ERASE}
@@ -43,14 +47,22 @@ class Token(HttpBearer):
 
     If ``of_all`` is given, a token with that scope is also admitted if it opens every memory. The header
     ``X-Mnemoscope-Token`` takes the place of ``Authorization``, where that one holds the key of a provider. ``deed`` is
-    what the audit log calls the request, if neither its method nor the scopes say it.
+    what the audit log calls the request, if neither its method nor the scopes say it. What concerns the ``whole``
+    memory is refused to a token that is limited to projects.
     """
 
-    def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None, deed: Deed | None = None) -> None:
+    def __init__(
+        self,
+        *scopes: ApiToken.Scope,
+        of_all: ApiToken.Scope | None = None,
+        deed: Deed | None = None,
+        whole: bool = False,
+    ) -> None:
         super().__init__()
         self.scopes = scopes
         self.of_all = of_all
         self.deed = deed
+        self.whole = whole
 
     def __call__(self, request: HttpRequest) -> Any:
         named = request.headers.get(TOKEN_HEADER)
@@ -67,7 +79,12 @@ class Token(HttpBearer):
             if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
                 needed = " or ".join(self.scopes)
                 raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
+            if self.whole and grant.token.projects is not None:
+                raise RequestRefused(403, "This concerns the whole memory, and this token is limited to projects.")
             self._begin_audit(request, grant)
+            look(limited_to(grant.token.projects))
+            if named := unquote(request.headers.get(PROJECT_HEADER, "")):
+                look(within(named))
         return grant
 
     def _begin_audit(self, request: HttpRequest, grant: Grant) -> None:
@@ -81,6 +98,16 @@ class Token(HttpBearer):
 def who(grant: Grant) -> str:
     """What the audit log calls a token: its name may be one of the chat user, who can be erased."""
     return f"{grant.token.prefix}…"
+
+
+def within(project: str) -> Sight:
+    """The sight of that project as the request names it. Raises RequestRefused for one that the token may not see."""
+    try:
+        return sight().within(as_project(project))
+    except ValueError as error:
+        raise RequestRefused(422, f"project: {error}.") from None
+    except OutOfSight as seen:
+        raise RequestRefused(403, f"This token is limited to projects; name one of them: {seen}.") from None
 
 
 def grant_of(request: HttpRequest) -> Grant:

@@ -112,6 +112,7 @@ def wanted_by(grant: Grant, operation: Operation, endpoint: Endpoint, body: Base
         to=to,
         at=tuple(at),
         summaries=tuple(sent or [summary]),
+        project=asked.get("project", ""),
     )
 
 
@@ -172,9 +173,12 @@ def _would_be(owner: ChatUser, change: Change) -> list[dict[str, Any]]:
     rows = Message.objects.of(owner).filter(pk__in=numbers)
     sent = {number: (at, size) for number, at, size in rows.values_list("pk", "sent_at", Length("text"))}
     parts = [(draft.summary, [sent[number] for number in draft.messages]) for draft in change.put]
+    if (project := change.project) is None:
+        project = Topic.objects.filter(pk__in=change.out).values_list("project", flat=True).first() or ""
     return [
         {
             "id": None,
+            "project": project,
             "summary": summary,
             "started_at": min(at for at, _ in part),
             "ended_at": max(at for at, _ in part),

@@ -34,6 +34,7 @@ from memoryapp.doors.api.shapes.items import (
 )
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import item_id
+from memoryapp.engine.sight import looking, sight
 from memoryapp.intake import items
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, StoredItem
 from memoryapp.platform.accounts.tokens import Grant
@@ -75,8 +76,8 @@ async def delete(request: HttpRequest, id: int) -> FactAnswer:
 
 def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
     owner = access.owner_or_404(grant, body.user)
-    values = body.model_dump(exclude={"user", "reason"}, mode="json")
-    with refusals_of_curation():
+    values = body.model_dump(exclude={"user", "project", "reason"}, mode="json")
+    with refusals_of_curation(), looking(access.within(body.project or sight().into)):
         return _answer(knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason))
 
 
@@ -170,7 +171,7 @@ def _listed(grant: Grant, name: str) -> dict[str, Any]:
 
 # Items that programs keep for a chat user, such as the long-term memory of agents: written, read, searched, listed.
 
-items_router = Router(tags=["items"], auth=access.Token(access.Scope.RECALL, access.Scope.READ))
+items_router = Router(tags=["items"], auth=access.Token(access.Scope.RECALL, access.Scope.READ, whole=True))
 
 MODEL_WAIT = 5
 
@@ -178,7 +179,7 @@ MODEL_WAIT = 5
 @items_router.put(
     "/items",
     operation_id="writeItems",
-    auth=access.Token(access.Scope.INGEST),
+    auth=access.Token(access.Scope.INGEST, whole=True),
     response=access.described(WrittenItemsAnswer, 400, 404, 409, 413, 422),
 )
 async def write(request: HttpRequest, body: WriteItemsBody) -> WrittenItemsAnswer:

@@ -200,6 +200,7 @@ def _session(id: str, first: Message) -> dict[str, Any]:
     messages = session_with(first)
     return {
         "id": id,
+        "project": first.project,
         "summary": f"{CURRENT_TALK}: {title(messages[0].text)}",
         "started_at": messages[0].sent_at,
         "ended_at": messages[-1].sent_at,
@@ -272,7 +273,7 @@ LINES: dict[str, Any] = {
     "content": {"application/jsonl": {"schema": {"type": "object"}}},
 }
 
-audit_router = Router(tags=["audit"], auth=Token(Scope.AUDIT, deed=Deed.EXPORT))
+audit_router = Router(tags=["audit"], auth=Token(Scope.AUDIT, deed=Deed.EXPORT, whole=True))
 
 
 @audit_router.get(

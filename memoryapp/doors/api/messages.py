@@ -20,14 +20,15 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from memoryapp import erasure
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, within
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.lists import router as users
 from memoryapp.doors.api.recall import EXPORT, FilePieces
 from memoryapp.doors.api.shapes.curation import CloseBody, ClosedAnswer, ClosedQuery
-from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, RequestRefused
+from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, Project, RequestRefused
 from memoryapp.doors.api.shapes.lists import MOST_A_CALL, AddedAnswer, ErasedAnswer, MessagesBody, UnstoredErrorAnswer
 from memoryapp.engine.memory import parse_item_id
+from memoryapp.engine.sight import looking, sight
 from memoryapp.erasure import Target
 from memoryapp.importers import record
 from memoryapp.importers.formats.assistants import openai_messages
@@ -65,6 +66,11 @@ async def add(request: HttpRequest, body: MessagesBody) -> AddedAnswer:
 
 
 def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
+    with looking(within(body.project or sight().into)):
+        return _taken_in(grant, body)
+
+
+def _taken_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
     labelled = [_labelled(sent, body.session) for sent in body.messages]
     spoken = [SentMessage(index, sent) for index, sent in enumerate(labelled) if not _is_of_a_tool(sent)]
     read = _read(body, _with_ids_and_times(spoken, _times_of(grant, body.user, spoken)))
@@ -267,13 +273,13 @@ def _topics(owner: ChatUser, numbers: Sequence[int]) -> dict[str, Any]:
 # Exports and erases memories, for a token with the scope ``curate`` that opens every memory; single messages also for
 # one with the scope ``forget``.
 
-erasure_router = Router(tags=["users"], auth=Token(Scope.CURATE, deed=Deed.ERASE))
+erasure_router = Router(tags=["users"], auth=Token(Scope.CURATE, deed=Deed.ERASE, whole=True))
 
 
 @erasure_router.delete(
     "/messages/{path:id}",
     operation_id="eraseMessage",
-    auth=Token(Scope.FORGET, of_all=Scope.CURATE),
+    auth=Token(Scope.FORGET, of_all=Scope.CURATE, whole=True),
     response=described(ErasedAnswer, 202, 404, 409, 422),
 )
 async def erase_message(request: HttpRequest, id: str, user: KnownName) -> ErasedAnswer:
@@ -300,10 +306,11 @@ async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer
     response=described(None, 404, 409),
     openapi_extra={"responses": {200: EXPORT}},
 )
-async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
-    """Export a whole memory as JSON Lines, which `import_chat` can restore. The token must open every memory."""
+async def export(request: HttpRequest, name: str, project: Project = "") -> StreamingHttpResponse:
+    """Export a whole memory, or one `project` of it, as JSON Lines, which `import_chat` can restore. The token must
+    open every memory."""
     owner = await in_thread(_opened, grant_of(request), name)
-    file = await in_thread(transfer.file_of, owner)
+    file = await in_thread(transfer.file_of, owner, within(project or sight().into).into)
     return FilePieces(file, "application/jsonl", "memory.jsonl")
 
 
@@ -322,22 +329,22 @@ async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
 @users.delete(
     "/users",
     operation_id="eraseNamedUser",
-    auth=Token(Scope.CURATE, deed=Deed.ERASE),
+    auth=Token(Scope.CURATE, deed=Deed.ERASE, whole=True),
     tags=["users"],
     response=described(ErasedAnswer, 202, 404, 422),
 )
-async def erase_user(request: HttpRequest, user: KnownName) -> ErasedAnswer:
+async def erase_user(request: HttpRequest, user: KnownName, project: Project = "") -> ErasedAnswer:
     """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
 
-    The token must open every memory.
+    With a `project` only what has that label is erased. The token must open every memory.
     """
-    return await answered(ErasedAnswer, _erased, grant_of(request), user)
+    return await answered(ErasedAnswer, _erased, grant_of(request), user, project)
 
 
 @erasure_router.get(
     "/erasures/{int:number}",
     operation_id="getErasure",
-    auth=Token(Scope.CURATE, Scope.FORGET),
+    auth=Token(Scope.CURATE, Scope.FORGET, whole=True),
     response=described(ErasedAnswer, 202, 404),
 )
 async def erasure_receipt(request: HttpRequest, number: int) -> ErasedAnswer:
@@ -363,10 +370,10 @@ def _opened(grant: Grant, name: str) -> ChatUser:
 
 def _erased_message(grant: Grant, user: str, id: str) -> Erasure:
     owner = owner_or_404(grant, user)
-    found = Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True).first()
-    if found is None:
+    found = tuple(Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True))
+    if not found:
         raise RequestRefused(404, "There is no message of that id in this memory.")
-    return _finished(grant, Target(owner.pk, (found,)))
+    return _finished(grant, Target(owner.pk, found))
 
 
 def _erased_person(grant: Grant, name: str, id: str) -> Erasure:
@@ -381,13 +388,22 @@ def _finished(grant: Grant, target: Target) -> Erasure:
     return _ended(erasure.finish(erasure.begin(target, actor_of(grant))))
 
 
-def _erased(grant: Grant, name: str) -> Erasure:
+def _erased(grant: Grant, name: str, project: str = "") -> Erasure:
+    if project:
+        return _erased_project(grant, name, project)
     begun = content.being_erased(clean(name)) if grant.opens_all else None
     owner = begun or owner_or_404(grant, name)
     if not grant.opens_all:
         raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
     entries.saw(owner.pk)
     return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
+
+
+def _erased_project(grant: Grant, name: str, project: str) -> Erasure:
+    target = Target.of_project(_opened(grant, name), project)
+    if not target.messages:
+        raise RequestRefused(404, "There is no project of that name in this memory.")
+    return _finished(grant, target)
 
 
 def _ended(receipt: Erasure) -> Erasure:

@@ -17,12 +17,13 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import reverse
 from ninja import Router
 
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, written
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, within, written
 from memoryapp.doors.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer, conversation
 from memoryapp.doors.api.shapes.fields import Answer, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.runs import ForkBody, RecallAnswer, RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.engine.events import KINDS, RunFinished, from_payload
+from memoryapp.engine.sight import looking, sight
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.importers.values import quote
 from memoryapp.memory import past
@@ -58,17 +59,18 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
     sent, moment = [_part(index, part) for index, part in enumerate(body.media)], _moment(body.as_of)
-    return lifecycle.begin(
-        grant.token,
-        owner,
-        body.query,
-        strategy=body.strategy,
-        parameters=parameters,
-        messages=messages,
-        media=sent,
-        traceparent=traceparent,
-        as_of=moment,
-    )
+    with looking(within(body.project or sight().into)):
+        return lifecycle.begin(
+            grant.token,
+            owner,
+            body.query,
+            strategy=body.strategy,
+            parameters=parameters,
+            messages=messages,
+            media=sent,
+            traceparent=traceparent,
+            as_of=moment,
+        )
 
 
 def _moment(text: str | None) -> datetime | None:

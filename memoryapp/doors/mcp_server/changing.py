@@ -26,6 +26,7 @@ from memoryapp.doors.api.shapes.lists import MessagesBody
 from memoryapp.doors.api.shapes.misses import MissAnswer, MissBody
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
 from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.sight import LONGEST
 from memoryapp.importers.values import clean
 from memoryapp.models import Topic
 from memoryapp.platform.database import in_thread
@@ -61,6 +62,7 @@ class ProposalArguments(Arguments):
     summary: Annotated[str, Field(max_length=_LONGEST, description="merge, rewrite, move: the new summary")] = ""
     messages: Annotated[list[str], Field(max_length=1_000, description="move: the ids of the messages")] = []
     to: Annotated[str | None, Field(max_length=60, description="move: the topic; a new one without it")] = None
+    project: Annotated[str, Field(max_length=LONGEST, description="label: the project; empty for all of them")] = ""
     reason: Reason = ""
 
 
@@ -80,6 +82,9 @@ class RememberArguments(Arguments):
     by: Annotated[Literal["user", "assistant"], Field(description="whose words they are: of the user, or your own")] = (
         "assistant"
     )
+    project: Annotated[
+        str, Field(max_length=LONGEST, description="the project or place that it belongs to, such as work")
+    ] = ""
 
 
 class ForgetArguments(Arguments):
@@ -126,7 +131,7 @@ async def remember(memory: Memory, asked: RememberArguments) -> ToolAnswer:
     """Stores what was said or learnt, so that later searches find it."""
     author = "" if asked.by == "user" else memory.grant.token.name
     spoken = {"role": asked.by, "author": author[:200], "text": asked.text}
-    body = MessagesBody(user=memory.name, messages=[spoken])
+    body = MessagesBody(user=memory.name, project=asked.project, messages=[spoken])
     stored = await in_thread(messages.take_in, memory.grant, body)
     if stored.get("held"):
         return ToolAnswer("It is held: a search finds it when a person has taken it in.", stored)

@@ -62,9 +62,9 @@ def grant_of(text: str, address: str) -> Grant | None:
     row, _is_new = ApiToken.objects.get_or_create(digest=digest, defaults=named)
     if row.revoked_at:
         return None
-    if row.scopes != scopes:
-        row.scopes = scopes
-        row.save(update_fields=["scopes"])
+    if (row.scopes, row.projects) != (scopes, operator.projects):
+        row.scopes, row.projects = scopes, operator.projects
+        row.save(update_fields=["scopes", "projects"])
     row.owners.set(owners)
     return tokens.used(row)
 

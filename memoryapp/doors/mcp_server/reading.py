@@ -13,6 +13,7 @@ from memoryapp.doors.api.shapes.curation import EditsAnswer, TopicAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer, RecallBody, WhyNotAnswer
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
 from memoryapp.engine.memory import LONGEST_PHRASE, MOST_PHRASES, parse_topic_id
+from memoryapp.engine.sight import LONGEST
 from memoryapp.engine.strategies import DEFAULT, PLAIN, STRATEGIES
 from memoryapp.models import Run
 from memoryapp.platform.database import in_thread
@@ -31,6 +32,11 @@ Phrases = Annotated[
 ]
 
 
+ProjectName = Annotated[
+    str, Field(max_length=LONGEST, description="a project or place, such as work: search it and what is common to all")
+]
+
+
 class SearchArguments(Arguments):
     query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY, description="what to look for, in words")]
     max_topics: Annotated[int | None, Field(ge=1, le=15, description="how many topics at most")] = None
@@ -40,10 +46,12 @@ class SearchArguments(Arguments):
     strategy: Annotated[str, Field(description=f"how topics are chosen: {', '.join(STRATEGIES)}", max_length=20)] = (
         DEFAULT.name
     )
+    project: ProjectName = ""
 
 
 class AskArguments(Arguments):
     question: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY, description="a question in words")]
+    project: ProjectName = ""
 
 
 class TopicArguments(Arguments):
@@ -67,7 +75,7 @@ async def search_memory(memory: Memory, asked: SearchArguments) -> ToolAnswer:
     """Finds what was said before about something: topics with their messages, and why each was chosen."""
     options = asked.model_dump(include={"max_topics", "must_phrases", "should_phrases", "k_per_query"})
     parameters = {name: value for name, value in options.items() if value}
-    run = await _ended(memory, query=asked.query, strategy=asked.strategy, parameters=parameters)
+    run = await _ended(memory, query=asked.query, project=asked.project, strategy=asked.strategy, parameters=parameters)
     found = memory.values(await answered(RecallAnswer, EndedRun, run, ["messages"]))
     for topic in found["topics"]:
         topic["messages"] = [message["id"] for message in topic["messages"]]
@@ -82,7 +90,7 @@ async def search_memory(memory: Memory, asked: SearchArguments) -> ToolAnswer:
 async def ask(memory: Memory, asked: AskArguments) -> ToolAnswer:
     """Answers a question from the memory, with the messages that it cites. Without a chat model it returns the nearest
     passages instead of an answer."""
-    run = await _ended(memory, query=asked.question, strategy=PLAIN.name)
+    run = await _ended(memory, query=asked.question, project=asked.project, strategy=PLAIN.name)
     answer = memory.values(await answered(WordsAnswer, EndedRun, run))
     cited = [
         f"[{each['n']}] {each['topic']}, message {each['message']}, {each['author']} {each['ts'][:10]}: {each['quote']}"

@@ -22,6 +22,7 @@ from memoryapp.doors.traces.course import STRATEGY, TraceCourse, speaks, step_of
 from memoryapp.doors.traces.span import TELLING, SentSpan, text_of
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import storable, to_text
+from memoryapp.engine.sight import into, looking
 from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.models import ApiToken, ChatUser, Run, RunEvent, Trace, TraceSpan
@@ -51,7 +52,7 @@ _COLUMNS = (
 _UPDATE_RUN = f"UPDATE memoryapp_run SET {', '.join(f'{name} = %({name})s' for name in _COLUMNS)} WHERE id = %(run)s"
 # Those of a new run that the database does not fill by itself.
 _AT_FIRST = {"strategy": STRATEGY, "prompt_version": "", "parameters": "{}", "media": "[]", "evidence": "[]"}
-_RUNS = f"COPY memoryapp_run (id, owner_id, token_id, {', '.join((*_AT_FIRST, *_COLUMNS))}) FROM STDIN"
+_RUNS = f"COPY memoryapp_run (id, owner_id, token_id, project, {', '.join((*_AT_FIRST, *_COLUMNS))}) FROM STDIN"
 
 Timed = Sequence[tuple[datetime, Any]]
 
@@ -71,14 +72,16 @@ def take(owner: ChatUser, spans: Iterable[SentSpan], token: ApiToken | None = No
     for span in spans:
         if not span.parent or speaks(span):
             of_trace[UUID(span.trace)].setdefault(span.id, span)
-    with transaction.atomic():
+    project = into()
+    # A trace that is known in another project takes nothing from this one.
+    with looking(), transaction.atomic():
         database.acquire_until_commit(LOCK, owner.pk)
         content.check_kept(owner)
         rows = Trace.objects.filter(owner=owner, number__in=list(of_trace)).select_related("run")
         known = {row.number: row for row in rows}
         new = [[*sent.values()] for number, sent in of_trace.items() if number not in known]
-        made = _make(owner, [sent[:MOST_SPANS] for sent in new if any(map(_is_telling, sent))], token)
-        growing = {number: trace for number, trace in known.items() if _takes(trace)}
+        made = _make(owner, [sent[:MOST_SPANS] for sent in new if any(map(_is_telling, sent))], token, project)
+        growing = {number: trace for number, trace in known.items() if trace.run.project == project and _takes(trace)}
         sent = [(trace, span) for number, trace in growing.items() for span in of_trace[number].values()]
         touched = _stored(owner, sent, _counts(growing.values())) if sent else set()
         write(owner, [trace for trace in growing.values() if trace.pk in touched])
@@ -97,7 +100,7 @@ def _takes(trace: Trace) -> bool:
     return not trace.run.is_finished or trace.run.heartbeat_at > timezone.now() - LATE
 
 
-def _make(owner: ChatUser, traces: Sequence[Sequence[SentSpan]], token: ApiToken | None) -> list[UUID]:
+def _make(owner: ChatUser, traces: Sequence[Sequence[SentSpan]], token: ApiToken | None, project: str) -> list[UUID]:
     """Writes new traces with their runs, one table after the other; returns the runs."""
     if not traces:
         return []
@@ -110,7 +113,7 @@ def _make(owner: ChatUser, traces: Sequence[Sequence[SentSpan]], token: ApiToken
         with cursor.copy(_RUNS) as copy:
             for run, course, timed in written:
                 columns = _columns(course, timed, now)
-                copy.write_row((run, owner.pk, number, *_AT_FIRST.values(), *columns.values()))
+                copy.write_row((run, owner.pk, number, project, *_AT_FIRST.values(), *columns.values()))
         with cursor.copy(_TRACES) as copy:
             for run, course, _timed in written:
                 copy.write_row((run, owner.pk, UUID(course.root.trace), course.is_over))

@@ -114,7 +114,7 @@ SELECT old.id, other.topic_id FROM memoryapp_topic old
 JOIN memoryapp_topicmessage own ON own.topic_id = old.id
 JOIN memoryapp_topicmessage other ON other.message_id = own.message_id AND other.topic_id <> old.id
 WHERE old.owner_id = %(owner)s AND old.id = ANY(%(retired)s) AND other.topic_id = ANY(%(ids)s)
-GROUP BY old.id, other.topic_id HAVING count(*) * %(share)s >= old.message_count
+GROUP BY old.id, old.message_count, other.topic_id HAVING count(*) * %(share)s >= old.message_count
 """
 
 

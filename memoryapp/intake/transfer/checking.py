@@ -16,6 +16,7 @@ from uuid import UUID
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.utils.timezone import is_naive
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter
 from pydantic import ValidationError as BadShape
@@ -238,9 +239,11 @@ def _check_values(noun: str, values: Mapping[str, Any], names: Any) -> None:
         # The history writes times as texts, and an undo reads nothing else.
         if isinstance(fields[name], models.DateTimeField) and value is not None:
             try:
-                fields[name].to_python(shaped(Text, value, name))
+                moment = fields[name].to_python(shaped(Text, value, name))
             except ValidationError as error:
                 raise BadRecord(f"{name}: {' '.join(error.messages)}") from None
+            if is_naive(moment):
+                raise BadRecord(_("%(field)s cannot be %(value)s") % {"field": name, "value": quote(value)})
 
 
 def _check_change(values: Mapping[str, Any]) -> None:

@@ -18,13 +18,27 @@ from uuid import UUID
 from django.apps import apps
 from django.contrib.postgres.search import SearchVectorField
 from django.db import connection, models, transaction
+from django.utils import timezone
 
 from memoryapp.curation import MERGER
 from memoryapp.curation.change import PROGRAM
 from memoryapp.curation.extraction.findings import ARCHIVIST
 from memoryapp.curation.knowledge.writing import MODELS as NOUNS
 from memoryapp.importers.formats.memories.jsonl import EXPORT_MARK
-from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Message, Suggestion, Topic
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    EditedTopic,
+    Fact,
+    Finding,
+    KnowledgeEdit,
+    Message,
+    Person,
+    Suggestion,
+    Topic,
+    TopicEdit,
+    TopicMessage,
+)
 from memoryapp.models.user import Owned
 
 # The models, fields and references that an export contains, and the renumbering of references.
@@ -157,25 +171,26 @@ def _row_of(row: Mapping[str, Any], referred: Mapping[str, type[models.Model]], 
 
 
 _AT_ONCE = 1_000
-_MESSAGE = {"id", "role", "author", "ts", "text", "session", "reply_to", "forwarded_from"}
+_MESSAGE = {"id", "role", "author", "ts", "text", "session", "project", "reply_to", "forwarded_from"}
 _RESERVED = _MESSAGE | {"user", "messages", "metadata", MARK}
 
 
-def lines(owner: ChatUser) -> Iterator[str]:
-    """Yields the lines of the owner's memory at one moment, each with its newline; reads the rows in batches."""
+def lines(owner: ChatUser, project: str = "") -> Iterator[str]:
+    """Yields the lines of the owner's memory, or of one project of it, at one moment, each with its newline; reads the
+    rows in batches."""
     with _one_moment():
         count = 0
-        for value in _values(owner):
+        for value in _of_project(owner, project) if project else _values(owner):
             count += 1
             yield _line(value)
         yield _line({MARK: "end", "lines": count})
 
 
-def file_of(owner: ChatUser) -> IO[bytes]:
+def file_of(owner: ChatUser, project: str = "") -> IO[bytes]:
     """Returns the same lines as an open temporary file at position 0, which is deleted when it is closed."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     try:
-        for line in lines(owner):
+        for line in lines(owner, project):
             file.write(line.encode())
         file.seek(0)
     except BaseException:
@@ -208,8 +223,31 @@ def _values(owner: ChatUser) -> Iterator[dict[str, Any]]:
             yield _row(model, row)
 
 
-def _rows(model: type[models.Model], owner: ChatUser) -> Iterator[Any]:
-    rows = model._base_manager.filter(owner=owner).order_by("pk")
+def _of_project(owner: ChatUser, project: str) -> Iterator[dict[str, Any]]:
+    """Its messages, its live topics as if one edit had made them, and its people, facts and artifacts. The history
+    tells of other projects, too."""
+    yield {MARK: FORMAT, "user": owner.name}
+    for message in _rows(Message, owner, project=project):
+        yield _message(owner.name, message)
+    for message in _rows(Message, owner, project=project):
+        yield {name: value for name, value in _place(message).items() if name != "batch"}
+    live = list(Topic.objects.of(owner).live().filter(project=project).order_by("pk").values_list("pk", flat=True))
+    for model, narrowed in ((Topic, {"pk__in": live}), (TopicMessage, {"topic__in": live})):
+        for row in _rows(model, owner, **narrowed):
+            yield _row(model, row)
+    made = TopicEdit(pk=1, kind=TopicEdit.Kind.ARCHIVE, actor=PROGRAM, at=timezone.now())
+    sides = [EditedTopic(pk=at, edit=made, topic_id=number, side="in") for at, number in enumerate(live, start=1)]
+    for each in (made, *sides) if live else ():
+        yield _row(type(each), each)
+    for noun in (Person, Fact, Artifact):
+        for row in _rows(noun, owner, project=project):
+            if isinstance(row, Fact) and row.topic_id not in live:
+                row.topic_id = None
+            yield _row(noun, row)
+
+
+def _rows(model: type[models.Model], owner: ChatUser, **narrowed: Any) -> Iterator[Any]:
+    rows = model._base_manager.filter(owner=owner, **narrowed).order_by("pk")
     return rows.iterator(_AT_ONCE)
 
 
@@ -219,7 +257,7 @@ def _message(user: str, row: Message) -> dict[str, Any]:
         "id": row.external_id,
         **{name: getattr(row, name) for name in ("role", "author")},
         "ts": row.sent_at.isoformat(),
-        **{name: getattr(row, name) for name in ("text", "session", "reply_to", "forwarded_from")},
+        **{name: getattr(row, name) for name in ("text", "session", "project", "reply_to", "forwarded_from")},
     }
     fields = {name: value for name, value in fields.items() if value or name in ("id", "role", "ts", "text")}
     # Metadata with the name of a field of the line is written separately.
@@ -235,7 +273,8 @@ def _row(model: type[models.Model], row: models.Model) -> dict[str, Any]:
 
 def _place(row: Message) -> dict[str, Any]:
     """Returns the line with the number by which other lines refer to the message, and its place."""
-    place = {"topic": row.topic_id, "batch": row.batch_id, "is_withdrawn": row.is_withdrawn}
+    named = {"project": row.project, "topic": row.topic_id, "batch": row.batch_id}
+    place = {**named, "is_withdrawn": row.is_withdrawn}
     return {MARK: "place", "n": row.pk, "message": row.external_id, **{name: at for name, at in place.items() if at}}
 
 

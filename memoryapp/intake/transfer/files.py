@@ -32,6 +32,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from memoryapp import importers
+from memoryapp.engine.sight import Sight, looking
 from memoryapp.intake import artifacts, transfer
 from memoryapp.intake.imports import Addressee, Course, Paused, batch_of, import_for
 from memoryapp.intake.rehearsal import MOST_CHARS, MOST_SHOWN, Findings, reasons_of, rehearse, rejections
@@ -297,7 +298,8 @@ def _work(row: ImportFile) -> None:
         if row.state == State.REHEARSING:
             _rehearse(row, chat, _whole(row, watch), watch)
         else:
-            _import(row, chat, watch)
+            with looking(Sight(None, row.project)):
+                _import(row, chat, watch)
     except importers.UnknownSpeaker as error:
         _end(row, State.ASKING, findings={"speakers": [{"author": name} for name in error.speakers]})
     except importers.UnknownOrder as error:

@@ -272,7 +272,7 @@ class _RestoredMemory:
                 [record] = conversation(value, number, clock)
                 if not isinstance(record, MessageRecord):
                     raise BadRecord(record.reason)
-                row = Message(owner=self.owner, **{name: getattr(record, name) for name in SAID})
+                row = Message(owner=self.owner, **{name: getattr(record, name) for name in (*SAID, "project")})
                 row.metadata = {**record.metadata, **beside}
                 rows.append((number, row))
         self._insert(Message, rows)
@@ -280,13 +280,14 @@ class _RestoredMemory:
     def _places(self, waiting: list[Line]) -> None:
         names = [value.get("message") for _number, value in waiting]
         named = Message.objects.of(self.owner).filter(external_id__in=[name for name in names if isinstance(name, str)])
-        found = dict(named.values_list("external_id", "pk"))
+        found = {(name, project): pk for name, project, pk in named.values_list("external_id", "project", "pk")}
         for number, value in waiting:
             with self._at(number):
-                self._number(Message, value["n"], found[value["message"]])
+                pk = found[value["message"], value.get("project", "")]
+                self._number(Message, value["n"], pk)
                 is_withdrawn = value_of(Message._meta.get_field("is_withdrawn"), value.get("is_withdrawn", False))
                 if is_withdrawn or value.keys() & {"topic", "batch"}:
-                    at = (found[value["message"]], value.get("topic"), value.get("batch"), is_withdrawn)
+                    at = (pk, value.get("topic"), value.get("batch"), is_withdrawn)
                     self.places.append((number, at))
 
     def _settings(self, waiting: list[Line]) -> None:

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 
 from memoryapp.engine.parameters import WHEN_UNSURE
-from memoryapp.management.arguments import MemoryCommand, named_user, utf8
+from memoryapp.management.arguments import MemoryCommand, named_user, project, utf8
 from memoryapp.models import ApiToken
 from memoryapp.models.user import CAP_USD
 from memoryapp.platform.accounts import tokens
@@ -31,6 +31,9 @@ class Command(MemoryCommand):
             help="only these chat users' memories",
         )
         parser.add_argument(
+            "--project", type=project, action="append", metavar="NAME", help="only what has this label; may be repeated"
+        )
+        parser.add_argument(
             "--when-unsure",
             choices=WHEN_UNSURE,
             default="",
@@ -48,7 +51,7 @@ class Command(MemoryCommand):
             cap = options["daily_cap"]
             if cap is not None and not CAP_USD[0] <= cap <= CAP_USD[1]:
                 raise CommandError("A cap is between 0 and 1,000,000 dollars a day.")
-            given = {"when_unsure": options["when_unsure"], "daily_cap_usd": cap}
+            given = {"when_unsure": options["when_unsure"], "daily_cap_usd": cap, "projects": options["project"]}
             token, text = tokens.make(name, scopes, owners, **given)
         document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
         self.answer(document, text, as_json=options["json"])

@@ -8,7 +8,8 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure
-from memoryapp.management.arguments import MemoryCommand, named_user, utf8
+from memoryapp.erasure import NothingToErase, Target, holding
+from memoryapp.management.arguments import MemoryCommand, named_user, project, utf8
 from memoryapp.memory import content
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
@@ -22,14 +23,20 @@ class Command(MemoryCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
+        parser.add_argument("--project", type=project, default="", metavar="NAME", help="only what has this label")
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
         owner = content.being_erased(name) or named_user(name)
         if not yes and owner.erasing_since is None:
-            self._ask(owner)
+            self._ask(owner, options["project"])
         entries.begin_command("erase_user", Deed.ERASE, owner.pk)
-        receipt = erasure.finish(erasure.begin_user(owner, ACTOR))
+        try:
+            target = Target.of_project(owner, options["project"]) if options["project"] else None
+            begun = erasure.begin(target, ACTOR) if target else erasure.begin_user(owner, ACTOR)
+        except NothingToErase as error:
+            raise CommandError(error) from None
+        receipt = erasure.finish(begun)
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))
         lines = [f"{table}: {count:,}" for table, count in sorted(receipt.counts.items())]
@@ -37,8 +44,9 @@ class Command(MemoryCommand):
         report = {"receipt": receipt.pk, **receipt.counts}
         self.answer(report, *lines, form % {"number": receipt.pk}, as_json=options["json"])
 
-    def _ask(self, owner: ChatUser) -> None:
-        for noun, count in asdict(erasure.holding(owner)).items():
+    def _ask(self, owner: ChatUser, project: str) -> None:
+        held = {"messages": len(Target.of_project(owner, project).messages)} if project else asdict(holding(owner))
+        for noun, count in held.items():
             self.stderr.write(f"{noun}: {count:,}")
         self.stderr.write(_("All of this will be erased for good. Type the name of the chat user to confirm:"))
         try:

@@ -18,13 +18,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.engine.sight import Sight, looking
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.values import BadRecord, moment
 from memoryapp.intake import transfer
 from memoryapp.intake.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
 from memoryapp.intake.transfer import distilled
 from memoryapp.intake.transfer.distilled import DistilledCounts
-from memoryapp.management.arguments import utf8
+from memoryapp.management.arguments import project, utf8
 from memoryapp.memory.content import BeingErased
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
@@ -85,6 +86,9 @@ class Command(BaseCommand):
             metavar="NAME",
             help="only this chat of a file with several, by name or id; --dry-run lists them; may be repeated",
         )
+        parser.add_argument(
+            "--project", type=project, default="", metavar="NAME", help="the project or place that it belongs to"
+        )
         parser.add_argument("--since", type=_date, metavar="DATE", help="only messages from this time on")
         parser.add_argument("--until", type=_date, metavar="DATE", help="only messages before this time")
         parser.add_argument("--any-dates", action="store_true", help="also take dates before 1970 or after next year")
@@ -113,7 +117,8 @@ class Command(BaseCommand):
             return
         try:
             chat = self._open(path, format, hints, may_ask=not options["json"])
-            imported, brought = _import(chat, user, dry_run, ProgressLines(self.stderr.write))
+            with looking(Sight(None, options["project"])):
+                imported, brought = _import(chat, user, dry_run, ProgressLines(self.stderr.write))
         except (UnreadableFile, BeingErased, QuotaReached) as error:
             raise CommandError(error) from None
         if imported.note:

@@ -18,6 +18,7 @@ from django.db.models import Count, Prefetch, QuerySet
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.sight import limited_to, look
 from memoryapp.models import Access, ChatUser, LoginSession, Operator, Role
 from memoryapp.platform.accounts.signing_in import lacks_second_factor
 from memoryapp.platform.statements import execute
@@ -43,13 +44,16 @@ class RecordedChange:
 
 
 def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
-    """The operator behind a signed-in user; a superuser without a row counts as admin. None for who still needs a
-    second factor."""
+    """The operator behind a signed-in user, with whose sight the request goes on; a superuser without a row counts as
+    admin. None for who still needs a second factor."""
     if not isinstance(user, User) or lacks_second_factor(user):
         return None
     if user.is_superuser:
         return Operator(user=user, role=Role.ADMIN)
-    return Operator.objects.select_related("user").filter(user=user).first()
+    operator = Operator.objects.select_related("user").filter(user=user).first()
+    if operator is not None:
+        look(limited_to(operator.projects))
+    return operator
 
 
 def listed() -> QuerySet[Operator]:
@@ -60,21 +64,38 @@ def listed() -> QuerySet[Operator]:
 
 
 @transaction.atomic
-def make(name: str, password: str | None, role: Role, owners: Sequence[ChatUser], *, by: User | None) -> Operator:
+def make(
+    name: str,
+    password: str | None,
+    role: Role,
+    owners: Sequence[ChatUser],
+    *,
+    by: User | None,
+    projects: Sequence[str] | None = None,
+) -> Operator:
     """Creates a user who can sign in, as an operator, or without a password who can do so by other means or after an
     invitation. Raises OperatorRefused for a name that exists."""
     if User.objects.filter(username__iexact=name).exists():
         raise OperatorRefused(_("There is a user called “%(name)s” already.") % {"name": name})
     user = User.objects.create_user(name, password=password)
-    operator = Operator.objects.create(user=user, role=role)
+    operator = Operator.objects.create(user=user, role=role, projects=projects)
     _give(operator, owners)
     _record(operator, by or user, ADDITION, [])
     return operator
 
 
 @transaction.atomic
-def change(operator: Operator, *, role: Role, owners: Sequence[ChatUser], is_active: bool, by: User) -> None:
-    """Sets the role, the memories and whether the operator may sign in. Raises OperatorRefused for the last admin."""
+def change(
+    operator: Operator,
+    *,
+    role: Role,
+    owners: Sequence[ChatUser],
+    is_active: bool,
+    by: User,
+    projects: Sequence[str] | None = None,
+) -> None:
+    """Sets the role, the memories, their projects and whether the operator may sign in. Raises OperatorRefused for the
+    last admin."""
     execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     stored = Operator.objects.select_for_update(of=("self",)).select_related("user").get(pk=operator.pk)
     is_admin, stays = stored.role == Role.ADMIN and stored.user.is_active, is_active and role == Role.ADMIN
@@ -87,14 +108,15 @@ def change(operator: Operator, *, role: Role, owners: Sequence[ChatUser], is_act
         for field, is_other in (
             ("role", stored.role != role),
             ("memories", had != {owner.pk for owner in owners}),
+            ("projects", stored.projects != projects),
             ("access", stored.user.is_active != is_active),
         )
         if is_other
     ]
     if not changed:
         return
-    stored.role = role
-    stored.save(update_fields=["role"])
+    stored.role, stored.projects = role, projects
+    stored.save(update_fields=["role", "projects"])
     User.objects.filter(pk=stored.user_id).update(is_active=is_active)
     Access.objects.filter(operator=stored).exclude(owner__in=owners).delete()
     _give(stored, owners)

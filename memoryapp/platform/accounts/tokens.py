@@ -73,6 +73,7 @@ def make(
     by: User | None = None,
     when_unsure: str = "",
     daily_cap_usd: float | None = None,
+    projects: Sequence[str] | None = None,
 ) -> tuple[ApiToken, str]:
     """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
 
@@ -81,8 +82,9 @@ def make(
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
-    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure, "daily_cap_usd": daily_cap_usd}
-    token = ApiToken(pk=number, digest=digest(text), scopes=stored, **shown)
+    shown = {"name": name, "prefix": text[:SHOWN], "when_unsure": when_unsure}
+    bounds = {"daily_cap_usd": daily_cap_usd, "projects": projects}
+    token = ApiToken(pk=number, digest=digest(text), scopes=stored, **shown, **bounds)
     try:
         with transaction.atomic():
             token.save(force_insert=True)

@@ -23,7 +23,7 @@ from rerankui.compare.pair import LEGEND, STATE_WORDS
 from rerankui.frame.access import open_to, run_or_404, visible_owners
 from rerankui.frame.filters import OfOwnersFilter, choice
 from rerankui.frame.pages import Page, show
-from rerankui.lists.facets import Facet, day_facet
+from rerankui.lists.facets import Facet, day_facet, of_project
 from rerankui.lists.list_page import AskedList, ListPage
 from rerankui.runs.charts import GROUPS, cost_bars, river, spreads, stage_strips, states_of
 from rerankui.runs.page.answer_view import DOES
@@ -86,6 +86,7 @@ class RunList(ListPage[Run, RunFilter]):
         return (
             Facet("origin", gettext_lazy("Origin"), _origin(), {_HERE: gettext_lazy("this memory")}),
             Facet("how", gettext_lazy("Strategy"), "strategy", _STRATEGIES),
+            of_project(gettext_lazy("the whole memory")),
             Facet("ended", gettext_lazy("Outcome"), _end(), {**NAMES, **CHOICES}),
             Facet("model", gettext_lazy("Model"), _of_start("model")),
             Facet("prompt", gettext_lazy("Prompt"), _of_start("prompt_version")),

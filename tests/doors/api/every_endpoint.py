@@ -84,6 +84,7 @@ def endpoints(
         ("get", "/v1/topics/{id}"): (f"/v1/topics/{topic}", None),
         ("get", "/v1/topics/{id}/blame"): (f"/v1/topics/{topic}/blame", None),
         ("patch", "/v1/topics/{id}"): (f"/v1/topics/{topic}", {"summary": "Oboes"}),
+        ("post", "/v1/topics/label"): ("/v1/topics/label", {"user": owner, "topics": [topic], "project": "work"}),
         ("post", "/v1/topics/merge"): ("/v1/topics/merge", {"user": owner, "topics": [topic, 2]}),
         ("post", "/v1/topics/{id}/split"): (f"/v1/topics/{topic}/split", {"at": ["m1"]}),
         ("post", "/v1/messages/move"): ("/v1/messages/move", {"user": owner, "messages": ["m1"], "to": None}),

@@ -36,7 +36,7 @@ from tests.support.api_client import EVERY_SCOPE, Program, error_of, token_for
 OPERATIONS = {
     *("addMessages", "moveMessages", "listMessages", "eraseMessage"),
     *("recall", "streamRecall", "answerQuestion", "streamAnswer", "getRun", "listRunEvents", "streamRun"),
-    *("completeChat", "listModels", "forkRun"),
+    *("completeChat", "listModels", "forkRun", "labelTopics"),
     *("mergeTopics", "splitTopic", "rewriteTopic", "listTopics", "getTopic", "listEdits", "undoEdit", "undoNight"),
     *("listUsers", "listPeople", "listArtifacts", "listFacts", "listImports"),
     *("exportUser", "eraseUser", "eraseNamedUser", "erasePerson"),

@@ -168,7 +168,7 @@ class StreamProgress(fields.Answer):
 
 class ChatBody(BaseModel):
     """A request as it would go to the provider. Everything is passed on unchanged, but for the system's message, which
-    gets the context. ``user`` names the chat user, if no header does."""
+    gets the context. ``user`` names the chat user, if no header does, and ``project`` a project of that memory."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -182,10 +182,12 @@ class ChatBody(BaseModel):
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
     model: str = ""
     user: fields.KnownName | None = None
+    project: fields.Project = ""
 
     def passed_on(self) -> dict[str, Any]:
-        """The fields that were sent, as they were sent."""
-        declared = {name: getattr(self, name) for name in self.model_fields_set if name in ChatBody.model_fields}
+        """The fields that were sent, as they were sent; the project is none of the provider's."""
+        own = ChatBody.model_fields.keys() - {"project"}
+        declared = {name: getattr(self, name) for name in self.model_fields_set if name in own}
         return {**(self.model_extra or {}), **declared}
 
 

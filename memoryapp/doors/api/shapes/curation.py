@@ -25,6 +25,7 @@ from memoryapp.doors.api.shapes.fields import (
     Fault,
     KnownName,
     MessageId,
+    Project,
     Proposed,
     Reason,
     Role,
@@ -111,6 +112,7 @@ class TopicSummary(Answer):
     """A topic without its messages."""
 
     id: TopicName
+    project: str
     summary: str
     started_at: datetime
     ended_at: datetime
@@ -209,10 +211,11 @@ class BlameAnswer(Answer):
 _ITEMS: dict[str, Any] = {"minItems": 1}
 # How each part of a request is written in a body: its type, and its default if it may be left out.
 _FIELDS: Mapping[operation.Part, Any] = {
-    operation.TOPICS: (Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})], ...),
+    operation.TOPICS: (Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 1})], ...),
     operation.MESSAGES: (Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra=_ITEMS)], ...),
     operation.TO: (TopicId | None, ...),
     operation.AT: (Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra=_ITEMS)], ...),
+    operation.PROJECT: (Project, ...),
     operation.SUMMARY: (Summary, ...),
     operation.PROPOSED: (Proposed, ""),
     operation.SUMMARIES: (Annotated[list[Proposed], Field(max_length=MOST_TOPICS)], []),
@@ -387,6 +390,7 @@ class FactBody(StrictBody):
     model_config = exemplified(user="anna", content="Allergic to peanuts", category="health")
 
     user: KnownName
+    project: Project = ""
     content: _Content
     relation: _Word = "user"
     category: _Word = "other"
@@ -400,6 +404,7 @@ class FactPatch(StrictBody):
 
     model_config = exemplified(content="Allergic to peanuts and walnuts")
 
+    project: Project | None = None
     content: _Content | None = None
     relation: _Word | None = None
     category: _Word | None = None

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
+from memoryapp.engine import sight
 from memoryapp.engine.memory import LONGEST_PHRASE, LONGEST_PHRASES, MOST_PHRASES, parse_topic_id, topic_id
 from memoryapp.engine.parameters import Declaration
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
@@ -189,6 +190,13 @@ READABLE_SCHEMA: Any = Field(json_schema_extra={"minLength": 1, "pattern": VISIB
 
 Name = Annotated[str, StringConstraints(max_length=LONGEST["user"]), AfterValidator(_name), WithJsonSchema(NAME_SCHEMA)]
 # A name to look up; a name that no chat user can have is just not found.
+# The label of a project, one line; empty for the whole memory, or for what is common to all projects.
+Project = Annotated[
+    str,
+    StringConstraints(max_length=sight.LONGEST),
+    AfterValidator(lambda text: sight.as_project(str(clean(text)))),
+    Field(description="the label of a project or place, one line"),
+]
 KnownName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST["user"]), STRIPPED]
 Query = Annotated[str, StringConstraints(max_length=LONGEST_QUERY), READABLE, STRIPPED, READABLE_SCHEMA]
 

@@ -48,6 +48,7 @@ class ListedMessage(fields.Answer):
     reply_to: str
     forwarded_from: str
     topic: fields.TopicName | None = Field(validation_alias="topic_id")
+    project: str
 
 
 class MessagesAnswer(fields.Answer):
@@ -65,6 +66,7 @@ class ListedPerson(fields.Answer):
     mentions: int = Field(validation_alias="mention_count")
     first_seen: datetime | None
     last_seen: datetime | None
+    project: str
 
 
 class PeopleAnswer(fields.Answer):
@@ -87,6 +89,7 @@ class ListedArtifact(fields.Answer):
     entities: Texts
     answers: Texts = Field(validation_alias="rag_hints")
     created_at: datetime
+    project: str
 
 
 class ArtifactsAnswer(fields.Answer):
@@ -118,6 +121,7 @@ class ListedFact(fields.Answer):
     created_at: datetime
     state: Annotated[Literal["current", "past"], BeforeValidator(_fact_state)] = Field(validation_alias="superseded_at")
     superseded_at: datetime | None
+    project: str
 
 
 class FactsAnswer(fields.Answer):
@@ -152,7 +156,8 @@ MOST_A_CALL = 1_000
 
 
 class MessagesBody(BaseModel):
-    """Up to 1,000 messages of one chat user; ``session`` is the label of those that have none of their own. Further
+    """Up to 1,000 messages of one chat user, of one ``project``; ``session`` is the label of those that have none of
+    their own. Further
     fields of the body are stored with the first message."""
 
     model_config = ConfigDict(
@@ -160,6 +165,7 @@ class MessagesBody(BaseModel):
     )
 
     user: fields.Name
+    project: fields.Project = ""
     session: Annotated[str | None, Field(max_length=LONGEST["session"])] = None
     messages: Annotated[
         list[Annotated[Any, WithJsonSchema(fields.MESSAGE_OR_REJECTED)]],

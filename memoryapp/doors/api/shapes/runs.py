@@ -56,7 +56,7 @@ SentMedia = Annotated[
 
 
 class RecallBody(fields.StrictBody):
-    """A query to one memory.
+    """A query to one memory. With a ``project`` it sees what belongs to that one or is common to all, and nothing else.
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
     Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
@@ -71,6 +71,7 @@ class RecallBody(fields.StrictBody):
 
     user: fields.KnownName
     query: fields.Query
+    project: fields.Project = ""
     messages: Conversation = None
     media: SentMedia = []
     strategy: Annotated[str, WithJsonSchema(fields.STRATEGY)] = DEFAULT.name
@@ -252,6 +253,7 @@ class ListedRun(fields.Answer):
     url: fields.PageUrl = Field(validation_alias="id")
     user: str = Field(validation_alias=AliasPath("owner", "name"))
     query: str
+    project: str
     strategy: str
     parameters: dict[str, Any]
     state: Literal["pending", "running", "finished"]

@@ -157,6 +157,7 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
         forwarded_from=item.get("forwarded_from"),
         metadata={key: value for key, value in item.items() if key not in _FIELDS} | extra | clock.mark(),
         line=line,
+        project=item.get("project") if isinstance(item.get("project"), str) else "",
     )
 
 
