@@ -138,9 +138,9 @@ class Migration(migrations.Migration):
         migrations.AddField("erasure", "others", models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, verbose_name="other rows")),
         migrations.CreateModel("ExpiryRule", [
             ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-            ("noun", models.CharField(choices=[("message", "messages"), ("fact", "facts"), ("run", "runs"), ("trace", "traces of other programs"), ("media", "media")], max_length=8, verbose_name="what")),
-            ("kind", models.CharField(blank=True, max_length=120, verbose_name="kind")),
-            *((name, models.PositiveIntegerField(validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(most)], verbose_name=words, **usual)) for name, most, words, usual in (("days", 36500, "older than, days", {}), ("grace_days", 365, "set aside for, days", {"default": 14}))),
+            ("noun", models.CharField(choices=[("message", "messages"), ("fact", "facts"), ("run", "runs"), ("trace", "traces of other programs"), ("media", "media")], default="message", max_length=8, verbose_name="what")),
+            ("kind", models.CharField(blank=True, help_text="A role or author, a category, a strategy or outcome, a media type; empty for any.", max_length=120, verbose_name="kind")),
+            *((name, models.PositiveIntegerField(validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(most)], default=usual, help_text=words_of_help, verbose_name=words)) for name, most, usual, words, words_of_help in (("days", 36500, 365, "older than, days", ""), ("grace_days", 365, 14, "set aside for, days", "So long everything can be brought back; then it is erased for good."))),
             ("condition", models.CharField(choices=[("age", "all of that age"), ("unrecalled", "those never recalled"), ("stale", "those neither recalled nor changed in that time")], default="age", max_length=12, verbose_name="of these")),
             ("is_on", models.BooleanField(default=True, verbose_name="on")),
             ("made_by", models.CharField(max_length=150, verbose_name="by")),
