@@ -6,7 +6,7 @@ If a client disconnects, the run continues to its end and can be read by its id.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import IO, Any, cast
@@ -252,8 +252,13 @@ router = Router(tags=["recall"])
 async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
     """Ask a memory a question, and wait for what is chosen."""
     run = await in_thread(start_run, grant_of(request), body, caller_span(request.headers))
+    return await _at_end(run, body.include)
+
+
+async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
+    """Waits for the end of the run; returns its answer."""
     await wait_for_end(run)
-    return await answered(RecallAnswer, EndedRun, run, body.include)
+    return await answered(RecallAnswer, EndedRun, run, include)
 
 
 @router.post(
