@@ -77,15 +77,14 @@ def swap(
     by_hand: bool = True,
     batch: ImportBatch | None = None,
     call: AgentCall | None = None,
-    spare: Collection[int] = (),
 ) -> TopicEdit:
     """Makes the change. ``put_in`` of the result returns the new topics, in the order of the drafts.
 
     ``by_hand`` means that a person made the change; automatic changes then leave its topics alone. An archive retires
-    nothing and takes messages that are in no topic. With ``batch`` messages of that import may be left over, with
-    ``spare`` those of these numbers, and are withdrawn; for a rewording they come in instead, and the replaced ones are
-    left over. ``call`` is the agent's question whose answer is carried out. Raises Stale when a topic or message is no
-    longer where the change expects it, ByHand when an automatic change would overrule a person, CurationError when a
+    nothing and takes messages that are in no topic. Messages that are left over are withdrawn: with ``batch`` those of
+    that import, without one those that a rule sets aside; for a rewording the import's come in, and the replaced ones
+    are left over. ``call`` is the agent's question whose answer is carried out. Raises Stale when a topic or message is
+    no longer where the change expects it, ByHand when an automatic change would overrule a person, CurationError when a
     message would be lost or in two topics.
     """
     _check_drafts(change, by_hand)
@@ -97,8 +96,8 @@ def swap(
             sentence = _("%(topics)s was edited by hand; only a person can change it.")
             raise ByHand(sentence % {"topics": named(settled)}, settled)
     messages = _locked_messages(owner, change, kind)
-    left = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch) | set(spare)
-    _check_partition(change, messages, kind, left)
+    are_all = kind == TopicEdit.Kind.REWORD or (kind == TopicEdit.Kind.WITHDRAW and batch is None)
+    _check_partition(change, messages, kind, set(messages) if are_all else _of_batch(messages, batch))
     replaced = Topic.objects.of(owner).only("recall", *_MARKED).in_bulk(list(change.out))
     marks = {
         "locked_by_hand": by_hand,

@@ -21,17 +21,7 @@ from memoryapp.curation.topic_writer import exchange, lock_owner, swap
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.sessions import note_change
-from memoryapp.models import (
-    ChatUser,
-    EditedTopic,
-    ExpiryBatch,
-    GuardSpot,
-    ImportBatch,
-    Message,
-    Topic,
-    TopicEdit,
-    TopicMessage,
-)
+from memoryapp.models import ChatUser, EditedTopic, GuardSpot, ImportBatch, Message, Topic, TopicEdit, TopicMessage
 from memoryapp.platform.statements import execute, fetched
 
 # Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
@@ -92,19 +82,18 @@ def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
 
 
 @transaction.atomic
-def withdraw_messages(owner: ChatUser, numbers: Sequence[int], *, actor: str, reason: str = "") -> TopicEdit:
+def withdraw_messages(owner: ChatUser, numbers: Sequence[int], *, actor: str, reason: str) -> TopicEdit:
     """Withdraws these messages, archived or not, until ``give_back_messages``. Raises CurationError."""
     lock_owner(owner)
     mine = Message.objects.of(owner).filter(pk__in=numbers)
-    change, kind = _without(owner, mine), TopicEdit.Kind.WITHDRAW
-    edit = swap(owner, change, kind=kind, actor=actor, reason=reason, spare=numbers)
+    edit = swap(owner, _without(owner, mine), kind=TopicEdit.Kind.WITHDRAW, actor=actor, reason=reason)
     mine.active().update(is_withdrawn=True)
     note_change(owner)
     return edit
 
 
 @transaction.atomic
-def give_back_messages(owner: ChatUser, edit: TopicEdit | None, numbers: Sequence[int], *, actor: str) -> None:
+def give_back_messages(owner: ChatUser, edit: TopicEdit | None, numbers: Iterable[int], *, actor: str) -> None:
     """Takes back the edit that withdrew the messages, and gives back those that were in no topic. Without an edit all
     of them are then in none. Raises CurationError, as ``undo``."""
     lock_owner(owner)
@@ -141,7 +130,7 @@ def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
     """
     chain = _chain(owner, edit)
     last = chain[-1]
-    _check_undoable(owner, last)
+    _check_undoable(owner, chain)
     put, out = _sides(last)
     if last.batch and _withdraws(chain):
         _check_nothing_archived_since(owner, last.batch, put)
@@ -232,7 +221,7 @@ def _chains(owner_id: int, ids: Sequence[int]) -> list[tuple[int, ...]]:
 
 def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: str) -> TopicEdit:
     last = chain[-1]
-    _check_undoable(owner, last)
+    _check_undoable(owner, chain)
     put, out = _sides(last)
     # In the order in which the embedding of topics locks them.
     rows = Topic.objects.of(owner).filter(pk__in=[*put, *out]).order_by("pk").select_for_update(no_key=True)
@@ -259,10 +248,11 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
     return made
 
 
-def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:
+def _check_undoable(owner: ChatUser, chain: Sequence[TopicEdit]) -> None:
+    last, is_of_rule = chain[-1], chain[0].kind == TopicEdit.Kind.WITHDRAW and not chain[0].batch_id
     if last.kind == TopicEdit.Kind.ARCHIVE:
         raise CurationError(_("Archiving is not undone; withdraw the import, or merge and split the topics."))
-    if ExpiryBatch.objects.filter(owner=owner, edit=last).exists():
+    if is_of_rule and (len(chain) > 1 or last.expirybatch_set.exists()):
         raise CurationError(_("A rule set these messages aside: keep them on the page “What expires”."))
     blocking = _standing_on(owner.pk, [last.pk])
     if blocking:

@@ -127,20 +127,16 @@ class Holding:
 
 def holding(owner: models.ChatUser) -> Holding:
     """Returns what would be erased with this chat user."""
-
-    def count(model: type[Owned]) -> int:
-        return model._base_manager.filter(owner=owner).count()
-
+    nouns: dict[str, type[Owned]] = {
+        "messages": models.Message,
+        "topics": models.Topic,
+        "runs": models.Run,
+        "people": models.Person,
+    }
+    nouns |= {"facts": models.Fact, "artifacts": models.Artifact, "imports": models.ImportBatch, "media": models.Media}
     return Holding(
-        messages=count(models.Message),
-        topics=count(models.Topic),
-        runs=count(models.Run),
-        people=count(models.Person),
-        facts=count(models.Fact),
-        artifacts=count(models.Artifact),
+        **{noun: model._base_manager.filter(owner=owner).count() for noun, model in nouns.items()},
         findings=models.Finding.objects.filter(owner=owner, state=models.Finding.State.WAITING).count(),
-        imports=count(models.ImportBatch),
-        media=count(models.Media),
         tokens=_own_tokens(owner).count(),
     )
 

@@ -108,8 +108,7 @@ def reach_of(target: Target) -> Reach:
     rows = models.Artifact.objects.filter(labelled | Q(message__in=messages), owner=owner)
     topics = models.Topic.objects.of(owner).filter(pk__in=numbers)
     rest = models.TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
-    named = labelled | Q(topic__in=numbers) | Q(pk__in=target.others.get("fact", ()))
-    facts = tuple(models.Fact.objects.filter(named, owner=owner).order_by("pk").values_list("pk", flat=True))
+    facts = labelled | Q(topic__in=numbers) | Q(pk__in=target.others.get("fact", ()))
     return Reach(
         messages=tuple(
             models.Message.objects.of(owner).filter(pk__in=messages).order_by("pk").values_list("pk", flat=True)
@@ -117,7 +116,7 @@ def reach_of(target: Target) -> Reach:
         touched=tuple(number for (number,) in fetched(TOUCHED, {"owner": owner, "messages": list(messages)})),
         listing=tuple(numbers),
         empty=tuple(topics.exclude(pk__in=rest).order_by("pk").values_list("pk", flat=True)),
-        facts=facts,
+        facts=tuple(sorted(models.Fact.objects.filter(facts, owner=owner).values_list("pk", flat=True))),
         artifacts=tuple(sorted(rows.values_list("pk", flat=True))),
         people=tuple(people.values_list("pk", flat=True)),
         findings=tuple(_findings(target, messages, numbers)),
@@ -165,7 +164,6 @@ def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     if not set(reach.ids) <= set(erasure.touched):
         raise Moved
     gone = deleted(runs) + _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
-    models.ExpiringRow.objects.filter(batch__receipt=erasure, kept_by="").delete()
     settle(owner)
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.cut_at = erasure.cut_at or timezone.now()
@@ -231,12 +229,8 @@ def _changes_with(owner: models.ChatUser, lines: set[str]) -> Counter[str]:
 def _changes_of(owner: models.ChatUser, noun: str, numbers: Sequence[int]) -> Counter[str]:
     keys = [str(number) for number in numbers]
     named = Q(before__has_any_keys=keys) | Q(after__has_any_keys=keys)
-    rows = (
-        models.KnowledgeEdit.objects.filter(named, owner=owner, noun=noun)
-        if keys
-        else models.KnowledgeEdit.objects.none()
-    )
-    return delete_changes(list(rows.values_list("pk", flat=True)))
+    rows = models.KnowledgeEdit.objects.filter(named, owner=owner, noun=noun).values_list("pk", flat=True)
+    return delete_changes(list(rows) if keys else [])
 
 
 def delete_changes(numbers: Sequence[int]) -> Counter[str]:
@@ -297,13 +291,6 @@ def _topics(owner: models.ChatUser, reach: Reach) -> Counter[str]:
     return gone
 
 
-def delete_others(owner: models.ChatUser, erasure: models.Erasure) -> Counter[str]:
-    """Deletes runs with all that belongs to them, and media with their files."""
-    models.ExpiringRow.objects.filter(batch__receipt=erasure, kept_by="").delete()
-    gone = deleted(models.Run.objects.of(owner).filter(pk__in=erasure.others.get("run", ())))
-    return gone + delete_media(models.Media.objects.filter(owner=owner, pk__in=erasure.others.get("media", ())))
-
-
 def make_anew(topic: models.Topic) -> Counter[str]:
     """A new summary for a topic that quotes erased text; for a transaction that names the erasure."""
     lock_owner(models.ChatUser(pk=topic.owner_id))
@@ -316,14 +303,8 @@ def _rewrite(number: int, *, lists: bool) -> None:
     """A new summary from the remaining messages of the topic, and their count, size and times."""
     rows = models.Message.objects.filter(topicmessage__topic=number).in_order()[:20]
     summary = opening([content(row) for row in rows])
-    values: dict[str, Any] = {
-        "topic": number,
-        "summary": summary,
-        "folded": fold(summary),
-        "at": timezone.now(),
-        "lists": lists,
-    }
-    execute(REWRITE, values)
+    values: dict[str, Any] = {"topic": number, "summary": summary, "folded": fold(summary)}
+    execute(REWRITE, {**values, "at": timezone.now(), "lists": lists})
 
 
 def _suggestions(owner: models.ChatUser, reach: Reach) -> Counter[str]:

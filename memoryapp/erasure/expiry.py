@@ -3,18 +3,17 @@ its grace is over.
 
 Nothing is deleted meanwhile. Messages are withdrawn and facts never recalled, so both are seen but not handed over, and
 a person may keep single rows or all of them: they return where they were. What is pinned, answers a golden question, is
-under an open miss or was judged never goes. Each step is one transaction, which a lock of the memory keeps from others;
-without a rule nothing expires.
+under an open miss or was judged never goes. Each step is one transaction, which a lock of the memory keeps from others.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -40,7 +39,6 @@ from memoryapp.models import (
 )
 from memoryapp.platform import database
 from memoryapp.platform.audit import entries
-from memoryapp.platform.database import log_and_continue
 from memoryapp.platform.statements import fetched
 from memoryapp.platform.webhooks.announcing import RETENTION_DUE, announce
 
@@ -53,28 +51,12 @@ MOST_RECENT = 6
 AGAIN = timedelta(hours=1)
 Noun, State = ExpiryRule.Noun, ExpiryBatch.State
 
-_SQL = table_beside(__file__)
-_CHANGED: Mapping[str, str] = {noun: _SQL["changed"].format(noun=noun) for noun in ("fact", "topic")}
-_TOUCHED: Mapping[str, str] = {
-    "fact": _SQL["touched_fact"].format(used_fact=_SQL["used_fact"], changed=_CHANGED["fact"]),
-    "topic": _SQL["touched_topic"].format(changed=_CHANGED["topic"]),
-}
-_PARTS = ", ".join(_SQL[name] for name in ("recalled", "said", "evidence"))
-_FACT: str = _SQL["fact"].format(used_fact=_SQL["used_fact"], touched_fact=_TOUCHED["fact"])
-_FOUND: Mapping[str, str] = {
-    noun: f"{statement} AND {_SQL['free'].format(number=number)}"
-    for noun, statement, number in (
-        (Noun.MESSAGE, _SQL["message"], "m.id"),
-        (Noun.FACT, _FACT, "f.id"),
-        (Noun.RUN, _SQL["run"], "r.id"),
-        (Noun.TRACE, _SQL["run"], "r.id"),
-        (Noun.MEDIA, _SQL["media"], "m.id"),
-    )
-}
+_SQL: dict[str, str] = {}
+for _name, _text in table_beside(__file__).items():
+    _SQL[_name] = _text.format(**_SQL)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiringNow:
+class ExpiringNow(NamedTuple):
     owner: int
     number: str
     at: datetime
@@ -95,12 +77,6 @@ class ExpiryRehearsal:
         return self.kinds.total()
 
 
-def fits(noun: str, condition: str) -> bool:
-    """Whether that is known of such rows."""
-    known = {"unrecalled": (Noun.MESSAGE, Noun.FACT), "stale": (Noun.FACT,)}
-    return noun in known.get(condition, (noun,))
-
-
 def rehearse(rule: ExpiryRule) -> ExpiryRehearsal:
     """Reads only; the rule need not be stored. Two queries, whatever it finds."""
     owners = [rule.owner_id] if rule.owner_id else list(ChatUser.objects.values_list("pk", flat=True))
@@ -115,18 +91,20 @@ def _first(rule: ExpiryRule, owners: Sequence[int], most: int, batch: int | None
 
 
 def _found(rule: ExpiryRule, owners: Sequence[int], statement: str, **values: Any) -> list[tuple[Any, ...]]:
-    asked: dict[str, Any] = {name: str(getattr(rule, name)) for name in ("noun", "kind", "condition")}
     before = timezone.now() - timedelta(days=rule.days)
-    asked |= {"owners": list(owners), "rule": rule.pk, "before": before, "since": "-infinity", "program": PROGRAM}
-    return fetched(_SQL[statement].format(parts=_PARTS, found=_FOUND[rule.noun]), {"batch": None, **asked, **values})
+    asked = {"kind": rule.kind, "condition": rule.condition, "rule": rule.pk, "before": before, "batch": None, **values}
+    return _asked(rule.noun, statement, noun=rule.noun, owners=list(owners), since="-infinity", **asked)
+
+
+def _asked(found: str, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+    text = f"WITH {_SQL['parts']}, found AS ({_SQL[found]}) {_SQL[statement]}"
+    return fetched(text, {"program": PROGRAM, **values})
 
 
 def lately(owner: ChatUser, noun: str, since: datetime) -> dict[int, datetime]:
     """The facts or topics that were recalled, changed, confirmed or made since then, with the last time of that; the
     others are stale."""
-    parts = {name: _SQL[name] for name in ("recalled", "said")}
-    statement = _SQL["lately"].format(**parts, touched=_TOUCHED[noun])
-    return dict(fetched(statement, {"owners": [owner.pk], "since": since, "program": PROGRAM}))
+    return dict(_asked(f"touched_{noun}", "lately", noun=noun, owners=[owner.pk], since=since))
 
 
 def due_rules() -> QuerySet[ExpiryRule]:
@@ -140,12 +118,12 @@ def due_batches() -> QuerySet[ExpiryBatch]:
     return rows.select_related("rule", "owner").order_by("due_at", "pk")
 
 
-def apply(rule: ExpiryRule, is_enough: Callable[[], bool] = lambda: False) -> None:
+def apply(rule: ExpiryRule, is_enough: Callable[[], bool]) -> None:
     """Sets aside all that the rule finds, memory by memory; a fault in one stops no other. What is not done when it is
     enough, the next time does."""
     owners = ChatUser.objects.filter(pk=rule.owner_id) if rule.owner_id else ChatUser.objects.all()
     for owner in list(owners.order_by("pk")):
-        with log_and_continue("What expires of memory %s is not set aside.", owner.pk):
+        with database.log_and_continue("What expires of memory %s is not set aside.", owner.pk):
             while set_aside(rule, owner):
                 if is_enough():
                     return
@@ -162,16 +140,13 @@ def set_aside(rule: ExpiryRule, owner: ChatUser) -> ExpiryBatch | None:
         return None
     due_at = timezone.now() + timedelta(days=rule.grace_days)
     batch = ExpiryBatch.objects.create(owner=owner, rule=rule, count=len(numbers), due_at=due_at)
-    rows = [ExpiringRow(owner=owner, batch=batch, number=number) for number in numbers]
-    if rule.noun == Noun.FACT:
-        lock_knowledge(owner)
-        recalls = dict(Fact.objects.filter(owner=owner, pk__in=numbers).values_list("pk", "recall"))
-        for row in rows:
-            row.former = recalls[int(row.number)]
-        _recall(batch, {fact: (recall, "never") for fact, recall in recalls.items()}, PROGRAM)
-    elif rule.noun == Noun.MESSAGE:
-        _withdraw(batch, map(int, numbers))
-    ExpiringRow.objects.bulk_create(rows)
+    former = _recalls(owner, numbers) if rule.noun == Noun.FACT else {}
+    _recall(batch, {number: (recall, "never") for number, recall in former.items()}, PROGRAM)
+    if rule.noun == Noun.MESSAGE:
+        _withdraw(batch, list(map(int, numbers)))
+    ExpiringRow.objects.bulk_create(
+        ExpiringRow(owner=owner, batch=batch, number=number, former=former.get(number, "")) for number in numbers
+    )
     _tell(batch, Deed.CHANGE)
     return batch
 
@@ -188,37 +163,16 @@ def keep(batch: ExpiryBatch, numbers: Iterable[str] | None = None, *, actor: str
         raise CurationError(_("This batch is not set aside any more: nothing can be brought back."))
     aside = batch.rows.filter(kept_by="")
     kept = list(aside if numbers is None else aside.filter(number__in=list(numbers)))
-    pks = [row.pk for row in kept]
     if batch.rule.noun == Noun.FACT:
-        lock_knowledge(batch.owner)
-        former = {int(row.number): row.former for row in kept}
-        never = Fact.objects.filter(owner=batch.owner_id, pk__in=former, recall=RecallMode.NEVER)
-        _recall(batch, {fact: ("never", former[fact]) for fact in never.values_list("pk", flat=True)}, actor)
-    elif batch.rule.noun == Noun.MESSAGE and kept:
+        now = _recalls(batch.owner, [row.number for row in kept])
+        back = {row.number: ("never", row.former) for row in kept if now.get(row.number) == RecallMode.NEVER}
+        _recall(batch, back, actor)
+    elif batch.rule.noun == Noun.MESSAGE:
         _bring_back(batch, kept, actor)
-    batch.rows.filter(pk__in=pks).update(kept_by=actor[:200])
+    batch.rows.filter(pk__in=[row.pk for row in kept]).update(kept_by=actor[:200])
     if not aside.all().exists():
-        batch.state, batch.ended_at, batch.ended_by = State.KEPT, timezone.now(), actor[:200]
-        batch.save(update_fields=["state", "ended_at", "ended_by"])
+        _end(batch, State.KEPT, actor)
     return len(kept)
-
-
-def _bring_back(batch: ExpiryBatch, kept: Sequence[ExpiringRow], actor: str) -> None:
-    """The messages return to their topics; where later edits forbid that, they wait to be archived again."""
-    back = _withdrawn(batch, kept)
-    rest = _withdrawn(batch, batch.rows.filter(kept_by="").exclude(pk__in=[row.pk for row in kept]))
-    if not back:
-        return
-    try:
-        with transaction.atomic():
-            edit, batch.edit = batch.edit, None
-            batch.save(update_fields=["edit"])
-            give_back_messages(batch.owner, edit, [*back, *rest], actor=actor)
-            if rest:
-                _withdraw(batch, rest)
-    except CurationError:
-        batch.refresh_from_db()
-        give_back_messages(batch.owner, None, back, actor=actor)
 
 
 @transaction.atomic
@@ -231,40 +185,66 @@ def erase(batch: ExpiryBatch) -> Erasure | None:
         return batch.receipt
     rule, owner = batch.rule, batch.owner
     doomed = [row.number for row in _first(rule, [owner.pk], batch.count, batch.pk)]
-    stays = batch.rows.filter(kept_by="").exclude(number__in=doomed)
-    if stays.exists():
-        keep(batch, list(stays.values_list("number", flat=True)), actor=PROGRAM)
+    if stays := list(batch.rows.filter(kept_by="").exclude(number__in=doomed).values_list("number", flat=True)):
+        keep(batch, stays, actor=PROGRAM)
     if doomed:
         messages = tuple(map(int, doomed)) if rule.noun == Noun.MESSAGE else ()
         others = {} if messages else {"run" if rule.noun == Noun.TRACE else rule.noun: doomed}
         target = Target(owner.pk, messages, others=others, kind=Erasure.Kind.EXPIRED)
         batch.receipt = begin(target, f"{rule.made_by}, {PROGRAM} {rule.pk}")
-        batch.state, batch.ended_at, batch.ended_by = State.GONE, timezone.now(), PROGRAM
-        batch.save(update_fields=["state", "ended_at", "ended_by", "receipt"])
+        _end(batch, State.GONE, PROGRAM)
         _tell(batch, Deed.ERASE)
     return batch.receipt
 
 
-def _withdraw(batch: ExpiryBatch, numbers: Iterable[int]) -> None:
-    reason = _("rule %(number)d of what expires") % {"number": batch.rule_id}
-    batch.edit = withdraw_messages(batch.owner, list(numbers), actor=PROGRAM, reason=reason)
+def _end(batch: ExpiryBatch, state: ExpiryBatch.State, actor: str) -> None:
+    batch.state, batch.ended_at, batch.ended_by = state, timezone.now(), actor[:200]
+    batch.save(update_fields=["state", "ended_at", "ended_by", "receipt"])
+
+
+def _reason(batch: ExpiryBatch) -> str:
+    return _("rule %(number)d of what expires") % {"number": batch.rule_id}
+
+
+def _withdraw(batch: ExpiryBatch, numbers: Sequence[int]) -> None:
+    batch.edit = withdraw_messages(batch.owner, numbers, actor=PROGRAM, reason=_reason(batch))
     batch.save(update_fields=["edit"])
 
 
-def _withdrawn(batch: ExpiryBatch, rows: Iterable[ExpiringRow]) -> list[int]:
-    """Those of the messages that are still withdrawn."""
-    numbers = [int(row.number) for row in rows]
-    found = Message.objects.of(batch.owner_id).filter(pk__in=numbers, is_withdrawn=True)
-    return list(found.values_list("pk", flat=True))
+def _bring_back(batch: ExpiryBatch, kept: Sequence[ExpiringRow], actor: str) -> None:
+    """The messages return to their topics; where later edits forbid that, they wait to be archived again."""
+    aside = batch.rows.filter(kept_by="").values_list("number", flat=True)
+    withdrawn = Message.objects.of(batch.owner_id).filter(pk__in=list(map(int, aside)), is_withdrawn=True)
+    numbers, wanted = list(withdrawn.values_list("pk", flat=True)), {int(row.number) for row in kept}
+    if wanted.isdisjoint(numbers):
+        return
+    try:
+        with transaction.atomic():
+            edit, batch.edit = batch.edit, None
+            batch.save(update_fields=["edit"])
+            give_back_messages(batch.owner, edit, numbers, actor=actor)
+            if rest := [number for number in numbers if number not in wanted]:
+                _withdraw(batch, rest)
+    except CurationError:
+        batch.refresh_from_db()
+        give_back_messages(batch.owner, None, wanted.intersection(numbers), actor=actor)
 
 
-def _recall(batch: ExpiryBatch, recalls: Mapping[int, tuple[str, str]], actor: str) -> None:
+def _recalls(owner: ChatUser, numbers: Sequence[str]) -> dict[str, str]:
+    """How these facts are recalled; they stay so until the transaction ends."""
+    lock_knowledge(owner)
+    found = Fact.objects.filter(owner=owner, pk__in=[int(number) for number in numbers])
+    return {str(number): recall for number, recall in found.values_list("pk", "recall")}
+
+
+def _recall(batch: ExpiryBatch, recalls: Mapping[str, tuple[str, str]], actor: str) -> None:
     """Gives the facts, by number, another way of recall, as one change; of each the former and the new one."""
-    sides = [{str(number): {"recall": each[side]} for number, each in recalls.items()} for side in (0, 1)]
-    change = KnowledgeEdit(owner=batch.owner, kind=KnowledgeEdit.Kind.EDIT, noun=KnowledgeEdit.Noun.FACT, actor=actor)
-    change.before, change.after = sides
-    change.reason = _("rule %(number)d of what expires") % {"number": batch.rule_id}
     if recalls:
+        edit, noun = KnowledgeEdit.Kind.EDIT, KnowledgeEdit.Noun.FACT
+        change = KnowledgeEdit(owner=batch.owner, kind=edit, noun=noun, actor=actor, reason=_reason(batch))
+        change.before, change.after = (
+            {number: {"recall": each[side]} for number, each in recalls.items()} for side in (0, 1)
+        )
         make(change)
 
 
@@ -275,17 +255,23 @@ def _tell(batch: ExpiryBatch, deed: Deed) -> None:
     entries.saw(batch.owner_id)
 
 
+def batches(owners: QuerySet[ChatUser] | None) -> QuerySet[ExpiryBatch]:
+    """Those of these memories or of all, each with the number of rows that are ``kept``."""
+    rows = ExpiryBatch.objects.all() if owners is None else ExpiryBatch.objects.filter(owner__in=owners)
+    kept = Count("rows", filter=~Q(rows__kept_by=""))
+    return rows.annotate(kept=kept).select_related("owner", "rule")
+
+
 def recent_batches(owners: QuerySet[ChatUser]) -> QuerySet[ExpiryBatch]:
     """What is set aside, and what went within a week."""
     lately = Q(state=State.ASIDE) | Q(state=State.GONE, ended_at__gte=timezone.now() - timedelta(days=7))
-    return ExpiryBatch.objects.filter(lately, owner__in=owners).select_related("owner", "rule")[:MOST_RECENT]
+    return batches(owners).filter(lately)[:MOST_RECENT]
 
 
 def note_going(owner: ChatUser | None, nouns: Sequence[str], rows: Iterable[Any]) -> None:
     """Gives each of the rows that is set aside its batch, as ``going``. One query."""
     listed = {str(row.pk): row for row in rows}
-    aside = ExpiringRow.objects.filter(
-        kept_by="", number__in=list(listed), batch__state=State.ASIDE, batch__rule__noun__in=nouns
-    )
-    for each in (aside.filter(owner=owner) if owner else aside).select_related("batch"):
+    aside = ExpiringRow.objects.filter(kept_by="", number__in=[*listed], batch__state=State.ASIDE)
+    aside = aside.filter(batch__rule__noun__in=nouns, **({"owner": owner} if owner else {}))
+    for each in aside.select_related("batch"):
         listed[each.number].going = each.batch

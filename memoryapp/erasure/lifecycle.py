@@ -12,7 +12,8 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
@@ -20,13 +21,25 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.erasure import chat_user, marks, masking, texts
-from memoryapp.erasure.chat_user import FILES, deleted
+from memoryapp.erasure.chat_user import FILES, delete_media, deleted
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_leftovers, redact_runs, texts_of
-from memoryapp.erasure.cutting import Moved, Reach, Target, cut, delete_others, reach_of
+from memoryapp.erasure.cutting import Moved, Reach, Target, cut, reach_of
 from memoryapp.erasure.marks import Collected, Marks, Redaction
 from memoryapp.erasure.texts import strings
 from memoryapp.memory.content import erased
-from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Media, Message, Person, Run, Topic, TopicVector
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Erasure,
+    ExpiringRow,
+    Fact,
+    Media,
+    Message,
+    Person,
+    Run,
+    Topic,
+    TopicVector,
+)
 from memoryapp.platform import database
 from memoryapp.platform.database import lease_holds
 from memoryapp.platform.statements import execute
@@ -86,8 +99,9 @@ def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure
 
 def look_again(erasure: Erasure) -> None:
     """Erases what was written after the cut by a process that had read before it."""
+    topics = [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
     with transaction.atomic():
-        deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=_topics_of(erasure)))
+        deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=topics))
     _redact(erasure)
     erasure.looked_again_at = erasure.verify_asked_at = timezone.now()
     erasure.save(update_fields=["looked_again_at", "verify_asked_at"])
@@ -130,6 +144,8 @@ def _erase_part(erasure: Erasure) -> None:
         erasure.save(update_fields=["ended_at", "looked_again_at"])
         return
     if erasure.cut_at is None:
+        # Before the marks are made, for these rows name what goes.
+        ExpiringRow.objects.filter(batch__receipt=erasure, kept_by="").delete()
         (_cut_others if erasure.others.keys() & {"run", "media"} else _cut)(erasure, owner)
     _redact(erasure)
     runs = Run.objects.of(erasure.owner_number).exclude(state=Run.State.FINISHED)
@@ -170,10 +186,9 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
 def _cut_others(erasure: Erasure, owner: ChatUser) -> None:
     """Deletes runs and media. Their words may be in others, which ask the same; so the marks are made of the ids of
     runs and the hashes of files, as far as nothing names them any more."""
-    names = [str(run) for run in erasure.others.get("run", ())]
-    media = Media.objects.filter(owner=owner, pk__in=erasure.others.get("media", ()))
-    found = Collected.of([*names, *media.values_list("sha256", flat=True)])
-    gone = delete_others(owner, erasure)
+    runs, media = erasure.others.get("run", ()), Media.objects.filter(pk__in=erasure.others.get("media", ()))
+    found = Collected.of([*runs, *media.filter(owner=owner).values_list("sha256", flat=True)])
+    gone = deleted(Run.objects.of(owner).filter(pk__in=runs)) + delete_media(media.filter(owner=owner))
     erasure.others = {}
     erasure.counts, erasure.cut_at = dict(Counter(erasure.counts) + gone), timezone.now()
     erasure.save(update_fields=["others", "counts", "cut_at"])
@@ -236,10 +251,6 @@ def _redact(erasure: Erasure) -> None:
         erasure.save(update_fields=["counts", "redacted"])
 
 
-def _topics_of(erasure: Erasure) -> list[int]:
-    return [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
-
-
 def vacuum(erasure: Erasure) -> None:
     """Releases the space of deleted rows; inside a transaction that is left to autovacuum."""
     if connection.in_atomic_block:
@@ -251,18 +262,9 @@ def vacuum(erasure: Erasure) -> None:
 
 def dumped(erasure: Erasure) -> str:
     """The receipt as a file."""
-    return json.dumps(
-        {
-            "erasure": erasure.pk,
-            "kind": erasure.kind,
-            "began_at": erasure.began_at.isoformat(),
-            "ended_at": erasure.ended_at.isoformat() if erasure.ended_at else None,
-            "counts": erasure.counts,
-            "redacted": erasure.redacted,
-            "unmarked": erasure.unmarked,
-            "share": erasure.share,
-            "salt": base64.b64encode(bytes(erasure.salt)).decode(),
-            "lengths": erasure.lengths,
-            "marks": base64.b64encode(bytes(erasure.marks)).decode(),
-        }
-    )
+    names = ("kind", "began_at", "ended_at", "counts", "redacted", "unmarked", "share", "salt", "lengths", "marks")
+    return json.dumps({"erasure": erasure.pk, **{name: getattr(erasure, name) for name in names}}, default=_written)
+
+
+def _written(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else base64.b64encode(bytes(value)).decode()

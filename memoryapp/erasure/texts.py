@@ -6,7 +6,7 @@ have as well: of these, what remains anywhere in the database or belongs to the 
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.base_session import AbstractBaseSession
-from django.db import connection, models
+from django.db import models
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.text.lexical import fold
 from memoryapp.engine.text.scripts import is_spaced
@@ -39,6 +40,7 @@ from memoryapp.models import (
 )
 from memoryapp.models.user import Owned
 from memoryapp.platform.embedded import paths
+from memoryapp.platform.statements import fetched
 
 _PACKAGES, _TEMPLATES = paths.CHECKOUT, paths.files_of_pages("templates")
 _TEXTS: Mapping[type[Owned], tuple[str, ...]] = {
@@ -63,19 +65,7 @@ _LABELS = ("name", "keywords", "entities")
 _REDACTED = (Erasure, Evaluation, LogEntry)
 _AT_ONCE = 1_000
 _RUNS_AT_ONCE = 50
-_NEAR = tuple(
-    f"""
-    SELECT {column} FROM {table} WHERE owner_id <> %(owner)s AND {words} @@ (
-        SELECT string_agg('(' || each || ')', ' | ')::tsquery
-        FROM unnest(%(texts)s::text[]) given, CAST(plainto_tsquery('russian', given) AS text) each WHERE each <> ''
-    )
-    """
-    for table, column, words in (
-        ("memoryapp_passage", "text", "terms"),
-        ("memoryapp_topic", "summary", "terms"),
-        ("memoryapp_fact", "content", "to_tsvector('russian'::regconfig, coalesce(content, ''))"),
-    )
-)
+_NEAR = table_beside(__file__)["near"]
 _LOWER = re.compile(r"\b[a-z]+\b")
 
 
@@ -115,17 +105,10 @@ def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
     ordered = sorted(runs)
     for first in range(0, len(ordered), _RUNS_AT_ONCE):
         batch = ordered[first : first + _RUNS_AT_ONCE]
-        left |= without_shared(set(batch), _near(owner, batch))
+        texts = [run if all(map(is_spaced, run.split(" "))) else run.replace(" ", "") for run in batch]
+        near = fetched(_NEAR, {"texts": [fold(text) for text in texts], "owner": owner.pk})
+        left |= without_shared(set(batch), (text for (text,) in near))
     return left
-
-
-def _near(owner: ChatUser, runs: Sequence[str]) -> Iterator[str]:
-    """The texts of other memories that have all words of one of the runs, in any order and form."""
-    texts = [run if all(map(is_spaced, run.split(" "))) else run.replace(" ", "") for run in runs]
-    for query in _NEAR:
-        with connection.cursor() as cursor:
-            cursor.execute(query, {"texts": [fold(text) for text in texts], "owner": owner.pk})
-            yield from (text for (text,) in cursor)
 
 
 def everything_elsewhere(owner: ChatUser | None) -> Iterator[str]:

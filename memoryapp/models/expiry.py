@@ -1,23 +1,20 @@
 """What expires: rules, the batches of rows that they set aside, and the rows, by number."""
 
-from django.core.validators import MaxValueValidator, MinValueValidator
+from typing import ClassVar
+
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.erasure import Erasure
 from memoryapp.models.topic import TopicEdit
-from memoryapp.models.user import ChatUser, Owned, Row
-
-USUAL_GRACE_DAYS = 14
+from memoryapp.models.user import ChatUser, Owned, Row, between
 
 
 class ExpiryRule(Row):
-    """Rows of a ``noun`` expire that are older than ``days``, all of them or those that fit the ``condition``, of one
-    ``kind`` or, where it is empty, of any. Without an ``owner`` it is a rule for all memories.
-
-    A rule never changes: it is switched off, and another one made. ``checked_at`` is when it was last applied.
-    """
+    """Rows of a ``noun`` expire that are older than ``days`` and fit the ``condition``, of one ``kind`` or, where it is
+    empty, of any; without an ``owner`` in all memories. A rule never changes: it is switched off, and another made."""
 
     class Noun(models.TextChoices):
         MESSAGE = "message", _("messages")
@@ -32,32 +29,46 @@ class ExpiryRule(Row):
         STALE = "stale", _("those neither recalled nor changed in that time")
 
     owner = models.ForeignKey(ChatUser, models.CASCADE, null=True, blank=True, verbose_name=_("chat user"))
-    noun = models.CharField(_("what"), max_length=8, choices=Noun)
-    kind = models.CharField(pgettext_lazy("noun", "kind"), max_length=120, blank=True)
-    days = models.PositiveIntegerField(
-        _("older than, days"), validators=[MinValueValidator(1), MaxValueValidator(36_500)]
+    noun = models.CharField(_("what"), max_length=8, choices=Noun, default=Noun.MESSAGE)
+    kind = models.CharField(
+        pgettext_lazy("noun", "kind"),
+        max_length=120,
+        blank=True,
+        help_text=_("A role or author, a category, a strategy or outcome, a media type; empty for any."),
     )
+    days = models.PositiveIntegerField(_("older than, days"), default=365, validators=between(1, 36_500))
     condition = models.CharField(_("of these"), max_length=12, choices=Condition, default=Condition.AGE)
     grace_days = models.PositiveIntegerField(
-        _("set aside for, days"), default=USUAL_GRACE_DAYS, validators=[MinValueValidator(1), MaxValueValidator(365)]
+        _("set aside for, days"),
+        default=14,
+        validators=between(1, 365),
+        help_text=_("So long everything can be brought back; then it is erased for good."),
     )
     is_on = models.BooleanField(pgettext_lazy("rule", "on"), default=True)
     made_by = models.CharField(_("by"), max_length=150)
     made_at = models.DateTimeField(_("made"), auto_now_add=True)
     checked_at = models.DateTimeField(_("applied"), null=True, blank=True)
     shown = "{0.noun} {0.days} {0.condition} {0.kind}"
+    _KNOWN: ClassVar = {"unrecalled": (Noun.MESSAGE, Noun.FACT), "stale": (Noun.FACT,)}
 
     class Meta:
         ordering = ("-pk",)
         verbose_name = _("rule of expiry")
         verbose_name_plural = _("rules of expiry")
 
+    @property
+    def of_all(self) -> bool:
+        return self.owner_id is None
+
+    def clean(self) -> None:
+        if self.noun not in self._KNOWN.get(self.condition, (self.noun,)):
+            sentence = _("Only messages and facts are recalled, and only of facts changes are known.")
+            raise ValidationError({"condition": sentence})
+
 
 class ExpiryBatch(Owned):
-    """Rows of one memory that a rule set aside together, and that go at ``due_at`` unless a person keeps them.
-
-    ``count`` is how many there were at first. ``edit`` withdrew messages; ``receipt`` is that of the erasure.
-    """
+    """Rows of one memory, ``count`` at first, that a rule set aside together, and that go at ``due_at`` unless a person
+    keeps them. ``edit`` withdrew messages; ``receipt`` is that of the erasure."""
 
     class State(models.TextChoices):
         ASIDE = "aside", pgettext_lazy("expiry", "set aside")
@@ -86,8 +97,8 @@ class ExpiryBatch(Owned):
 
 
 class ExpiringRow(Owned):
-    """A row that was set aside, by its ``number``; ``former`` is how the fact was recalled before. ``kept_by`` is who
-    keeps it for good: the rule then never takes it again. It goes with its row."""
+    """The ``number`` of a row that was set aside, and goes with it; ``former`` is how the fact was recalled. What
+    somebody keeps (``kept_by``) the rule never takes again."""
 
     batch = models.ForeignKey(ExpiryBatch, models.CASCADE, db_index=False, related_name="rows", verbose_name=_("batch"))
     number = models.CharField(_("number"), max_length=36)

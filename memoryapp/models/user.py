@@ -25,7 +25,7 @@ QUOTA = (0, 10**15)
 MOST_PROFILE_CHARS = 16_000
 
 
-def _between(least: int, most: int) -> tuple[MinValueValidator, MaxValueValidator]:
+def between(least: int, most: int) -> tuple[MinValueValidator, MaxValueValidator]:
     return MinValueValidator(least), MaxValueValidator(most)
 
 
@@ -93,18 +93,18 @@ class ChatUser(Row):
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     silence_seconds = models.PositiveIntegerField(
-        _("silence that ends a session, s"), null=True, blank=True, validators=_between(*SILENCE_SECONDS)
+        _("silence that ends a session, s"), null=True, blank=True, validators=between(*SILENCE_SECONDS)
     )
     session_messages = models.PositiveIntegerField(
-        _("most messages of a session"), null=True, blank=True, validators=_between(*SESSION_MESSAGES)
+        _("most messages of a session"), null=True, blank=True, validators=between(*SESSION_MESSAGES)
     )
     topic_messages = models.PositiveIntegerField(
-        _("least messages of a topic"), null=True, blank=True, validators=_between(*TOPIC_MESSAGES)
+        _("least messages of a topic"), null=True, blank=True, validators=between(*TOPIC_MESSAGES)
     )
     least_certainty = models.PositiveSmallIntegerField(
-        _("least certainty of a choice, %"), null=True, blank=True, validators=_between(*CERTAINTY)
+        _("least certainty of a choice, %"), null=True, blank=True, validators=between(*CERTAINTY)
     )
-    daily_cap_usd = models.FloatField(_("cap of a day, $"), null=True, blank=True, validators=_between(*CAP_USD))
+    daily_cap_usd = models.FloatField(_("cap of a day, $"), null=True, blank=True, validators=between(*CAP_USD))
     most_messages = models.PositiveBigIntegerField(_("most messages"), null=True, blank=True)
     most_bytes = models.PositiveBigIntegerField(_("most bytes"), null=True, blank=True)
     consolidation = models.CharField(

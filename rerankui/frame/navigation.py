@@ -106,9 +106,7 @@ TABS: Mapping[str, tuple[Destination, ...]] = {
         Destination(
             "guard", _("What must not be stored"), "lock", True, Role.VIEWER, _("guard, secrets, masks, personal data")
         ),
-        Destination(
-            "expiry", _("What expires"), "clock", True, Role.CURATOR, _("retention, rules, age, stale, expiry")
-        ),
+        Destination("expiry", _("What expires"), "clock", True, Role.VIEWER, _("retention, rules, age, stale, expiry")),
         Destination("erase", _("Export and erase"), "eraser", True, Role.ADMIN, _("delete, download, backup")),
         Destination("erasures", _("Receipts of erasures"), "file-text", role=Role.ADMIN),
     ),

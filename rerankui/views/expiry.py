@@ -1,11 +1,10 @@
 """What expires: the rules of a memory or of all, each rehearsed before it is switched on, and what they set aside."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from django import forms
 from django.contrib import messages
-from django.db.models import QuerySet
+from django.forms.models import modelform_factory
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -27,7 +26,7 @@ SHIELDS = {
     "read": gettext_lazy("being read at this moment"),
 }
 # Of each noun its words and its page, where it has one.
-_SHOWN: Mapping[str, tuple[Any, str, str]] = {
+_SHOWN: dict[str, tuple[Any, str, str]] = {
     "message": (Message, "text", "/memory/{owner}/messages/?at={number}#message-{number}"),
     "fact": (Fact, "content", "/memory/{owner}/facts/{number}/"),
     "run": (Run, "query", "/runs/{number}/"),
@@ -36,43 +35,30 @@ _SHOWN: Mapping[str, tuple[Any, str, str]] = {
 }
 
 
-_HINTS = {
-    "kind": gettext_lazy("A role or author, a category, a strategy or outcome, a media type; empty for any."),
-    "grace_days": gettext_lazy("So long everything can be brought back; then it is erased for good."),
-}
+def _field(column: Any, **options: Any) -> Any:
+    field = column.formfield(**options)
+    field.widget.attrs["class"] = "field"
+    return field
 
 
-class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
-    class Meta:
-        model = ExpiryRule
-        fields = ("noun", "kind", "condition", "days", "grace_days")
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        for name, field in self.fields.items():
-            field.widget.attrs["class"] = "field"
-            field.help_text = _HINTS.get(name, "")
-
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        if not expiry.fits(given.get("noun", ""), given.get("condition", "")):
-            self.add_error("condition", _("This is known of facts, and whether they were recalled of messages, too."))
-        return given
+RuleForm = modelform_factory(
+    ExpiryRule, fields=("noun", "kind", "days", "condition", "grace_days"), formfield_callback=_field
+)
 
 
 @never_cache
 @open_to(Role.ADMIN, post=Role.ADMIN, whole=True)
 def expiry_all(request: HttpRequest) -> HttpResponse:
-    return _rules(request, None, ExpiryBatch.objects.all())
+    return _rules(request, None)
 
 
 @never_cache
 @open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def expiry_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    return _rules(request, owner, ExpiryBatch.objects.filter(owner=owner))
+    return _rules(request, owner)
 
 
-def _rules(request: HttpRequest, owner: ChatUser | None, batches: QuerySet[ExpiryBatch]) -> HttpResponse:
+def _rules(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
     rules = ExpiryRule.objects.filter(owner=owner)
     switched = request.POST.get("switch", "")
     if switched.isdecimal() and len(switched) < 19:
@@ -91,8 +77,9 @@ def _rules(request: HttpRequest, owner: ChatUser | None, batches: QuerySet[Expir
         "form": form,
         "rules": rules[:MOST_RULES],
         "of_all": ExpiryRule.objects.filter(owner=None, is_on=True)[:MOST_RULES] if owner else (),
-        "page": page_of(request, batches.select_related("owner", "rule"), ("-pk", "-pk")),
+        "page": page_of(request, expiry.batches(ChatUser.objects.filter(pk=owner.pk) if owner else None), ("-pk",)),
         "may_change": operator_of(request).may(Role.CURATOR),
+        "may_rule_all": owner and operator_of(request).may(Role.ADMIN),
         "found": found,
         "kinds": found.kinds.most_common() if found else (),
         "shields": [(SHIELDS[name], count) for name, count in found.shields.items()] if found else (),
@@ -105,7 +92,7 @@ def _rules(request: HttpRequest, owner: ChatUser | None, batches: QuerySet[Expir
 @open_to(Role.VIEWER, post=Role.CURATOR, whole=True)
 def expiring(request: HttpRequest, owner: ChatUser, expirybatch: int) -> HttpResponse:
     """The rows of a batch; posted, those named (``number``) or all of them are brought back and kept."""
-    batches = ExpiryBatch.objects.filter(owner=owner).select_related("owner", "rule", "receipt")
+    batches = expiry.batches(ChatUser.objects.filter(pk=owner.pk)).select_related("receipt")
     batch = get_object_or_404(batches, pk=expirybatch)
     if request.method == "POST":
         try:
@@ -115,8 +102,8 @@ def expiring(request: HttpRequest, owner: ChatUser, expirybatch: int) -> HttpRes
         else:
             sentence = ngettext("%(n)d row is back, and the rule leaves it.", "%(n)d rows are back.", kept)
             messages.success(request, sentence % {"n": kept})
-        return redirect("expiring", owner.pk, batch.pk)
-    page = page_of(request, batch.rows.all(), ("pk", "pk"))
+        return redirect(request.get_full_path())
+    page = page_of(request, batch.rows.all(), ("pk",))
     context = {
         "owner": owner,
         "batch": batch,
@@ -132,10 +119,9 @@ def _named(noun: str, rows: Iterable[tuple[int, str, Any]]) -> list[tuple[Any, s
     """Each row with its words and its address; both are empty for one that is gone. One query."""
     listed = list(rows)
     model, words, address = _SHOWN[noun]
-    found = {str(row.pk): row for row in model._default_manager.filter(pk__in=[number for _o, number, _row in listed])}
+    found = dict(model._default_manager.filter(pk__in=[number for _o, number, _row in listed]).values_list("pk", words))
+    said = {str(number): text for number, text in found.items()}
     return [
-        (row, str(getattr(found[number], words)), address.format(owner=owner, number=number))
-        if number in found
-        else (row, "", "")
+        (row, said.get(number, ""), address.format(owner=owner, number=number) if number in said else "")
         for owner, number, row in listed
     ]

@@ -4,6 +4,7 @@ Several suggestions and findings can be decided at once, and one undo brings all
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,7 +12,7 @@ from django.contrib import messages
 from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -34,11 +35,6 @@ from rerankui.lists.facets import Facet, of_month
 from rerankui.lists.list_page import AskedList, ListPage
 
 FEW = 20
-_DECIDED = {
-    "keep": gettext_lazy("The fact in the memory stays; the other is rejected"),
-    "replace": gettext_lazy("The new fact replaces the other"),
-    "both": gettext_lazy("Both facts are true"),
-}
 MOST_FAILURES = 50
 # They have no page of their own.
 MOST_FORGETTING = 200
@@ -92,8 +88,12 @@ class InboxList(ListPage[Finding, FindingFilter]):
 
     def sent(self, request: HttpRequest, owner: ChatUser) -> HttpResponse:
         """The ticked ones are decided, or a message that was to be forgotten is kept, or an alarm was seen."""
-        answers = {"keep": _kept, "seen": _seen}
-        return next((act for name, act in answers.items() if name in request.POST), _decide)(request, owner)
+        for name, rows in (("keep", forgetting), ("seen", alarms_of)):
+            if number := request.POST.get(name, ""):
+                if number.isdecimal() and rows(owner).filter(pk=number[:18]).delete()[0] and name == "keep":
+                    messages.success(request, _("The message is kept."))
+                return redirect("inbox", owner_id=owner.pk)
+        return _decide(request, owner)
 
 
 INBOX = InboxList()
@@ -113,35 +113,36 @@ def _minutes(request: HttpRequest, owner: ChatUser, waiting: Waiting) -> int | N
 
 
 def _decide(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """Rejects the ticked suggestions and findings, or confirms the ticked findings; what cannot be decided stays."""
-    actor, is_confirmed = request.user.get_username(), request.POST.get("decision") == "confirm"
+    """Rejects the ticked suggestions and findings, or confirms the ticked findings, beside the facts that they
+    contradict (``both``) or in place of them; what cannot be decided stays."""
+    actor, decision, back = request.user.get_username(), request.POST.get("decision"), toasts.next_address(request)
+    is_confirmed = decision in ("confirm", "both")
     findings = _findings(owner, request.POST).filter(state=Finding.State.WAITING)
     free = [row for row in _suggestions(owner, request.POST) if not other_holder(row, request.user)]
-    decided = _each(findings, lambda row: (extraction.confirm if is_confirmed else extraction.reject)(row, actor=actor))
+    confirm = partial(extraction.confirm, keep_both=decision == "both") if is_confirmed else extraction.reject
+    decided = _each(findings, lambda row: confirm(row, actor=actor))
     declined = (
         [] if is_confirmed else _each(free, lambda row: suggestions.decide(row, Suggestion.State.NEVER, actor=actor))
     )
     total = len(decided) + len(declined)
     if not total:
         messages.warning(request, _("Nothing was decided: tick what you mean."))
-        return redirect(request.get_full_path())
+        return redirect(back or request.get_full_path())
     sentence = (
         ngettext("%(n)d finding is confirmed", "%(n)d findings are confirmed", total)
         if is_confirmed
         else ngettext("%(n)d is rejected and not suggested again", "%(n)d are rejected and not suggested again", total)
     )
-    back = urlencode({"finding": decided, "suggestion": declined}, doseq=True)
-    toasts.add(request, sentence % {"n": total}, f"{reverse('inbox_undo', args=[owner.pk])}?{back}", _("Undo"))
-    return redirect(request.get_full_path())
+    undone = urlencode({"finding": decided, "suggestion": declined, "next": back}, doseq=True)
+    toasts.add(request, sentence % {"n": total}, f"{reverse('inbox_undo', args=[owner.pk])}?{undone}", _("Undo"))
+    return redirect(back or request.get_full_path())
 
 
 @open_to(Role.VIEWER, post=Role.CURATOR)
 def inbox_undo(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Takes back every decision that the address names, when posted; opening it leads to the inbox."""
-    return _take_back(request, owner) if request.method == "POST" else redirect("inbox", owner.pk)
-
-
-def _take_back(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    if request.method != "POST":
+        return redirect("inbox", owner.pk)
     actor = request.user.get_username()
     back = _each(_findings(owner, request.GET), lambda row: extraction.take_back(row, actor=actor))
     back += _each(_suggestions(owner, request.GET), lambda row: suggestions.take_back(row, actor=actor))
@@ -186,41 +187,10 @@ def failures(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     return render(request, "pages/inbox/failures.html", context)
 
 
-def _kept(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """Keeps a message that an agent asked to have erased."""
-    number = request.POST.get("keep", "")
-    if number.isdecimal() and forgetting(owner).filter(pk=number[:18]).delete()[0]:
-        messages.success(request, _("The message is kept."))
-    return redirect("inbox", owner_id=owner.pk)
-
-
-def _seen(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    number = request.POST.get("seen", "")
-    if number.isdecimal():
-        alarms_of(owner).filter(pk=number[:18]).delete()
-    return redirect("inbox", owner_id=owner.pk)
-
-
-@open_to(Role.VIEWER, post=Role.CURATOR)
+@open_to(Role.VIEWER)
 def contradictions(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """Facts that contradict one in the memory, side by side with it: one stays, the other replaces it, or both do."""
+    """Facts that contradict one in the memory, side by side with it; the inbox decides which are true."""
     wanted = Q(noun=KnowledgeEdit.Noun.FACT, target__in=Fact.objects.current().filter(owner=owner).values("pk"))
-    if request.method == "POST":
-        found = get_object_or_404(_findings(owner, request.POST))
-        actor, decision = request.user.get_username(), request.POST.get("decision", "")
-        try:
-            if decision == "keep":
-                extraction.reject(found, actor=actor)
-            elif decision in _DECIDED:
-                extraction.confirm(found, actor=actor, keep_both=decision == "both")
-            else:
-                raise CurationError(_("Say which of the two is true."))
-        except CurationError as error:
-            messages.error(request, str(error))
-        else:
-            back = urlencode({"finding": found.pk, "next": request.path})
-            toasts.add(request, str(_DECIDED[decision]), f"{reverse('inbox_undo', args=[owner.pk])}?{back}", _("Undo"))
-        return redirect("contradictions", owner.pk)
     rows = extraction.waiting(owner, wanted).select_related("topic")
     shown = list(rows[:FEW])
     targets = Fact.objects.select_related("topic").in_bulk([row.target for row in shown if row.target])

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from django.db.models import CharField, Exists, OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
+from django.db.models import BigIntegerField, OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
 from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -87,9 +87,8 @@ class MessageList(ListPage[Message, MessageFilter]):
         if place == "withdrawn":
             return found.filter(is_withdrawn=True)
         if not (asked.at and asked.at.is_withdrawn):
-            aside = ExpiringRow.objects.filter(owner=owner, kept_by="", batch__edit__isnull=False, batch__state="aside")
-            number = Cast(OuterRef("pk"), CharField())
-            found = found.filter(Q(is_withdrawn=False) | Q(Exists(aside.filter(number=number))))
+            aside = _aside(owner).values_list(Cast("number", BigIntegerField()))
+            found = found.filter(Q(is_withdrawn=False) | Q(pk__in=aside))
         return found.active() if place == "active" else found
 
     def facets(self, asked: AskedList[MessageFilter]) -> tuple[Facet, ...]:
@@ -120,6 +119,8 @@ class MessageList(ListPage[Message, MessageFilter]):
         else:
             note_going(asked.owner, ["message"], [row for row in rows if row.is_withdrawn])
         months = messages_by_month(asked.owner) if not asked.moment and _wants_months(request, filters) else []
+        # Months count what is recalled: while the list has messages that a rule set aside, the facet alone counts them.
+        months = months if months and not _aside(asked.owner).exists() else []
         is_some = filters.is_narrowed or is_narrowed(self.facets(asked), asked.query)
         total = 0 if at else _total(found, page, filters, () if is_some else months)
         return {
@@ -135,6 +136,10 @@ class MessageList(ListPage[Message, MessageFilter]):
 
 MESSAGES = MessageList()
 _FOUND = GuardSpot.objects.filter(message=OuterRef("pk")).order_by("pk")
+
+
+def _aside(owner: ChatUser) -> QuerySet[ExpiringRow]:
+    return ExpiringRow.objects.filter(owner=owner, kept_by="", batch__edit__isnull=False, batch__state="aside")
 
 
 def _wants_months(request: Request, filters: MessageFilter) -> bool:

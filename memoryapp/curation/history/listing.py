@@ -99,9 +99,11 @@ class HistoryEntry:
 
     @property
     def can_be_undone(self) -> bool:
-        # Messages that a rule set aside are kept on a page of their own.
-        is_of_rule = self.record.kind == TopicEdit.Kind.WITHDRAW and not self.record.batch_id
-        return self.stands and self.record.kind != TopicEdit.Kind.ARCHIVE and not is_of_rule
+        # Messages that a rule set aside are kept on a page of their own, and not set aside again by hand.
+        record = self.record
+        first = (record.undoes if isinstance(record, TopicEdit) else None) or record
+        is_of_rule = first.kind == TopicEdit.Kind.WITHDRAW and not first.batch_id
+        return self.stands and record.kind != TopicEdit.Kind.ARCHIVE and not is_of_rule
 
 
 def entries(owner: ChatUser, records: Sequence[Record]) -> list[HistoryEntry]:
@@ -272,7 +274,7 @@ def _narrowed(owner: ChatUser, by: Narrowing) -> dict[Source, QuerySet[Record]]:
     wanted = conditions(owner, by)
     found: dict[Source, QuerySet[Record]] = {}
     if by.noun in ("", "topic"):
-        edits = TopicEdit.objects.filter(wanted).select_related("topicedit", "call").defer("call__events")
+        edits = TopicEdit.objects.filter(wanted).select_related("topicedit", "undoes", "call").defer("call__events")
         edits = edits.exclude(AUTOMATIC) if by.by_people else edits
         found["edit"] = edits if by.number is None else edits.filter(editedtopic__topic=by.number)
     changes = KnowledgeEdit.objects.filter(wanted).select_related("knowledgeedit", "call").defer("call__events")

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import httpx
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
@@ -132,7 +132,8 @@ async def complete(request: HttpRequest, body: ChatBody) -> HttpResponseBase:
     look(within(body.project or sight().into))
     call = await in_thread(_call, grant_of(request), request.headers, body)
     recalled = await _recalled(call)
-    sent = {**body.passed_on(), "messages": _messages(body, recalled), "model": body.model or settings.LLM_MODEL}
+    messages = with_context(body.messages, recalled.context) if recalled.context else list(body.messages)
+    sent = {**body.passed_on(), "messages": messages, "model": body.model or settings.LLM_MODEL}
     try:
         answer = await assistant.ask(await _http(), call.account, "/chat/completions", sent)
         response = await _response(answer, call, recalled)
@@ -299,10 +300,6 @@ def _context_of(run: Run) -> Recalled:
     return Recalled("stand_ins" if outcome == "failed" and ended.finished.selected else outcome, run, ended.context)
 
 
-def _messages(body: ChatBody, recalled: Recalled) -> list[Any]:
-    return with_context(body.messages, recalled.context) if recalled.context else list(body.messages)
-
-
 def _with(response: HttpResponseBase, headers: Mapping[str, str]) -> HttpResponseBase:
     for name, value in headers.items():
         response[name] = value
@@ -320,10 +317,10 @@ def _fault(failure: ProviderFailed) -> dict[str, Any]:
 async def _response(answer: httpx.Response, call: Call, recalled: Recalled) -> HttpResponseBase:
     """Returns the provider's answer for the program. Raises ProviderFailed."""
     kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    response: HttpResponseBase
     if answer.status_code == 200 and kind == "text/event-stream":
-        return _streamed(answer, call, recalled)
-    response: HttpResponse
-    if answer.status_code == 200:
+        response = unbuffered(_passed(answer, call, recalled), "text/event-stream", assistant.stopper(answer))
+    elif answer.status_code == 200:
         content = await assistant.whole_document(answer)
         await asyncio.shield(_kept(call, recalled, assistant.answer_in(content) if call.wishes else ""))
         response = HttpResponse(content, content_type="application/json")
@@ -333,12 +330,6 @@ async def _response(answer: httpx.Response, call: Call, recalled: Recalled) -> H
         status = answer.status_code if answer.status_code >= 400 and answer.status_code != 503 else 502
         response = JsonResponse(assistant.error_body(answer.status_code, content, call.account), status=status)
     return _with(response, assistant.passed_headers(answer))
-
-
-def _streamed(answer: httpx.Response, call: Call, recalled: Recalled) -> StreamingHttpResponse:
-    response = unbuffered(_passed(answer, call, recalled), "text/event-stream", assistant.stopper(answer))
-    _with(response, assistant.passed_headers(answer))
-    return response
 
 
 async def _passed(answer: httpx.Response, call: Call, recalled: Recalled) -> AsyncIterator[bytes]:

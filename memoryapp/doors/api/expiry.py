@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from memoryapp.curation import CurationError
 from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, row_or_404
-from memoryapp.doors.api.curation import actor_of
+from memoryapp.doors.api.curation import actor_of, refusals_of_curation
 from memoryapp.doors.api.shapes.expiry import ExpiryAnswer, ExpiryBatchAnswer, KeepBody, RehearsalAnswer, RehearseBody
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.erasure import expiry
@@ -49,23 +49,22 @@ async def keep(request: HttpRequest, id: int, body: KeepBody) -> ExpiryBatchAnsw
 
 def _listed(grant: Grant, user: str) -> dict[str, Any]:
     owner = owner_or_404(grant, user)
-    rules = list(ExpiryRule.objects.filter(Q(owner=owner) | Q(owner=None))[:MOST_LISTED])
-    shown = ("id", "noun", "kind", "days", "condition", "grace_days", "is_on", "made_by", "made_at")
-    told = [{**{name: getattr(rule, name) for name in shown}, "of_all": rule.owner_id is None} for rule in rules]
-    return {"rules": told, "batches": list(ExpiryBatch.objects.filter(owner=owner)[:MOST_LISTED])}
+    rules = ExpiryRule.objects.filter(Q(owner=owner) | Q(owner=None))
+    batches = ExpiryBatch.objects.filter(owner=owner)
+    return {"rules": list(rules[:MOST_LISTED]), "batches": list(batches[:MOST_LISTED])}
 
 
 def _rehearsed(grant: Grant, body: RehearseBody) -> expiry.ExpiryRehearsal:
-    owner = owner_or_404(grant, body.user)
-    if not expiry.fits(body.noun, body.condition):
-        raise RequestRefused(422, "This condition is known of facts, and unrecalled of messages, too.")
-    return expiry.rehearse(ExpiryRule(owner=owner, **body.model_dump(exclude={"user"})))
+    rule = ExpiryRule(owner=owner_or_404(grant, body.user), **body.model_dump(exclude={"user"}))
+    try:
+        rule.clean()
+    except ValidationError as error:
+        raise RequestRefused(422, " ".join(error.messages)) from None
+    return expiry.rehearse(rule)
 
 
 def _kept(grant: Grant, number: int, body: KeepBody) -> ExpiryBatch:
     batch = row_or_404(grant, ExpiryBatch.objects.select_related("rule"), number, "batch of that number")
-    try:
+    with refusals_of_curation(409):
         expiry.keep(batch, body.numbers or None, actor=actor_of(grant))
-    except CurationError as error:
-        raise RequestRefused(409, str(error)) from None
     return batch

@@ -1,7 +1,6 @@
 """Misses reported, looked at and put right by programs."""
 
 from contextlib import suppress
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -12,7 +11,7 @@ from ninja import Query, Router
 from memoryapp.curation import CurationError
 from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of
 from memoryapp.doors.api.curation import actor_of
-from memoryapp.doors.api.recall import wait_for_end
+from memoryapp.doors.api.recall import moment_in, wait_for_end
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.misses import DecideMissBody, MissAnswer, MissBody, MissDaysAnswer, MissesAnswer
 from memoryapp.engine.memory import topic_id
@@ -20,7 +19,6 @@ from memoryapp.importers.record import LONGEST
 from memoryapp.insight.misses import keeping, misses, remedies
 from memoryapp.insight.misses.days import days_of
 from memoryapp.insight.misses.misses import MissHolders
-from memoryapp.memory import past
 from memoryapp.models import ChatUser, Message, Miss, Run
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
@@ -98,16 +96,9 @@ def reported(grant: Grant, body: MissBody) -> Miss:
     run = Run.objects.of(owner).filter(pk=body.run).first() if body.run else None
     if body.run and run is None:
         raise RequestRefused(404, "There is no such run.")
-    told: dict[str, Any] = {"expected": body.expected, "answer": body.answer, "moment": _moment(body.at)}
+    told: dict[str, Any] = {"expected": body.expected, "answer": body.answer, "moment": moment_in(body.at, "at")}
     with room_for(grant.token):
         return misses.report(owner, body.question, **told, run=run, by=actor_of(grant), token=grant.token)
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else past.moment_of(text.strip())
-    except (ValueError, OverflowError):
-        raise RequestRefused(422, "at must be a day such as 2026-03-02 or a moment.") from None
 
 
 def _decided(grant: Grant, number: int, body: DecideMissBody) -> Miss:

@@ -31,7 +31,7 @@ from memoryapp.models import Run
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
 from memoryapp.runs import forks, lifecycle
-from memoryapp.runs.followers import EventText, follow, texts
+from memoryapp.runs.followers import follow, texts
 from memoryapp.runs.parameters import all_declarations, own, strategy_for_new_run, validate
 from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.runner import runner
@@ -58,7 +58,7 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     parameters = {**usual, **body.parameters}
     validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
-    sent, moment = [_part(index, part) for index, part in enumerate(body.media)], _moment(body.as_of)
+    sent, moment = [_part(index, part) for index, part in enumerate(body.media)], moment_in(body.as_of, "as_of")
     with looking(within(body.project or sight().into)):
         return lifecycle.begin(
             grant.token,
@@ -73,12 +73,12 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
         )
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment_in(text: str | None, field: str) -> datetime | None:
     """Raises RequestRefused for a text that names no moment."""
     try:
         return None if text is None else past.moment_of(text.strip())
     except (ValueError, OverflowError):
-        raise RequestRefused(422, f"as_of must be a day such as 2026-03-02 or a moment, not {quote(text)}.") from None
+        raise RequestRefused(422, f"{field} must be a day such as 2026-03-02 or a moment, not {quote(text)}.") from None
 
 
 def start_fork(grant: Grant, run: Run, body: ForkBody) -> Run:
@@ -183,11 +183,10 @@ def event_stream(run_id: UUID, grant: Grant, *, after: int) -> StreamingHttpResp
 async def _sent_events(run_id: UUID, after: int, token: int | None = None) -> AsyncIterator[str]:
     async with aclosing(follow(runner, run_id, after, token=token)) as followed:
         async for text in followed:
-            yield ": nothing new yet\n\n" if text is None else _event(text)
-
-
-def _event(text: EventText) -> str:
-    return f"event: {text.kind}\nid: {text.seq}\ndata: {unbroken(text.payload)}\n\n"
+            if text is None:
+                yield ": nothing new yet\n\n"
+            else:
+                yield f"event: {text.kind}\nid: {text.seq}\ndata: {unbroken(text.payload)}\n\n"
 
 
 def unbroken(payload: str) -> str:

@@ -14,17 +14,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from memoryapp.engine.beside import table_beside
-from memoryapp.models import (
-    Alarm,
-    AuditEntry,
-    Erasure,
-    ExpiryBatch,
-    Finding,
-    GoldenNight,
-    Run,
-    Suggestion,
-    WebhookDelivery,
-)
+from memoryapp.models import Alarm, AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
 from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
@@ -174,10 +164,11 @@ def _alarm(delivery: WebhookDelivery) -> Data | None:
 
 
 def _expiring(delivery: WebhookDelivery) -> Data | None:
-    batch = ExpiryBatch.objects.select_related("owner", "rule").filter(pk=delivery.subject).first()
-    if batch is None:
+    owner = delivery.owner
+    batch = owner and owner.expirybatch_set.select_related("rule").filter(pk=delivery.subject).first()
+    if not (owner and batch):
         return None
-    told = {"batch": batch.pk, "url": address_of("expiring", batch.owner_id, batch.pk), "user": batch.owner.name}
+    told = {"batch": batch.pk, "url": address_of("expiring", owner.pk, batch.pk), "user": owner.name}
     told |= {"rule": batch.rule_id, "noun": batch.rule.noun, "state": batch.state, "rows": batch.count}
     return {**told, "due_at": batch.due_at.isoformat(), "receipt": batch.receipt_id}
 

@@ -162,8 +162,8 @@ def test_a_token_that_may_curate_every_memory_lists_them_and_one_for_some_does_n
         assert error_of(of_anna.get(path))[0] == 403, path
 
 
-# They execute runs, need a model, or are no JSON; `test_api_recall`, `_chat` and `_items` ask them.
-EXECUTING = re.compile(r"/(recall|qa|agent|chat|fork|stream|items|close|export)\b")
+# They execute runs, need a model, or are no JSON; `test_api_recall`, `_chat`, `_items` and `test_miss_door` ask them.
+EXECUTING = re.compile(r"/(recall|qa|agent|chat|fork|stream|items|close|export)\b|/misses$")
 
 
 @pytest.mark.slow
