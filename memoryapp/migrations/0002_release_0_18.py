@@ -134,6 +134,7 @@ class Migration(migrations.Migration):
                 ("rhythm", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="alarms", to="memoryapp.rhythm", verbose_name="rhythm")),
             ],
             options={"verbose_name": "alarm", "verbose_name_plural": "alarms", "ordering": ("-raised_at", "-id"), "indexes": [models.Index(fields=["-raised_at", "-id"], name="alarm_log"), models.Index(condition=models.Q(("mail", "waiting")), fields=["mail_at"], name="alarm_mail")], "constraints": [models.UniqueConstraint(condition=models.Q(("healed_at__isnull", True)), fields=("rhythm",), name="alarm_open_once")]},
+        ),
         migrations.AddField("erasure", "others", models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, verbose_name="other rows")),
         migrations.CreateModel(
             name='ExpiryRule',
