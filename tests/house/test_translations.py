@@ -38,7 +38,10 @@ WORDED = [
     *(ROOT / "memoryapp" / name for name in ("upkeep/watches.toml", "platform/caps.toml")),
     *(ROOT / "rerankui" / name for name in ("account/webhooks.toml", "views/memory_settings.toml")),
 ]
-TEXTS = {*("label", "help", "trouble", "advice", "name", "when", "test"), *("does", "with_model", "without_model")}
+TEXTS = {
+    *("label", "help", "trouble", "never", "advice", "name", "when", "test"),
+    *("does", "with_model", "without_model"),
+}
 GROUPS = {"names", "faults", "off", "sentences"}
 # Notes are written in English where they are made, and translated where pages show them.
 NOTES = [*INSTEAD.values(), *(text for code, text in ENGLISH.items() if code not in FOR_PEOPLE)]

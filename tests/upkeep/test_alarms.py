@@ -13,7 +13,17 @@ from django.test import Client, override_settings
 from django.utils import timezone, translation
 
 from memoryapp.intake.messages import add_messages
-from memoryapp.models import AgentCall, Alarm, ApiToken, ChatUser, Heartbeat, Rhythm, StagePause, WebhookDelivery
+from memoryapp.models import (
+    AgentCall,
+    Alarm,
+    ApiToken,
+    ChatUser,
+    GuardSpot,
+    Heartbeat,
+    Message,
+    Rhythm,
+    WebhookDelivery,
+)
 from memoryapp.platform import work
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.webhooks import sending
@@ -151,7 +161,7 @@ def test_a_receiver_and_a_mail_server_get_one_message_each_for_both_ends(monkeyp
     assert (data["watch"], data["subject"], data["waiting"], data["healed_at"]) == ("stage", "archive", 5, None)
     assert len(receiver.ids) == len(server.letters) == 2
     assert "To: ops@b.example" in server.letters[0]
-    assert "Subject: Over: Stages of the pipeline" in server.letters[1]
+    assert "Subject: Over: Stages of the pipeline: Archive" in server.letters[1]
 
 
 def signs(name: str, now: datetime | None = None) -> dict[str, Sign]:
@@ -163,8 +173,12 @@ def test_what_the_watches_see(anna: ChatUser, settings: Any, tmp_path: Path, mon
     # Work waits, and is paused.
     add_messages(anna, [record(1, "hello", at=datetime(2020, 1, 1, tzinfo=UTC))])
     assert signs("stage")["archive"].is_due
-    StagePause.objects.create(kind=work.ARCHIVE, by="ada")
-    assert not signs("stage")["archive"].is_due
+    for whose in (None, anna):
+        work.pause(work.ARCHIVE, "ada", whose)
+        assert not signs("stage")["archive"].is_due
+        work.resume(work.ARCHIVE, whose)
+    GuardSpot.objects.create(owner=anna, message=Message.objects.get(), kind="keys", state="held")
+    assert signs("inbox")["held"].is_due
     # Three answers in a row that did not come, and one that did.
     for _n in range(3):
         AgentCall.objects.create(owner=anna, agent="splitter", outcome="llm_error")
