@@ -346,3 +346,17 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.info(request, _("“%(name)s” was revoked before.") % {"name": token.name})
     return redirect("tokens")
+
+
+@open_to(post=Role.ADMIN)
+def token_cap(request: HttpRequest, pk: int) -> HttpResponse:
+    """Sets what the token's questions may cost a day; empty for no cap."""
+    token = get_object_or_404(ApiToken, pk=pk, revoked_at__isnull=True)
+    try:
+        token.daily_cap_usd = TokenForm.base_fields["daily_cap_usd"].clean(request.POST.get("daily_cap_usd"))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+    else:
+        token.save(update_fields=["daily_cap_usd"])
+        messages.success(request, _("The cap of “%(name)s” is changed.") % {"name": token.name})
+    return redirect("tokens")

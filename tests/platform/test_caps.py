@@ -183,5 +183,9 @@ def test_caps_are_set_and_shown_on_pages_and_by_the_command(
         call_command("create_token", "bad", scope="recall", daily_cap=-1.0)
     spent(anna, 0.1, token=ApiToken.objects.get())
     assert "$0.1000 of $0.2000 today" in as_admin.get("/tokens/").content.decode()
+    number = ApiToken.objects.get().pk
+    as_admin.post(f"/tokens/{number}/cap/", {"daily_cap_usd": "-1"})
+    as_admin.post(f"/tokens/{number}/cap/", {"daily_cap_usd": "3"})
+    assert "$0.1000 of $3.0000 today" in as_admin.get("/tokens/").content.decode()
     settings.DAILY_CAP_USD = 7.0
     assert "Today, of the cap" in as_admin.get("/").content.decode()
