@@ -210,6 +210,7 @@ urlpatterns = [
     # what programs may do
     path("tokens/", account.token_list, name="tokens"),
     path("tokens/make/", account.token_make, name="token_make"),
+    path("tokens/<int:pk>/cap/", account.token_cap, name="token_cap"),
     path("tokens/<int:pk>/revoke/", account.token_revoke, name="token_revoke"),
     # who is told of what happens
     path("webhooks/", webhooks.webhook_list, name="webhooks"),

@@ -104,8 +104,10 @@ class Told:
 
     @property
     def sentence(self) -> str:
-        since = self.rhythm.good_at or (self.alarm and self.alarm.raised_at) or timezone.now()
-        return _(self.watch.trouble) % {"what": self.what, "since": f"{localtime(since):%Y-%m-%d %H:%M}"}
+        since, trouble = self.rhythm.good_at, self.watch.trouble
+        if since is None and self.watch.never:
+            trouble = self.watch.never
+        return _(trouble) % {"what": self.what, "since": since and f"{localtime(since):%Y-%m-%d %H:%M}"}
 
     @property
     def label(self) -> str:
@@ -146,7 +148,10 @@ def _message(alarm: Alarm) -> EmailMessage:
     """In the language of the installation."""
     with translation.override(settings.LANGUAGE_CODE):
         (shown,) = told([alarm])
-        subject = _("Over: %(label)s") if alarm.healed_at else _("Trouble: %(label)s")
-        lines = [_("This is over:"), shown.sentence] if alarm.healed_at else [shown.sentence, shown.advice]
-        text = "\n".join([*lines, "", address_of(shown.watch.route), address_of("alarms")])
-    return mail.message(settings.ALARM_MAIL, subject % {"label": shown.label}, text)
+        lines, subject = [shown.sentence, shown.advice], _("Trouble: %(trouble)s") % {"trouble": shown.sentence}
+        if alarm.healed_at:
+            began = _("It began %(when)s.") % {"when": f"{localtime(alarm.raised_at):%Y-%m-%d %H:%M}"}
+            subject = _("Over: %(trouble)s") % {"trouble": ": ".join(filter(None, (shown.label, shown.what)))}
+            lines = [subject, began]
+        text = "\n".join([*lines, "", *dict.fromkeys([address_of(shown.watch.route), address_of("alarms")])])
+    return mail.message(settings.ALARM_MAIL, subject, text)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -59,6 +58,7 @@ class Watch:
     look: str | Callable[[datetime], Iterable[Sign]]
     label: str
     trouble: str
+    never: str = ""
     advice: str
     route: str
     period: int
@@ -83,8 +83,9 @@ class Watch:
 
 
 def _stages(now: datetime) -> Iterable[Sign]:
-    """Success is a piece of work that ended, or a queue that became shorter. During a cap models are not asked."""
-    waiting = depths(clients.profile())
+    """Success is a piece of work that ended, or a queue that became shorter; what is paused, also for one chat user, is
+    not expected. During a cap models are not asked."""
+    waiting = depths(clients.profile(), with_paused=False)
     idle = set(StagePause.objects.values_list("kind", flat=True))
     if not settings.LLM_BASE_URL or Alarm.objects.filter(rhythm__watch="cap", healed_at__isnull=True).exists():
         idle.update(_OF_MODELS)
@@ -123,13 +124,11 @@ def _certificates(now: datetime) -> Iterable[Sign]:
 @lru_cache(maxsize=2)
 def _end_of(host: str, port: int, hour: str) -> datetime | None:
     """When the certificate ends, asked once an ``hour``: long ago if it is refused, None where nothing answers."""
-    context = ssl.create_default_context()
     try:
-        with (
-            socket.create_connection((host, port), timeout=5) as plain,
-            context.wrap_socket(plain, server_hostname=host) as secured,
-        ):
-            until = (secured.getpeercert() or {})["notAfter"]
+        with socket.create_connection((host, port), timeout=5) as plain:
+            secured = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+            with secured:
+                until = (secured.getpeercert() or {})["notAfter"]
     except ssl.SSLCertVerificationError:
         return datetime.min.replace(tzinfo=UTC)
     except OSError:
@@ -137,26 +136,14 @@ def _end_of(host: str, port: int, hour: str) -> datetime | None:
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(until)), UTC)
 
 
-def _disk(now: datetime) -> Iterable[Sign]:
-    return [Sign(is_due=shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES)]
-
-
-def _processes(now: datetime) -> Iterable[Sign]:
-    return [Sign(name, state != "ok") for name, state in heartbeats.states().items()]
-
-
 _LOOKS: Mapping[str, Callable[[datetime], Iterable[Sign]]] = {
-    **{"stage": _stages, "backup": _backups, "certificate": _certificates, "disk": _disk, "process": _processes},
-    "watch": lambda now: (),
+    **{"stage": _stages, "backup": _backups, "certificate": _certificates, "watch": lambda now: ()},
+    "disk": lambda now: [Sign(is_due=shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES)],
+    "process": lambda now: [Sign(name, state != "ok") for name, state in heartbeats.states().items()],
 }
-TABLE = table_beside(__file__)
-_NAMES: Mapping[str, Mapping[str, Any]] = {
-    "stage": {name: STAGES[name].words.name for name in _QUEUES},
-    "watch": {name: row["label"] for name, row in TABLE.items()},
-}
-WATCHES = {
-    name: Watch(**{"name": name, "look": _LOOKS.get(name), "names": _NAMES.get(name, {}), **row})
-    for name, row in TABLE.items()
-}
+_TABLE = table_beside(__file__)
+_TABLE["stage"]["names"] = {name: STAGES[name].words.name for name in _QUEUES}
+_TABLE["watch"]["names"] = {name: row["label"] for name, row in _TABLE.items()}
+WATCHES = {name: Watch(**{"name": name, "look": _LOOKS.get(name), **row}) for name, row in _TABLE.items()}
 # The watch that the web process keeps, because a worker cannot tell of itself; and that of watches which fail.
 PROCESSES, FAULTS = WATCHES["process"], WATCHES["watch"]

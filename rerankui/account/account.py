@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Any, cast
@@ -32,6 +32,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import ApiToken, ChatUser, LoginSession, Role
 from memoryapp.platform import caps
 from memoryapp.platform.accounts import signing_in, tokens
@@ -199,34 +200,16 @@ def theme(request: HttpRequest) -> HttpResponse:
 
 # A browser and its system in two words, out of what it says of itself.
 
-# The first that is named wins: most browsers also name those they descend from.
-_BROWSERS = (
-    ("Edg", "Edge"),
-    ("OPR", "Opera"),
-    ("YaBrowser", "Yandex"),
-    ("SamsungBrowser", "Samsung Internet"),
-    ("Firefox", "Firefox"),
-    ("FxiOS", "Firefox"),
-    ("CriOS", "Chrome"),
-    ("Chrome", "Chrome"),
-    ("Safari", "Safari"),
-)
-_SYSTEMS = (
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Android", "Android"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("CrOS", "ChromeOS"),
-    ("Linux", "Linux"),
-)
+_NAMES = table_beside(__file__)
 LONGEST = 60
 
 
 def device_name(user_agent: str) -> str:
     """``Firefox on Linux``; the beginning of what it says where it is no browser that is known."""
-    browser = next((name for mark, name in _BROWSERS if mark in user_agent), "")
-    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
+    browser, system = (
+        next((name for mark, name in _NAMES[kind].items() if mark in user_agent), "")
+        for kind in ("browsers", "systems")
+    )
     if browser and system:
         return _("%(browser)s on %(system)s") % {"browser": browser, "system": system}
     return browser or system or user_agent[:LONGEST]
@@ -264,7 +247,8 @@ def token_list(request: HttpRequest) -> HttpResponse:
     page = page_of(request, rows, REVOKED if is_revoked else LIVE)
     if not page and ("after" in request.GET or "before" in request.GET):
         return redirect("tokens")
-    lately = [] if is_revoked or page.after else _lately_revoked()
+    revoked = tokens.listed().filter(revoked_at__isnull=False).order_by(*REVOKED)
+    lately = [] if is_revoked or page.after else list(revoked[: LATELY_REVOKED + 1])
     context = {
         "page": page,
         "is_revoked": is_revoked,
@@ -275,21 +259,20 @@ def token_list(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/tokens/tokens.html", context)
 
 
-def _lately_revoked() -> list[ApiToken]:
-    return list(tokens.listed().filter(revoked_at__isnull=False).order_by(*REVOKED)[: LATELY_REVOKED + 1])
-
-
 def _listed(rows: Sequence[ApiToken]) -> list[ListedToken]:
     made, revoked, spent = tokens.makers(rows), tokens.revokers(rows), caps.today()
-    listed = [_listing(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
-    return [replace(row, spent=spent.get(f"token:{row.token.pk}", 0.0)) for row in listed]
+    return [
+        _listing(token, made.get(token.pk, ""), revoked.get(token.pk, ""), spent.get(f"token:{token.pk}", 0.0))
+        for token in rows
+    ]
 
 
-def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> ListedToken:
+def _listing(token: Any, made_by: str = "", revoked_by: str = "", spent: float = 0.0) -> ListedToken:
     """``token`` is a row of ``tokens.listed``."""
     may = [str(label) for scope, label in Scope.choices if scope in token.scopes and scope != Scope.EVERYONE]
     more = token.owner_count - len(token.first_owners)
-    return ListedToken(token, may, Scope.EVERYONE in token.scopes, token.first_owners, more, made_by, revoked_by)
+    opens_all = Scope.EVERYONE in token.scopes
+    return ListedToken(token, may, opens_all, token.first_owners, more, made_by, revoked_by, spent)
 
 
 @never_cache
@@ -362,4 +345,18 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, _("“%(name)s” is revoked: it no longer gives access.") % {"name": token.name})
     else:
         messages.info(request, _("“%(name)s” was revoked before.") % {"name": token.name})
+    return redirect("tokens")
+
+
+@open_to(post=Role.ADMIN)
+def token_cap(request: HttpRequest, pk: int) -> HttpResponse:
+    """Sets what the token's questions may cost a day; empty for no cap."""
+    token = get_object_or_404(ApiToken, pk=pk, revoked_at__isnull=True)
+    try:
+        token.daily_cap_usd = TokenForm.base_fields["daily_cap_usd"].clean(request.POST.get("daily_cap_usd"))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+    else:
+        token.save(update_fields=["daily_cap_usd"])
+        messages.success(request, _("The cap of “%(name)s” is changed.") % {"name": token.name})
     return redirect("tokens")

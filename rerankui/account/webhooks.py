@@ -13,112 +13,47 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import GoldenNight, Role, Webhook, WebhookDelivery
 from memoryapp.platform.webhooks import announcing, receivers, sending
 from rerankui.frame.access import open_to
 from rerankui.frame.pages import page_of, show
 
-# What kinds, faults and reasons of webhooks are called on pages.
-
-# The name of each kind, and when it happens.
-KINDS: Mapping[str, tuple[Promise, Promise]] = {
-    announcing.RUN_FINISHED: (
-        gettext_lazy("Run finished"),
-        gettext_lazy("A recall or a question has ended, whatever came of it; not those of evaluations."),
-    ),
-    announcing.RUN_FELL_BACK: (
-        gettext_lazy("Run fell back"),
-        gettext_lazy("The model did not choose, because it failed, was late or could not be read."),
-    ),
-    announcing.GOLDEN_DROPPED: (
-        gettext_lazy("Golden run dropped"),
-        gettext_lazy("The golden questions of a night were answered worse than before."),
-    ),
-    announcing.GOLDEN_RECOVERED: (
-        gettext_lazy("Golden run recovered"),
-        gettext_lazy("The golden questions of a night are answered as well as before the drop again."),
-    ),
-    announcing.INBOX_WAITING: (
-        gettext_lazy("Decision waits"),
-        gettext_lazy("New findings or suggestions wait for a person; gathered for a minute."),
-    ),
-    announcing.ERASURE_FINISHED: (
-        gettext_lazy("Erasure done"),
-        gettext_lazy("Erased words are gone; the receipt can be read."),
-    ),
-    announcing.AUDIT_SEALED: (
-        gettext_lazy("Audit log sealed"),
-        gettext_lazy("New entries of the audit log, up to 200 in one message, with their seals."),
-    ),
-    announcing.RETENTION_DUE: (
-        gettext_lazy("Rows expire"),
-        gettext_lazy("A rule has set rows aside, or they went after their grace."),
-    ),
-}
-TEST = gettext_lazy("Test message")
+# What kinds, faults and reasons are called; the file beside this module has the words.
+TABLE = table_beside(__file__)
 _GOLDEN = (announcing.GOLDEN_DROPPED, announcing.GOLDEN_RECOVERED)
-_FAULTS: Mapping[str, Promise] = {
-    "timeout": gettext_lazy("no answer in time"),
-    "refused": gettext_lazy("nobody accepts connections there"),
-    "tls": gettext_lazy("its certificate is not accepted"),
-    "name": gettext_lazy("nobody knows a machine of that name"),
-    "address": gettext_lazy("its name leads to an address to which nothing is sent"),
-    "broken": gettext_lazy("the connection broke"),
-    "status": gettext_lazy("it answered %(status)s"),
-    "redirect": gettext_lazy("it answered %(status)s, and redirects are not followed"),
-    "gone": gettext_lazy("it answered 410: it wants no more messages"),
-}
-OFF: Mapping[str, Promise] = {
-    "gone": gettext_lazy("The receiver answered 410: it wants no more messages."),
-    "failing": gettext_lazy("Nothing has arrived for five days."),
-    "key": gettext_lazy(
-        "The key of this installation was changed, so its secret is lost. Make a new one for the receiver."
-    ),
-}
 
 
-def kind_name(kind: str) -> str:
-    return str(KINDS[kind][0] if kind in KINDS else TEST)
+def _kind_name(kind: str) -> str:
+    return _(TABLE["kinds"][kind]["name"] if kind in TABLE["kinds"] else TABLE["test"])
 
 
 def outcome(fault: str, status: int | None) -> str:
-    if not fault:
-        return str(_FAULTS["status"]) % {"status": status}
-    return str(_FAULTS.get(fault, _FAULTS["broken"])) % {"status": status}
+    return _(TABLE["faults"].get(fault or "status", TABLE["faults"]["broken"])) % {"status": status}
 
 
 def shown(row: WebhookDelivery, nightly_of: Mapping[str, int]) -> dict[str, Any]:
     """A message as the log shows it; ``href`` is the page of what it is about, if there is one. ``nightly_of`` has the
     number of the nightly run of each night."""
-    about, href = _about(row, nightly_of)
+    kind = TABLE["kinds"].get(row.kind, {"by": ["nobody"]})
+    places = {"subject": row.subject, "owner": row.owner_id, "nightly": nightly_of.get(row.subject)}
+    address = [places.get(name) for name in kind["by"]]
+    has_page = None not in address
+    about = {"inbox": str(row.owner), "run": row.subject[:4]}.get(kind.get("route", ""), row.subject)
     tries = [
         {**each, "at": datetime.fromisoformat(each["at"]), "words": outcome(each["fault"], each["status"])}
         for each in row.tries
     ]
-    result = outcome(row.fault, row.status) if row.tries else ""
-    return {"row": row, "name": kind_name(row.kind), "about": about, "href": href, "result": result, "tries": tries}
-
-
-def _about(row: WebhookDelivery, nightly_of: Mapping[str, int]) -> tuple[str, str]:
-    if row.kind in (announcing.RUN_FINISHED, announcing.RUN_FELL_BACK):
-        return row.subject[:4], reverse("run", args=[row.subject])
-    if row.kind == announcing.INBOX_WAITING and row.owner:
-        return str(row.owner), reverse("inbox", args=[row.owner.pk])
-    if row.kind == announcing.RETENTION_DUE and row.owner:
-        return row.subject, reverse("expiring", args=[row.owner.pk, row.subject])
-    if row.kind == announcing.ERASURE_FINISHED:
-        return row.subject, reverse("erasure", args=[row.subject])
-    if row.kind in _GOLDEN and row.subject in nightly_of:
-        return row.subject, reverse("nightly", args=[nightly_of[row.subject]])
-    if row.kind == announcing.AUDIT_SEALED:
-        return row.subject, reverse("audit")
-    return "", ""
+    return {
+        **{"row": row, "name": _kind_name(row.kind), "about": about if has_page else "", "tries": tries},
+        "href": reverse(kind["route"], args=address) if has_page else "",
+        "result": outcome(row.fault, row.status) if row.tries else "",
+    }
 
 
 PAGE_SIZE = 30
@@ -147,8 +82,8 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
 
 
 def _listed(row: Webhook, strip: list[Any]) -> ListedWebhook:
-    kinds = tuple(kind_name(kind) for kind in KINDS if kind in row.kinds)
-    return ListedWebhook(row, kinds, strip, str(OFF.get(row.off_reason, "")))
+    kinds = tuple(_kind_name(kind) for kind in announcing.KINDS if kind in row.kinds)
+    return ListedWebhook(row, kinds, strip, row.off_reason and _(TABLE["off"][row.off_reason]))
 
 
 @open_to(Role.ADMIN)
@@ -235,7 +170,7 @@ class WebhookForm(forms.Form):
     )
     kinds = forms.MultipleChoiceField(
         label=gettext_lazy("It gets"),
-        choices=[(kind, name) for kind, (name, _when) in KINDS.items()],
+        choices=[(kind, gettext_lazy(TABLE["kinds"][kind]["name"])) for kind in announcing.KINDS],
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": gettext_lazy("Choose at least one event.")},
     )
@@ -247,8 +182,8 @@ class WebhookForm(forms.Form):
             raise forms.ValidationError(str(error)) from None
 
     @property
-    def boxes(self) -> list[tuple[Any, Promise]]:
-        return [(box, KINDS[box.data["value"]][1]) for box in self["kinds"]]
+    def boxes(self) -> list[tuple[Any, str]]:
+        return [(box, _(TABLE["kinds"][box.data["value"]]["when"])) for box in self["kinds"]]
 
 
 # A webhook made, changed, given a new secret, and removed.

@@ -64,6 +64,7 @@ def alarms(request: HttpRequest) -> HttpResponse:
         "over": told(over[:MOST_OVER], names_others=sees_all),
         "hours": _HOURS,
         "now": timezone.now(),
+        "late": set(Alarm.objects.filter(healed_at__isnull=True).values_list("rhythm", flat=True)),
         "may_set": operator_of(request).may(Role.ADMIN),
     }
     return render(request, "pages/pipeline/alarms.html", context)

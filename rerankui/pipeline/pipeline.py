@@ -2,7 +2,6 @@
 resume.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ from memoryapp.platform import heartbeats, work
 from memoryapp.search.profiles import serving_profile, undecided
 from memoryapp.upkeep.pipeline import STAGES
 from memoryapp.upkeep.pipeline.shown import stages
+from memoryapp.upkeep.watches import PROCESSES
 from rerankui.frame.access import Request, open_to, operator_of, visible_owners
 from rerankui.frame.pages import show
 from rerankui.frame.toasts import next_address
@@ -46,17 +46,19 @@ def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
     operator, now, profile = operator_of(request), timezone.now(), serving_profile()
     sees_all = owner is None and operator.sees_everyone
     found = stages(visible_owners(request), profile, now=now, owner=owner, erasures=sees_all)
+    alarms, states = open_for(request, owner), heartbeats.states()
+    told = {each.rhythm.subject for each in alarms if each.watch is PROCESSES}
     context: dict[str, Any] = {
         "owner": owner,
         "stages": found,
         "profile": profile,
         "now": now,
-        "alarms": open_for(request, owner),
+        "alarms": alarms,
         "is_at_work": any(stage.is_at_work for stage in found),
         "may_pause": operator.may(Role.CURATOR if owner else Role.ADMIN),
         "undecided": undecided() if operator.may(Role.ADMIN) else None,
         "may_retry": operator.may(Role.CURATOR),
-        "silent": [process for process, state in heartbeats.states().items() if state != "ok"],
+        "silent": [process for process, state in states.items() if state != "ok" and process not in told],
     }
     if not request.htmx:
         context |= _costs(request, owner)
@@ -81,15 +83,22 @@ def _retried(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     kind = stage and stage.kind
     if not kind:
         return HttpResponseBadRequest(_("Say what is to be tried again."))
-    if paused := work.pause_sentence(kind, owner):
+    if kind == work.ARCHIVE:
+        _archive_asked(request, owner)
+    elif paused := work.pause_sentence(kind, owner):
         messages.warning(request, paused)
-    elif kind != work.ARCHIVE:
+    else:
         work.try_again(owner, kind)
         messages.success(request, _("%(stage)s is tried again within a minute.") % {"stage": kind.label})
+    return _back(request, owner)
+
+
+def _archive_asked(request: HttpRequest, owner: ChatUser) -> None:
+    if paused := work.pause_sentence(work.ARCHIVE, owner):
+        messages.warning(request, paused)
     else:
         work.ask_to_archive(owner, request.user.get_username())
         messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
-    return _back(request, owner)
 
 
 def _changed(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
@@ -120,21 +129,6 @@ SESSIONS_SHOWN = 6
 MESSAGES_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveSession:
-    """``first`` is its first message, ``seconds_left`` when it is archived if nobody writes."""
-
-    first: int
-    label: str
-    count: int
-    last_at: datetime
-    seconds_left: float
-
-    @property
-    def countdown(self) -> str:
-        return work.duration(self.seconds_left)
-
-
 @open_to(Role.VIEWER, whole=True)
 def all_work(request: HttpRequest) -> HttpResponse:
     """Shows the running work of every chat user; the panel is polled every two seconds while there is any."""
@@ -145,11 +139,7 @@ def all_work(request: HttpRequest) -> HttpResponse:
 def memory_work(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The same for one memory; when posted, its archive is asked for."""
     if request.method == "POST":
-        if paused := work.pause_sentence(work.ARCHIVE, owner):
-            messages.warning(request, paused)
-        else:
-            work.ask_to_archive(owner, request.user.get_username())
-            messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
+        _archive_asked(request, owner)
         return redirect(next_address(request) or reverse("memory", args=[owner.pk]))
     context = {"owner": owner, **panel_for(owner), **sessions_of(request, owner)}
     if cast(Request, request).htmx.target == "sessions":
@@ -201,10 +191,12 @@ def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
     }
 
 
-def _shown_session(session: Session, now: datetime) -> ActiveSession:
+def _shown_session(session: Session, now: datetime) -> dict[str, Any]:
+    """``first`` is its first message; after the ``countdown`` it is archived if nobody writes."""
     first, last = session.messages[0], session.messages[-1]
-    left = (session.due_at - now).total_seconds()
-    return ActiveSession(first.id, first.label, len(session.messages), last.sent_at, max(left, 0.0))
+    countdown = work.duration(max((session.due_at - now).total_seconds(), 0.0))
+    named = {"first": first.id, "label": first.label, "last_at": last.sent_at}
+    return {**named, "count": len(session.messages), "countdown": countdown}
 
 
 def _work_page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""An alarm and a cap in a real browser: seen, silenced and over; set, refused in a sentence, and raised."""
+"""An alarm in a real browser: seen, silenced and over."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from memoryapp.models import Alarm, ChatUser, Operator, Run
+from memoryapp.models import Alarm, Operator
 from memoryapp.upkeep import alarms
 from memoryapp.upkeep.watches import WATCHES
 from tests.browser.conftest import Browse
@@ -39,25 +39,3 @@ def test_an_alarm_is_on_the_overview_until_it_is_silenced_and_heals(
         page.goto("/pipeline/alarms/")
         assert_fits(page, page.get_by_role("heading", name="What is over"))
     assert Alarm.objects.get().healed_at is not None
-
-
-def test_a_cap_refuses_a_question_in_a_sentence_until_it_is_raised(
-    anna: ChatUser, admin: Operator, browse: Browse, settings: Any
-) -> None:
-    settings.LLM_BASE_URL, settings.LLM_API_KEY = "http://127.0.0.1:9/v1", "key"
-    Run.objects.create(owner=anna, strategy="flash", state="finished", cost_usd=0.8)
-    with browse(admin, "422") as page:
-        page.goto(f"/memory/{anna.pk}/settings/")
-        page.get_by_label("Cap of a day, $").fill("0.5")
-        page.get_by_role("button", name="Save").click()
-        page.goto(f"/memory/{anna.pk}/ask/")
-        page.get_by_role("searchbox", name="Question").fill("What did we say?")
-        page.get_by_role("button", name="Show the memories").click()
-        expect(page.get_by_text("This would pass the cap of a day for this memory")).to_be_visible()
-        page.goto(f"/memory/{anna.pk}/settings/")
-        page.get_by_label("Cap of a day, $").fill("50")
-        page.get_by_role("button", name="Save").click()
-        page.goto(f"/memory/{anna.pk}/ask/")
-        page.get_by_role("searchbox", name="Question").fill("What did we say?")
-        page.get_by_role("button", name="Show the memories").click()
-        page.wait_for_url("**/runs/**")

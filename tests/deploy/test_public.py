@@ -9,6 +9,7 @@ import yaml
 from django.test import Client
 from prometheus_client import REGISTRY
 
+from memoryapp.models import Rhythm
 from tests.support.stack import CHECKOUT
 from tools import site
 
@@ -35,6 +36,7 @@ def expressions() -> list[str]:
 @pytest.mark.django_db
 def test_the_board_and_the_alerts_name_what_is_served(client: Client) -> None:
     client.get("/healthz")
+    Rhythm.objects.create(watch="disk")
     page = client.get("/metrics", headers={"host": "localhost"}).content.decode()
     served = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\S+)", page, re.MULTILINE)}
     labels = set(re.findall(r'[{,](\w+)="', page)) | known_labels()

@@ -3,7 +3,7 @@ removed."""
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from django.utils.translation import ngettext
 from django.utils.translation.template import templatize
 
 from memoryapp.curation.change import too_many_people, too_many_topics
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.engine.notes import ENGLISH, INSTEAD
 from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
-from memoryapp.platform import caps
-from memoryapp.upkeep import watches
 from rerankui.runs.consumers import RunConsumer
 from rerankui.runs.page.outcomes import FOR_PEOPLE
 from tests.house.test_architecture import ROOT, modules, tree
@@ -33,14 +32,26 @@ CATALOGUE = ROOT / "rerankui/locale/ru/LC_MESSAGES/django.po"
 WITH_CONTEXT = {"pgettext", "npgettext"}
 FUNCTIONS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", *WITH_CONTEXT}
 CALL = re.compile(r"\b(_|gettext|ngettext|pgettext|npgettext)\((?=u?['\"])")
+# Modules with words in the file beside them: these keys are texts, and these groups hold nothing else.
+WORDED = [
+    *(ROOT / "memoryapp/upkeep/pipeline").glob("*.toml"),
+    *(ROOT / "memoryapp" / name for name in ("upkeep/watches.toml", "platform/caps.toml")),
+    *(ROOT / "rerankui" / name for name in ("account/webhooks.toml", "views/memory_settings.toml")),
+]
+TEXTS = {
+    *("label", "help", "trouble", "never", "advice", "name", "when", "test"),
+    *("does", "with_model", "without_model"),
+}
+GROUPS = {"names", "faults", "off", "sentences"}
 # Notes are written in English where they are made, and translated where pages show them.
 NOTES = [*INSTEAD.values(), *(text for code, text in ENGLISH.items() if code not in FOR_PEOPLE)]
 
 
 def text_of(function: str, arguments: Sequence[ast.expr]) -> tuple[str, str] | None:
-    """Returns context and text; None if the argument is no literal."""
-    literals = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    if not literals:
+    """Returns context and text; None if an argument is no literal."""
+    count = 1 + (function in WITH_CONTEXT)
+    literals = [each.value for each in arguments[:count] if isinstance(each, ast.Constant)]
+    if len(literals) < count:
         return None
     return (literals[0], literals[1]) if function in WITH_CONTEXT else ("", literals[0])
 
@@ -58,6 +69,17 @@ def in_template(path: Path) -> Iterator[tuple[str, str] | None]:
     source = templatize(path.read_text(encoding="utf-8"))
     for found in CALL.finditer(source):
         yield text_of(found[1], arguments_at(source, found.end()))
+
+
+def in_table(table: Mapping[str, Any], *, is_words: bool = False) -> Iterator[tuple[str, str]]:
+    """The words in the file beside a module; of stages they have a context."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from in_table(value, is_words=is_words or key in GROUPS)
+        elif key == "waits":
+            yield "waiting", value[0]
+        elif is_words or key in TEXTS:
+            yield ("stage" if "waits" in table and key == "name" else ""), value
 
 
 def arguments_at(source: str, start: int) -> list[ast.expr]:
@@ -79,9 +101,7 @@ def test_the_catalogue_holds_the_texts_of_the_sources_and_no_others() -> None:
     found += [
         ("", text) for text in (*INSTEAD.values(), *(ENGLISH[code] for code in ENGLISH.keys() - FOR_PEOPLE.keys()))
     ]
-    found += [("", text) for row in watches.TABLE.values() for text in (row["label"], row["trouble"], row["advice"])]
-    found += [("", text) for row in watches.TABLE.values() for text in row.get("names", {}).values()]
-    found += [("", text) for text in caps.SENTENCES.values()]
+    found += [each for path in WORDED for each in in_table(table_beside(str(path)))]
     entries = {(entry.msgctxt or "", entry.msgid) for entry in polib.pofile(str(CATALOGUE))}
     assert sorted({each for each in found if each} ^ entries) == []
 

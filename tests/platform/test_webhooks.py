@@ -136,11 +136,8 @@ def test_one_dead_receiver_holds_up_no_other(receiver: Receiver) -> None:
         for hook in (dead, hung, live):
             WebhookDelivery.objects.bulk_create(WebhookDelivery(webhook=hook, kind="webhook.test") for _ in range(20))
         sent()
-        states = {
-            hook.name: WebhookDelivery.objects.filter(webhook=hook, state="delivered").count()
-            for hook in (dead, hung, live)
-        }
-        assert states == {"bot": 20, "dead": 0, "slow": 0}
+        delivered = WebhookDelivery.objects.filter(state="delivered").values_list("webhook__name", flat=True)
+        assert list(delivered) == ["bot"] * 20
         faults = {row.webhook_id: row.fault for row in WebhookDelivery.objects.exclude(fault="")}
         assert faults == {dead.pk: "refused", hung.pk: "timeout"}
         # A receiver that fails is asked with one message at a time, and the others keep their attempts.
@@ -187,18 +184,6 @@ def test_a_message_is_given_up_after_three_days_and_a_silent_receiver_is_switche
     assert len({*receiver.ids}) == 1
 
 
-def test_a_receiver_that_is_gone_gets_nothing_more(receiver: Receiver) -> None:
-    hook, _secret = hooked(receiver.url)
-    receiver.play = answer(410)
-    row = receivers.test(hook)
-    sent()
-    row.refresh_from_db()
-    hook.refresh_from_db()
-    assert (row.state, hook.state, hook.off_reason) == ("failed", "off", "gone")
-    receivers.test(hook)
-    assert not sending.is_due()
-
-
 def test_what_a_killed_process_was_sending_is_sent_by_the_next(receiver: Receiver) -> None:
     hook, _secret = hooked(receiver.url)
     row = receivers.test(hook)
@@ -236,13 +221,8 @@ def test_messages_go_to_no_place_that_is_not_permitted(receiver: Receiver) -> No
         with pytest.raises(AddressError):
             receivers.checked(f"http://{never}/latest/meta-data")
     for odd in (
-        "ftp://a.example",
-        "http://",
-        "/hook",
-        "https://user:word@a.example/",
-        "http://a.example:0/",
-        "http://a.example:70000/",
-        "http://[",
+        *("ftp://a.example", "http://", "/hook", "https://user:word@a.example/", "http://["),
+        *("http://a.example:0/", "http://a.example:70000/"),
     ):
         with pytest.raises(AddressError):
             receivers.checked(odd)
@@ -438,10 +418,11 @@ def test_what_failed_is_shown_with_its_reason_and_sent_again(as_admin: Client) -
         receiver.play = answer(410, b"<b>no more</b>")
         as_admin.post(f"{page}act/", {"do": "test"})
         async_to_sync(sending.send_due)()
+        hook.refresh_from_db()
+        assert (hook.state, hook.off_reason) == ("off", "gone")
         shown = as_admin.get(page, {"state": "failed"}).content.decode()
-        assert all(
-            words in shown for words in ("it wants no more messages", "&lt;b&gt;no more", "Send the failed one again")
-        )
+        for words in ("it wants no more messages", "&lt;b&gt;no more", "Send the failed one again"):
+            assert words in shown
         assert "webhook.test" not in as_admin.get(page, {"state": "delivered"}).content.decode()
         receiver.play = answer(200)
         assert as_admin.get(f"{page}act/").status_code == 405

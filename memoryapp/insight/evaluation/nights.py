@@ -123,6 +123,8 @@ def _begun(nightly: NightlyRun) -> list[GoldenNight]:
 
 # A figure that fell further by so much since the last alarm is news.
 FURTHER = 0.05
+# A figure as mail shows it.
+_FIGURE = "%(figure)-22s %(mean)+.3f   [%(low)+.3f … %(high)+.3f]   n = %(n)d"
 
 State = GoldenNight.State
 
@@ -149,30 +151,17 @@ def is_news(night: GoldenNight) -> bool:
     )
 
 
-def raise_alarm(night: GoldenNight) -> None:
-    """Fills the night's columns, and writes what tells people of it; call it in the transaction that stores it."""
-    night.is_alarm = True
-    numbers = night.evaluation.questions if night.evaluation else []
-    owners = GoldenQuestion.objects.filter(pk__in=numbers).order_by("owner").values_list("owner", flat=True).distinct()
-    GoldenAlarm.objects.bulk_create([GoldenAlarm(owner_id=pk, night=night) for pk in owners], ignore_conflicts=True)
-    _tell(night, GOLDEN_DROPPED)
-
-
 def _tell(night: GoldenNight, kind: str) -> None:
     mail.wait_in(night, night.nightly.recipients)
     announce(kind, subject=str(night.pk))
 
 
 def send_mail_due() -> None:
-    mail.send_due(GoldenNight.objects.all(), lambda night: _message(night.nightly, *words_of(night)))
+    mail.send_due(GoldenNight.objects.select_related("nightly"), _message)
 
 
-def _message(nightly: NightlyRun, subject: str, text: str) -> EmailMessage:
-    return mail.message(nightly.recipients.split("\n"), subject, text)
-
-
-def words_of(night: GoldenNight) -> tuple[str, str]:
-    """The subject and the text of the mail, in the language of the installation."""
+def _message(night: GoldenNight) -> EmailMessage:
+    """In the language of the installation."""
     with translation.override(settings.LANGUAGE_CODE):
         nightly = night.nightly
         subject = _("Golden set “%(set)s” dropped: %(figures)s")
@@ -182,19 +171,9 @@ def words_of(night: GoldenNight) -> tuple[str, str]:
             first = _("The golden questions of “%(set)s” are answered by %(strategy)s as well as before.")
         figures = ", ".join(f"{each['figure']} {each['mean']:+.3f}" for each in night.regressions)
         values = {"set": nightly.collection, "strategy": nightly.strategy, "figures": figures}
-        lines = [
-            first % values,
-            "",
-            *(_line(each) for each in night.regressions),
-            "",
-            address_of("nightly", nightly.pk),
-        ]
-    return (subject % values)[:200], "\n".join(lines)
-
-
-def _line(each: Mapping[str, Any]) -> str:
-    form = "%(figure)-22s %(mean)+.3f   [%(low)+.3f … %(high)+.3f]   n = %(n)d"
-    return form % each
+        lines = [_FIGURE % each for each in night.regressions]
+        text = "\n".join([first % values, "", *lines, "", address_of("nightly", nightly.pk)])
+    return mail.message(nightly.recipients.split("\n"), (subject % values)[:200], text)
 
 
 def try_alarm(nightly: NightlyRun) -> Sequence[str]:
@@ -215,7 +194,7 @@ def _tried_mail(nightly: NightlyRun) -> str:
         return _("No mail can be sent: EMAIL_URL is not set.")
     text = _("A test of the alarm for the golden set “%(set)s”.") % {"set": nightly.collection}
     try:
-        _message(nightly, text, address_of("nightly", nightly.pk)).send()
+        mail.message(nightly.recipients.split("\n"), text, address_of("nightly", nightly.pk)).send()
     except (OSError, smtplib.SMTPException) as error:
         return _("The mail server refused: %(error)s") % {"error": str(error)[:300] or type(error).__name__}
     return _("Mail was sent to %(addresses)s.") % {"addresses": ", ".join(nightly.recipients.split("\n"))}
@@ -259,7 +238,12 @@ def _judged(number: int) -> GoldenNight | None:
     else:
         _compare(night, done)
     if night.state == State.DROPPED and is_news(night):
-        raise_alarm(night)
+        night.is_alarm = True
+        asked = GoldenQuestion.objects.filter(pk__in=night.evaluation.questions if night.evaluation else [])
+        owners = asked.order_by("owner").values_list("owner", flat=True).distinct()
+        told = [GoldenAlarm(owner_id=owner, night=night) for owner in owners]
+        GoldenAlarm.objects.bulk_create(told, ignore_conflicts=True)
+        _tell(night, GOLDEN_DROPPED)
     elif night.state == State.PASSED and not night.reason and standing_alarm(night):
         _tell(night, GOLDEN_RECOVERED)
     night.save()
@@ -283,7 +267,8 @@ def _compare(night: GoldenNight, done: Evaluation) -> None:
             continue
         night.reason = ""
         night.regressions = [
-            {"figure": each.name, "n": each.difference.n, **_rounded(each.difference)}
+            {"figure": each.name, "n": each.difference.n}
+            | {name: round(getattr(each.difference, name), 4) for name in ("mean", "low", "high")}
             for each in comparison.regressions(before, after)
         ]
         if night.regressions or not night.against:
@@ -331,7 +316,3 @@ def _interrupted(evaluation: Evaluation) -> set[str]:
 
 def _without(report: Mapping[str, Any], out: set[str]) -> dict[str, Any]:
     return {**report, "questions": [row for row in report.get("questions", ()) if row["qid"] not in out]}
-
-
-def _rounded(difference: Any) -> dict[str, float]:
-    return {name: round(getattr(difference, name), 4) for name in ("mean", "low", "high")}

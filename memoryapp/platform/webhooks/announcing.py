@@ -11,6 +11,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ObjectDoesNotExist
 from django.urls import reverse
 
 from memoryapp.engine.beside import table_beside
@@ -75,7 +76,10 @@ Data = Mapping[str, Any]
 
 def body_of(delivery: WebhookDelivery) -> str:
     """The body as it is sent; empty if there is nothing to say any more, because the row is gone or decided."""
-    data = _DATA[delivery.kind](delivery)
+    try:
+        data = _DATA[delivery.kind](delivery)
+    except ObjectDoesNotExist:
+        data = None
     if data is None:
         return ""
     at = delivery.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -88,10 +92,8 @@ def address_of(route: str, *arguments: object) -> str:
     return settings.PUBLIC_URL + reverse(route, args=arguments)
 
 
-def _run(delivery: WebhookDelivery) -> Data | None:
-    run = Run.objects.select_related("owner").filter(pk=delivery.subject).first()
-    if run is None:
-        return None
+def _run(delivery: WebhookDelivery) -> Data:
+    run = Run.objects.select_related("owner").get(pk=delivery.subject)
     return {
         "run": str(run.pk),
         "url": address_of("run", run.pk),
@@ -120,18 +122,14 @@ def _waiting(delivery: WebhookDelivery) -> Data | None:
     return {"user": owner.name, "url": url, "findings": findings, "suggestions": suggestions}
 
 
-def _erasure(delivery: WebhookDelivery) -> Data | None:
-    receipt = Erasure.objects.filter(pk=delivery.subject).first()
-    if receipt is None:
-        return None
+def _erasure(delivery: WebhookDelivery) -> Data:
+    receipt = Erasure.objects.get(pk=delivery.subject)
     url = address_of("erasure", receipt.pk)
     return {"receipt": receipt.pk, "url": url, "kind": receipt.kind, "rows": receipt.rows}
 
 
-def _golden(delivery: WebhookDelivery) -> Data | None:
-    night = GoldenNight.objects.select_related("nightly").filter(pk=delivery.subject).first()
-    if night is None:
-        return None
+def _golden(delivery: WebhookDelivery) -> Data:
+    night = GoldenNight.objects.select_related("nightly").get(pk=delivery.subject)
     return {
         "night": night.pk,
         "url": address_of("nightly", night.nightly_id),
@@ -151,10 +149,8 @@ def _audited(delivery: WebhookDelivery) -> Data | None:
     return {"url": address_of("audit"), "entries": entries} if entries else None
 
 
-def _alarm(delivery: WebhookDelivery) -> Data | None:
-    row = Alarm.objects.select_related("rhythm").filter(pk=delivery.subject).first()
-    if row is None:
-        return None
+def _alarm(delivery: WebhookDelivery) -> Data:
+    row = Alarm.objects.select_related("rhythm").get(pk=delivery.subject)
     times = {"raised_at": row.raised_at, "healed_at": row.healed_at, "good_at": row.rhythm.good_at}
     return {
         **{"alarm": row.pk, "watch": row.rhythm.watch, "subject": row.rhythm.subject, "waiting": row.rhythm.depth},
@@ -163,12 +159,9 @@ def _alarm(delivery: WebhookDelivery) -> Data | None:
     }
 
 
-def _expiring(delivery: WebhookDelivery) -> Data | None:
-    owner = delivery.owner
-    batch = owner and owner.expirybatch_set.select_related("rule").filter(pk=delivery.subject).first()
-    if not (owner and batch):
-        return None
-    told = {"batch": batch.pk, "url": address_of("expiring", owner.pk, batch.pk), "user": owner.name}
+def _expiring(delivery: WebhookDelivery) -> Data:
+    batch = ExpiryBatch.objects.select_related("owner", "rule").get(pk=delivery.subject)
+    told = {"batch": batch.pk, "url": address_of("expiring", batch.owner_id, batch.pk), "user": batch.owner.name}
     told |= {"rule": batch.rule_id, "noun": batch.rule.noun, "state": batch.state, "rows": batch.count}
     return {**told, "due_at": batch.due_at.isoformat(), "receipt": batch.receipt_id}
 

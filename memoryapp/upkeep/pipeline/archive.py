@@ -3,7 +3,6 @@
 import logging
 
 from django.conf import settings
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.engine.embeddings import EmbeddingError
@@ -17,7 +16,7 @@ from memoryapp.platform.database import enough_after, lane
 from memoryapp.platform.llm import clients
 from memoryapp.platform.logs import cause
 from memoryapp.search import profiles
-from memoryapp.upkeep.pipeline.stage import Scope, Stage, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import Scope, Stage, up_to_most, words_beside
 
 # How many sweeps of sessions may run at once.
 DUE_LANES = 2
@@ -60,15 +59,7 @@ def _hours(scope: Scope) -> list[int]:
 
 STAGE = Stage(
     "archive",
-    StageWords(
-        pgettext_lazy("stage", "Archive"),
-        "scissors",
-        npgettext_lazy("waiting", "message in no topic", "messages in no topic", "n"),
-        gettext_lazy("topics made by hour"),
-        "SPLITTER_MODEL",
-        gettext_lazy("%(model)s at %(host)s cuts sessions; where it fails, the embedded segmenter does."),
-        gettext_lazy("No chat model is connected: the embedded segmenter cuts sessions."),
-    ),
+    words_beside(__file__),
     lambda scope: up_to_most(scope.of(Message.objects.active())),
     work.ARCHIVE,
     _hours,

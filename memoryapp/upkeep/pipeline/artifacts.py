@@ -2,7 +2,6 @@
 
 from django.conf import settings
 from django.db.models import Q
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.intake import artifacts
@@ -10,7 +9,7 @@ from memoryapp.intake.artifacts import Describer
 from memoryapp.models import Artifact
 from memoryapp.platform.database import lane
 from memoryapp.platform.llm import clients
-from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, up_to_most, words_beside
 
 # How many sweeps may read files at once, some of which a model describes.
 LANES = 2
@@ -37,15 +36,7 @@ def _faults(scope: Scope) -> list[StageFault]:
 
 STAGE = Stage(
     "artifacts",
-    StageWords(
-        pgettext_lazy("stage", "Artifacts"),
-        "paperclip",
-        npgettext_lazy("waiting", "file to read", "files to read", "n"),
-        gettext_lazy("files read by hour"),
-        "ARCHIVIST_MODEL",
-        gettext_lazy("Text is read from files as it is; %(model)s at %(host)s describes pictures and sound."),
-        gettext_lazy("No chat model is connected: text is read from files as it is, pictures and sound wait for one."),
-    ),
+    words_beside(__file__),
     lambda scope: up_to_most(scope.of(Artifact.objects.filter(state__in=(State.PENDING, State.PROCESSING)))),
     artifacts.ARTIFACTS,
     lambda scope: scope.by_hour(scope.of(Artifact.objects.filter(read_at__gte=scope.day_ago)), "read_at"),

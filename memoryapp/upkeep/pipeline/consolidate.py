@@ -3,7 +3,6 @@
 import logging
 
 from django.conf import settings
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.curation import suggestions
@@ -17,7 +16,7 @@ from memoryapp.platform import database, work
 from memoryapp.platform.database import enough_after
 from memoryapp.platform.llm import clients
 from memoryapp.platform.logs import cause
-from memoryapp.upkeep.pipeline.stage import Stage, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import Stage, up_to_most, words_beside
 
 SECONDS = 60.0
 
@@ -52,15 +51,7 @@ def _consolidate(owner: ChatUser) -> None:
 
 STAGE = Stage(
     "consolidate",
-    StageWords(
-        pgettext_lazy("stage", "Consolidate"),
-        "arrow-merge",
-        npgettext_lazy("waiting", "pair nobody judged", "pairs nobody judged", "n"),
-        gettext_lazy("questions to the merger by hour"),
-        "MERGER_MODEL",
-        gettext_lazy("%(model)s at %(host)s judges whether similar topics are one."),
-        gettext_lazy("No chat model is connected: people judge similar topics in the queue."),
-    ),
+    words_beside(__file__),
     lambda scope: up_to_most(scope.of(consolidation.unjudged())),
     CONSOLIDATE,
     lambda scope: scope.calls_by_hour(merger.AGENT.name),

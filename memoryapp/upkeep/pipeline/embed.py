@@ -9,7 +9,6 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.db.models import Count
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.engine.embeddings import EmbeddingError, Profile
@@ -23,7 +22,7 @@ from memoryapp.platform.llm import clients
 from memoryapp.platform.logs import cause
 from memoryapp.search import items, profiles, vectors
 from memoryapp.search.vectors import EMBED
-from memoryapp.upkeep.pipeline.stage import Scope, Stage, StageWords
+from memoryapp.upkeep.pipeline.stage import Scope, Stage, words_beside
 
 # How long a sweep makes vectors of one profile, for all chat users.
 SECONDS = 12.0
@@ -133,17 +132,5 @@ def _models(scope: Scope) -> Mapping[str, Any]:
 
 
 STAGE = Stage(
-    "embed",
-    StageWords(
-        pgettext_lazy("stage", "Embed"),
-        "chart-dots",
-        npgettext_lazy("waiting", "passage without a vector", "passages without a vector", "n"),
-        gettext_lazy("passages embedded by hour"),
-    ),
-    _waiting,
-    EMBED,
-    _hours,
-    served_by=_served_by,
-    more=_models,
-    most=MOST_PASSAGES,
+    "embed", words_beside(__file__), _waiting, EMBED, _hours, served_by=_served_by, more=_models, most=MOST_PASSAGES
 )

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from functools import partial
 
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy
 
 from memoryapp import erasure
 from memoryapp.celery import sweep
@@ -12,7 +12,7 @@ from memoryapp.models import Erasure
 from memoryapp.models.work import WorkKind
 from memoryapp.platform import work
 from memoryapp.platform.database import each_alone, lane, log_and_continue
-from memoryapp.upkeep.pipeline.stage import Stage, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import Stage, up_to_most, words_beside
 
 ERASE = WorkKind("erase", gettext_lazy("Erasing"))
 
@@ -42,12 +42,7 @@ def _give_up(receipt: Erasure, error: Exception) -> None:
 
 STAGE = Stage(
     "erase",
-    StageWords(
-        pgettext_lazy("stage", "Erase"),
-        "eraser",
-        npgettext_lazy("waiting", "memory to erase", "memories to erase", "n"),
-        gettext_lazy("memories erased by hour"),
-    ),
+    words_beside(__file__),
     lambda scope: up_to_most(Erasure.objects.filter(ended_at__isnull=True)),
     ERASE,
     lambda scope: scope.by_hour(Erasure.objects.filter(ended_at__gte=scope.day_ago), "ended_at"),

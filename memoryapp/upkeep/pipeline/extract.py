@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 
 from django.conf import settings
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.curation import extraction
@@ -16,7 +15,7 @@ from memoryapp.platform.database import enough_after
 from memoryapp.platform.llm import clients
 from memoryapp.platform.logs import cause
 from memoryapp.search import profiles
-from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, up_to_most, words_beside
 
 SECONDS = 60.0
 
@@ -50,15 +49,7 @@ def _faults(scope: Scope) -> list[StageFault]:
 
 STAGE = Stage(
     "extract",
-    StageWords(
-        pgettext_lazy("stage", "Extract"),
-        "bulb",
-        npgettext_lazy("waiting", "topic not read", "topics not read", "n"),
-        gettext_lazy("questions to the archivist by hour"),
-        "ARCHIVIST_MODEL",
-        gettext_lazy("%(model)s at %(host)s reads topics for facts and people."),
-        gettext_lazy("No chat model is connected: nothing is extracted."),
-    ),
+    words_beside(__file__),
     lambda scope: up_to_most(scope.of(extraction.unread())),
     EXTRACT,
     lambda scope: scope.calls_by_hour(archivist.AGENT.name),

@@ -1,7 +1,6 @@
 """The stage of imports: files that people gave to the page of imports."""
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.intake.imports import IMPORT
@@ -9,7 +8,7 @@ from memoryapp.intake.transfer import files
 from memoryapp.models import ImportBatch, ImportFile
 from memoryapp.platform import work
 from memoryapp.platform.database import StagePaused, is_outage, log_fault
-from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, up_to_most, words_beside
 
 
 @sweep(every=2.0)
@@ -66,17 +65,4 @@ def _shown_already(scope: Scope) -> Q:
     return Q(Exists(_refused(scope).filter(owner=OuterRef("owner"), source=OuterRef("source"))))
 
 
-STAGE = Stage(
-    "import",
-    StageWords(
-        pgettext_lazy("stage", "Import"),
-        "database-import",
-        npgettext_lazy("waiting", "file", "files", "n"),
-        gettext_lazy("messages imported by hour"),
-    ),
-    _waiting,
-    IMPORT,
-    _hours,
-    _faults,
-    _shown_already,
-)
+STAGE = Stage("import", words_beside(__file__), _waiting, IMPORT, _hours, _faults, _shown_already)

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from django.db.models import Count, QuerySet
-from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.celery import sweep
 from memoryapp.insight.browsing.usage import RUNS
@@ -14,7 +13,7 @@ from memoryapp.models import Run
 from memoryapp.platform.database import is_outage
 from memoryapp.runs import endings, lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, StageWords, up_to_most
+from memoryapp.upkeep.pipeline.stage import MOST_FAULTS, Scope, Stage, StageFault, up_to_most, words_beside
 
 # Ends of a recall that somebody intended; all others count as failures.
 _MEANT = ("", "disabled", "stopped", "no_candidates")
@@ -52,15 +51,7 @@ def _faults(scope: Scope) -> list[StageFault]:
 
 STAGE = Stage(
     RUNS,
-    StageWords(
-        pgettext_lazy("stage", "Recalls"),
-        "radar-2",
-        npgettext_lazy("waiting", "run that has not begun", "runs that have not begun", "n"),
-        gettext_lazy("recalls by hour"),
-        "RERANKER_MODEL",
-        gettext_lazy("%(model)s at %(host)s chooses."),
-        gettext_lazy("No chat model is connected: the embedded scorer chooses."),
-    ),
+    words_beside(__file__),
     lambda scope: up_to_most(scope.of(Run.objects.filter(state=Run.State.PENDING))),
     hours=lambda scope: scope.by_hour(scope.of(_runs(scope)), "created_at"),
     faults=_faults,

@@ -9,7 +9,9 @@ from django.conf import settings
 from django.db.models import Aggregate, Count, Q, QuerySet
 from django.db.models.functions import TruncHour
 from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import AgentCall, ChatUser, EmbeddingProfile
 from memoryapp.models.work import WorkKind
@@ -116,6 +118,15 @@ class StageWords:
             return str(self.without_model)
         named = {"model": getattr(settings, self.model), "host": host_of(settings.LLM_BASE_URL)}
         return str(self.with_model % named)
+
+
+def words_beside(module: str) -> StageWords:
+    """What is in the TOML file with the name of this module, which says ``__file__``."""
+    words: dict[str, Any] = table_beside(module)
+    one, several = words["waits"]
+    words |= {key: gettext_lazy(words[key]) for key in ("does", "with_model", "without_model") if key in words}
+    words |= {"name": pgettext_lazy("stage", words["name"]), "waits": npgettext_lazy("waiting", one, several, "n")}
+    return StageWords(**words)
 
 
 @dataclass(frozen=True, slots=True)
