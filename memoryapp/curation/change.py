@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft, topic_id
+from memoryapp.engine.sight import COMMON, sight
 from memoryapp.models import KnowledgeEdit, TopicEdit
 from memoryapp.platform.statements import fetched
 
@@ -70,6 +71,13 @@ def named(ids: Sequence[int]) -> str:
     """The names of the first five topics, for a sentence."""
     shown = ", ".join(topic_id(number) for number in ids[:5])
     return shown if len(ids) <= 5 else _("%(topics)s and %(more)d more") % {"topics": shown, "more": len(ids) - 5}
+
+
+def check_own(*projects: str) -> None:
+    """Raises CurationError for somebody who sees only some projects, unless all of these labels are of them: what is
+    common to all is neither taken from the others nor given to them."""
+    if sight().projects is not None and not (sight().own or {COMMON}).issuperset(projects):
+        raise CurationError(_("You see only some projects of this memory: choose one of them."))
 
 
 def check_one_project(projects: Iterable[str]) -> None:

@@ -48,13 +48,9 @@ from memoryapp.search.scores import ScoredTexts
 MOST_BY_HAND = 200
 MOST_GOLDEN = 500
 
-# Also includes topics that held these messages earlier: a run of last month saw what today's topic was made from.
-FORMER = """
-SELECT DISTINCT listed.topic_id FROM memoryapp_message m
-JOIN memoryapp_topicmessage listed ON listed.message_id = m.id
-WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
-"""
 _SQL = table_beside(__file__)
+# Also includes topics that held these messages earlier: a run of last month saw what today's topic was made from.
+FORMER: str = _SQL["former"]
 RUNS: str = _SQL["runs"].format(candidate=CANDIDATE_FIELD.format(payload="f.payload", name="id"))
 
 

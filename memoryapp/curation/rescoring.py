@@ -50,10 +50,7 @@ _DIGITS = 9
 
 _SQL = table_beside(__file__)
 VECTORS: str = _SQL["vectors"]
-TERMS = """
-SELECT tsvector_to_array(to_tsvector('russian', query))
-FROM unnest(%(queries)s::text[]) WITH ORDINALITY AS asked (query, place) ORDER BY place
-"""
+TERMS: str = _SQL["terms"]
 COUNTS: str = _SQL["counts"]
 
 

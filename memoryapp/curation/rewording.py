@@ -24,10 +24,7 @@ REPLACES = "replaces"
 _SQL = table_beside(__file__)
 PAIRS: str = _SQL["pairs"]
 HAND_OVER: str = _SQL["hand_over"]
-LEAVE = """
-DELETE FROM memoryapp_passagemessage beside USING memoryapp_passagemessage gone
-WHERE gone.message_id = ANY(%(gone)s) AND beside.passage_id = gone.passage_id AND beside.message_id <> ALL(%(gone)s)
-"""
+LEAVE: str = _SQL["leave"]
 WITH_PASSAGES = "SELECT DISTINCT message_id FROM memoryapp_passagemessage WHERE message_id = ANY(%s)"
 
 

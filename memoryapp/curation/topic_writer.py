@@ -41,15 +41,9 @@ from memoryapp.platform.statements import execute, fetched
 
 # What is known of a topic beside its content.
 _MARKED = ("locked_by_hand", "is_consolidated", "consolidation_checked", "facts_extracted")
-TURN = """
-UPDATE memoryapp_topic SET is_live = NOT is_live
-WHERE owner_id = %(owner)s AND (id = ANY(%(out)s) AND is_live OR id = ANY(%(put)s) AND NOT is_live)
-"""
-LIST = """
-INSERT INTO memoryapp_topicmessage (owner_id, topic_id, message_id)
-SELECT %s, listed.topic, listed.message FROM unnest(%s::bigint[], %s::bigint[]) AS listed (topic, message)
-"""
 _SQL = table_beside(__file__)
+TURN: str = _SQL["turn"]
+LIST: str = _SQL["list"]
 POINT: str = _SQL["point"]
 # What follows a topic into its project, in this order.
 LABELLED: tuple[str, ...] = tuple(_SQL["labelled"].values())

@@ -24,6 +24,7 @@ from pgvector.django import CosineDistance
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.json_values import storable
 from memoryapp.memory import content
@@ -253,10 +254,8 @@ def _comparison(path: tuple[str, ...], operator: str, value: Any) -> RawSQL:
 LONGEST_PAGE = 200
 ANY = "*"
 _LABEL = {"prefix": "namespace[%s] = %s", "suffix": "namespace[cardinality(namespace) - %s] = %s"}
-_LIST = """
-SELECT shown FROM (SELECT DISTINCT namespace[1:%s] AS shown FROM memoryapp_storeditem WHERE {}) listed
-ORDER BY shown COLLATE "C" LIMIT %s OFFSET %s
-"""
+_SQL = table_beside(__file__)
+_LIST: str = _SQL["list"]
 # More labels than any namespace has.
 _ALL = 1_000
 

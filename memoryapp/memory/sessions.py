@@ -21,6 +21,7 @@ from django.contrib.postgres.search import SearchVector
 from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.db.models.functions import Concat
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import count_terms, fold
 from memoryapp.engine.text.lines import one_line, shortened
@@ -140,19 +141,11 @@ def _is_full(messages: Sequence[Moment], most: int) -> bool:
 # Characters of the first message by which a session is recognised.
 TITLE_CHARS = 160
 
-MESSAGES = """
-SELECT id, sent_at, project || E'\\n' || session, text LIKE '%%?%%', role, author, char_length(text)
-FROM memoryapp_message
-WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn ORDER BY project, session, sent_at, id
-"""
+_SQL = table_beside(__file__)
+MESSAGES: str = _SQL["messages"]
 BOUNDS = "SELECT silence_seconds, session_messages FROM memoryapp_chatuser WHERE id = %(owner)s"
 # Passages are read from the messages, of which few are in no topic.
-PASSAGES = """
-SELECT p.id, p.term_count, p.is_wide, m.id
-FROM memoryapp_message m JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-JOIN memoryapp_passage p ON p.id = pm.passage_id
-WHERE m.owner_id = %(owner)s AND m.topic_id IS NULL AND NOT m.is_withdrawn
-"""
+PASSAGES: str = _SQL["passages"]
 TITLES = (
     "SELECT id, left(text, %(chars)s) FROM memoryapp_message WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])"
 )

@@ -3,7 +3,8 @@
 A cap is in US dollars, for the installation, a memory or a token; each is off until somebody sets it. What is asked is
 refused when its forecast would pass a cap, so that requests at the same time pass it by no more than what is in flight:
 runs that go on count with what such a run usually costs. Costs are those that providers report of runs and of agents'
-questions; embeddings have none. A quota is checked before anything is stored, for what is new alone.
+questions; embeddings have none. A quota is checked before anything is stored, for what is new alone. What is
+counted is the whole memory, in whichever project somebody asks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.beside import table_beside
+from memoryapp.engine.sight import looking
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.database import StagePaused
 from memoryapp.platform.statements import fetched
@@ -50,6 +52,7 @@ def today() -> dict[str, float]:
     return dict(fetched(_SQL["today"], {"midnight": midnight(timezone.now())}))
 
 
+@looking()
 def check_cap(owner: ChatUser, what: str, token: ApiToken | None = None) -> None:
     """Raises CapReached if a run of this strategy, or a question of this agent, would pass a cap. One query where a cap
     is set; without a chat model nothing costs anything."""
@@ -71,6 +74,7 @@ def check_cap(owner: ChatUser, what: str, token: ApiToken | None = None) -> None
             raise CapReached(_(SENTENCES[whose]) % said, (turns - now).total_seconds())
 
 
+@looking()
 def check_room(owner: ChatUser, texts: Sequence[str] = (), *, messages: int = 0, size: int = 0) -> None:
     """Raises QuotaReached unless the memory may hold these texts as messages, so many more ``messages`` and so many
     more bytes. One query where a quota is set."""

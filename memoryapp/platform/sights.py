@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Model
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.sight import EVERYTHING, Sight, looking, sight
@@ -29,8 +30,8 @@ FROM pg_settings WHERE name = 'search_path' AND EXISTS (
 )
 """
 UNLIMIT = "RESET search_path"
-# What a connection shows, where that is known.
-_SHOWN = "mnemoscope_sight"
+# What a connection shows, where that is known, and whether that was set in a transaction, which may be rolled back.
+_SHOWN, _IN_TRANSACTION = "mnemoscope_sight", "mnemoscope_sight_in_transaction"
 _UNKNOWN = Sight(frozenset())
 
 
@@ -48,24 +49,32 @@ def _is_shown(holder: Any, seen: Sight) -> bool:
 
 
 def _show(holder: Any) -> None:
-    """Has the connection show what the code at hand sees.
-
-    A transaction may be rolled back, and the settings with it. So what was set in one counts as unknown, and is set
-    again before each statement until it is over.
-    """
+    """Has the connection show what the code at hand sees. A transaction may be rolled back, and the settings with it:
+    what was set in one is unknown when it is over."""
     seen = sight()
+    is_open = holder.connection.info.transaction_status != TransactionStatus.IDLE
+    if getattr(holder, _IN_TRANSACTION) and not is_open:
+        _forget(holder)
     if _is_shown(holder, seen):
         return
     with holder.wrap_database_errors, holder.connection.cursor() as cursor:
         found = cursor.execute(*_statement(seen))
         if seen.projects is not None and found.fetchone() is None:
             raise NoViews
-    setattr(holder, _SHOWN, _UNKNOWN if holder.in_atomic_block else seen)
+    setattr(holder, _SHOWN, seen)
+    setattr(holder, _IN_TRANSACTION, not holder.get_autocommit())
+
+
+def _forget(holder: Any) -> None:
+    setattr(holder, _SHOWN, _UNKNOWN)
+    setattr(holder, _IN_TRANSACTION, False)
 
 
 def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    if sql.startswith("ROLLBACK"):
+        _forget(context["connection"])
     # After an error a transaction takes nothing but its end.
-    if not sql.startswith(("ROLLBACK", "RELEASE", "SAVEPOINT")):
+    elif not sql.startswith(("RELEASE", "SAVEPOINT")):
         _show(context["connection"])
     return execute(sql, params, many, context)
 
@@ -76,6 +85,7 @@ def _is_grouped_by_key(model: type[Model]) -> bool:
 
 def _watch(connection: BaseDatabaseWrapper, **_signal: Any) -> None:
     setattr(connection, _SHOWN, EVERYTHING)
+    setattr(connection, _IN_TRANSACTION, False)
     if _before not in connection.execute_wrappers:
         connection.execute_wrappers.append(_before)
         # Of a view PostgreSQL does not know that its key decides about the other columns.

@@ -199,20 +199,19 @@ class ProgressLines:
         return True
 
 
+@looking()
 def ask_to_archive(owner: ChatUser, asked_by: str, session: str | None = None) -> None:
     """Asks the worker to archive the owner's sessions soon, including active ones, or only those with the label
     ``session``; a second call changes nothing."""
-    # A limited actor is shown no work, but may ask for it.
-    with looking():
-        asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
-        waits = {**asked, "state": Work.State.WAITING, **UNBEGUN}
-        try_again(owner, ARCHIVE)
-        source = "" if session is None else _OF_SESSION + session
-        row, made = Work.objects.get_or_create(owner=owner, kind=ARCHIVE, source=source, defaults=waits)
-        if not made:
-            is_at_it = _going_on()
-            Work.objects.filter(is_at_it, pk=row.pk).update(**asked)
-            Work.objects.filter(~is_at_it, pk=row.pk).update(**waits, at=timezone.now())
+    asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
+    waits = {**asked, "state": Work.State.WAITING, **UNBEGUN}
+    try_again(owner, ARCHIVE)
+    source = "" if session is None else _OF_SESSION + session
+    row, made = Work.objects.get_or_create(owner=owner, kind=ARCHIVE, source=source, defaults=waits)
+    if not made:
+        is_at_it = _going_on()
+        Work.objects.filter(is_at_it, pk=row.pk).update(**asked)
+        Work.objects.filter(~is_at_it, pk=row.pk).update(**waits, at=timezone.now())
 
 
 def asked_to_archive() -> QuerySet[ChatUser]:

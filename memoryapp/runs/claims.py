@@ -40,11 +40,7 @@ from memoryapp.search.memory_index import Version
 _SQL = table_beside(__file__)
 CLAIM: str = _SQL["claim"].format(background=content.BACKGROUND, texts=prompt_versions.IN_FORCE)
 NUMBERS = "SELECT external_id, id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
-EVENTS = """
-SELECT event.kind, event.payload, raw.message
-FROM memoryapp_runevent AS event LEFT JOIN memoryapp_rawreply AS raw ON raw.event_id = event.id
-WHERE event.owner_id = %s AND event.run_id = %s ORDER BY event.seq
-"""
+EVENTS: str = _SQL["events"]
 BACKGROUND: str = _SQL["background"].format(background=content.BACKGROUND)
 FIRST_ASKED: str = _SQL["first_asked"]
 

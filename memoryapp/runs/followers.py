@@ -25,11 +25,8 @@ from memoryapp.runs.runner import Runner
 LOOK_AGAIN = 1.0
 KEEP_ALIVE = 10.0
 AT_A_TIME = 100
-AFTER = """
-SELECT seq, kind, at, payload::text AS stored FROM memoryapp_runevent
-WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
-"""
 _SQL = table_beside(__file__)
+AFTER: str = _SQL["after"]
 STILL: str = _SQL["still"]
 
 

@@ -32,11 +32,8 @@ from memoryapp.search.similarity import WORDINGS
 SESSION_ARTIFACTS = 5
 _NAME_CHARS = 200
 
-PEOPLE = """
-SELECT id, display_name, username, aliases, circle, mention_count, bio FROM memoryapp_person
-WHERE owner_id = %(owner)s AND id = ANY(%(people)s)
-"""
 _SQL = table_beside(__file__)
+PEOPLE: str = _SQL["people"]
 ARTIFACTS: str = _SQL["artifacts"]
 
 

@@ -250,17 +250,10 @@ def build_index(version: Version, archive: Archive, talk: ActiveTalk, rows: Sequ
 MOST = 100_000_000
 _SQL = table_beside(__file__)
 STATE: str = _SQL["state"]
-PASSAGES = """
-SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-       string_agg(boolsend(is_wide), ''::bytea)
-FROM memoryapp_passage WHERE owner_id = %(owner)s
-"""
+PASSAGES: str = _SQL["passages"]
 MESSAGES: str = _SQL["messages"]
 # Read separately from the messages: joining 300,000 of them takes the database longer than reading both.
-MESSAGES_OF = """
-SELECT string_agg(int8send(message_id), ''::bytea), string_agg(int8send(passage_id), ''::bytea)
-FROM memoryapp_passagemessage WHERE owner_id = %(owner)s
-"""
+MESSAGES_OF: str = _SQL["messages_of"]
 AUTHORS: str = _SQL["authors"]
 
 UNKNOWN: Version = (None, None, -1)

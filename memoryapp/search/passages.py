@@ -26,10 +26,7 @@ from memoryapp.search.scores import ScoredTexts
 _SQL = table_beside(__file__)
 ROWS: str = _SQL["rows"]
 # The messages that a restricted search may read of each passage.
-MESSAGES = """
-json_agg(json_build_object('id', m.id, 'role', m.role, 'author', m.author, 'sent_at', m.sent_at, 'text', m.text,
-                           'forwarded_from', m.forwarded_from) ORDER BY m.sent_at, m.id)
-"""
+MESSAGES: str = _SQL["messages"]
 
 SAYINGS: str = _SQL["sayings"]
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import NamedDates, OneTerm, UnderstoodQuery
 from memoryapp.engine.fusion import LEXICAL_FLOOR, Fusion, Sum, TopicPassages, fuse, shown_scores, z_scores
 from memoryapp.engine.memory import ANYWHERE, Where
@@ -49,11 +50,8 @@ PHRASE = 4.0
 _EPOCH = date(1970, 1, 1)
 _DAY_SECONDS = 86_400
 
-INSTRUCTIONS = """
-SELECT string_agg(DISTINCT int8send(pm.passage_id), ''::bytea)
-FROM memoryapp_message m JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
-WHERE m.owner_id = %(owner)s AND m.role = 'user' AND NOT m.is_withdrawn AND m.text ~* %(instruction)s
-"""
+_SQL = table_beside(__file__)
+INSTRUCTIONS: str = _SQL["instructions"]
 
 
 @dataclass(frozen=True, slots=True)

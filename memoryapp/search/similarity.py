@@ -143,16 +143,9 @@ WORDINGS = ("original", "rewrite")
 # The condition on the dimensions is part of the covering index, and has to be written as a literal to match it. The
 # vector is read through a sub-select so that a generic plan does not parse it for every row.
 _DISTANCES = "string_agg(float8send(vector <#> (SELECT %({name})s::halfvec)), ''::bytea)"
-_NEAR = """
-    (SELECT string_agg(int8send({noun}_id), ''::bytea), {distances}, {of_rewrite}
-     FROM memoryapp_{noun}vector
-     WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND (SELECT %(vector)s::halfvec) IS NOT NULL {covered}
-    ) AS near_{noun}s"""
+_NEAR: str = _SQL["near"]
 # The number of an artifact is negative, so that one column holds both people and artifacts.
-_CARDS = """
-    (SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-            string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send(coalesce(person_id, -artifact_id)), ''::bytea)
-     FROM memoryapp_card WHERE owner_id = %(owner)s) AS cards"""
+_CARDS: str = _SQL["cards"]
 _THRESHOLD = """
     (SELECT coalesce(max(threshold), 0) FROM memoryapp_embeddingprofile WHERE id = %(profile)s) AS profile"""
 _NOUNS = ("passage", "card")

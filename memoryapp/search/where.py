@@ -26,10 +26,7 @@ _SQL = table_beside(__file__)
 PAIRS: str = _SQL["pairs"]
 PAIRS_AS_OF: str = _SQL["pairs_as_of"].format(live_at_sql=LIVE_AT_SQL)
 PHRASES: str = _SQL["phrases"]
-AT_HAND = """
-SELECT id FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn
-AND (id = ANY(%(ids)s::bigint[]) OR btrim(text, E' \\t\\n\\r') = ANY(%(texts)s::text[]))
-"""
+AT_HAND: str = _SQL["at_hand"]
 
 
 @dataclass(frozen=True, slots=True)

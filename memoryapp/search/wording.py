@@ -17,6 +17,7 @@ from pgvector import HalfVector
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.agents.enricher import guesses
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
 from memoryapp.engine.events import RESPELLED, QueryEnriched
 from memoryapp.engine.notes import Note, Notes
@@ -26,16 +27,9 @@ from memoryapp.platform.database import SqlStatement
 from memoryapp.search.similarity import Question, Wording
 from memoryapp.search.words import QUERY_CHARS
 
-STORE = """
-INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector, typed_vector)
-VALUES (%(run)s, %(owner)s, %(profile)s, %(vector)s, %(typed_vector)s)
-ON CONFLICT DO NOTHING RETURNING run_id
-"""
-COPY = """
-INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector, typed_vector)
-SELECT %s, owner_id, profile_id, vector, typed_vector FROM memoryapp_queryvector WHERE owner_id = %s AND run_id = %s
-ON CONFLICT DO NOTHING
-"""
+_SQL = table_beside(__file__)
+STORE: str = _SQL["store"]
+COPY: str = _SQL["copy"]
 
 
 @dataclass(frozen=True, slots=True)

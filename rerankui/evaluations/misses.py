@@ -47,6 +47,7 @@ class MissFilter(Filter):
 class MissList(ListPage[Miss, MissFilter]):
     title = gettext_lazy("Misses")
     name = "misses"
+    whole = True
     form = MissFilter
     columns = {
         "id": "pk",

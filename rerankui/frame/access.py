@@ -66,8 +66,8 @@ def open_to(
         @wraps(view)
         def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             _check(request, cast(Role, roles[request.method or ""]))
-            if whole and operator_of(request).projects is not None:
-                raise PermissionDenied(_("This page concerns the whole memory, and you see only some projects of it."))
+            if whole:
+                check_whole(request)
             begin_audit(request, deed if deed and (request.method == "POST" or not post) else None)
             if "owner_id" in kwargs:
                 kwargs = {"owner": owner_or_404(request, kwargs.pop("owner_id")), **kwargs}
@@ -75,9 +75,16 @@ def open_to(
             entries.end()
             return answer
 
+        cast(Any, gated).whole = whole
         return gated
 
     return decorate
+
+
+def check_whole(request: HttpRequest) -> None:
+    """Raises PermissionDenied for an operator who is limited to projects."""
+    if operator_of(request).projects is not None:
+        raise PermissionDenied(_("This concerns the whole memory, and you see only some projects of it."))
 
 
 def _check(request: HttpRequest, role: Role) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import resolve, reverse
 from django.utils import timezone
 from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -18,17 +18,7 @@ from memoryapp.models import ChatUser, Operator, Role
 from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.upkeep import demo
 from rerankui.frame import toasts
-from rerankui.frame.navigation import (
-    GROUPS,
-    ON_A_PHONE,
-    OVERVIEW,
-    SECTIONS,
-    TABS,
-    WHOLE,
-    Destination,
-    section_of,
-    tab_of,
-)
+from rerankui.frame.navigation import GROUPS, ON_A_PHONE, OVERVIEW, SECTIONS, TABS, Destination, section_of, tab_of
 from rerankui.frame.toasts import Toast
 from rerankui.past.pages import PastHead
 
@@ -203,9 +193,9 @@ class PageFrame:
         """A place with its address; None where the operator may not go, or where there is no chat user yet."""
         if self.operator is None or not self.operator.may(place.role) or (place.of_memory and self.owner is None):
             return None
-        if self.operator.projects is not None and place.name in WHOLE:
-            return None
         href = reverse(place.name, args=[self.owner.pk] if place.of_memory and self.owner else [])
+        if self.operator.projects is not None and getattr(resolve(href).func, "whole", False):
+            return None
         href += "#latest" if place.name == "messages" else ""
         return Section(place.name, str(place.label), place.icon, href, is_current, self._waiting(place.name))
 

@@ -125,8 +125,6 @@ ELSEWHERE = (
     Destination("account", _("Your account"), "user-circle", also=_("sessions, sign out")),
     Destination("password", _("Change the password"), "lock"),
 )
-# Closed to operators who see only some projects.
-WHOLE = frozenset(("evaluations", "pipeline", "memory_settings", "misses", "miss_report"))
 # A phone's bar has room for five; the others are behind its last entry.
 ON_A_PHONE = ("overview", "ask", "runs", "topics", "inbox")
 # Where an address belongs whose first word, behind that of its memory, is the name of no section and of no tab.

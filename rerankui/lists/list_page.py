@@ -80,8 +80,7 @@ class ListPage(Generic[Row, FilterT]):
     ``noun`` is that of rows whose changes are followed back to a moment; with ``has_past`` ``rows`` reads those of the
     moment. ``today_only`` are columns that say what is so today. ``near`` is the noun of rows that are found by
     meaning, see ``NearestRows``. ``latest`` counts facets among the latest rows alone, ``is_counted`` all rows for the
-    page. ``sent`` answers what curators
-    post to the list.
+    page. ``sent`` answers what curators post to the list. The ``whole`` memory is not for who sees only some projects.
     """
 
     name: ClassVar[str]
@@ -98,6 +97,7 @@ class ListPage(Generic[Row, FilterT]):
     latest: ClassVar[bool] = False
     is_counted: ClassVar[bool] = True
     sent: ClassVar[Callable[..., HttpResponse] | None] = None
+    whole: ClassVar[bool] = False
 
     def rows(self, asked: AskedList[FilterT]) -> QuerySet[Row]:
         """All rows, of today or of the moment, before a choice or a search narrows them."""
@@ -112,7 +112,7 @@ class ListPage(Generic[Row, FilterT]):
 
     @property
     def path(self) -> URLPattern:
-        @open_to(Role.VIEWER, post=Role.CURATOR if self.sent else None)
+        @open_to(Role.VIEWER, post=Role.CURATOR if self.sent else None, whole=self.whole)
         def listed(request: HttpRequest, owner: ChatUser) -> HttpResponse:
             if self.sent and request.method == "POST":
                 return self.sent(request, owner)

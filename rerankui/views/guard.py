@@ -16,7 +16,7 @@ from memoryapp.erasure import masking
 from memoryapp.models import ChatUser, Erasure, GuardKind, GuardPolicy, GuardSpot, Message, Role, UnmaskedText
 from memoryapp.models.audit import Deed
 from memoryapp.platform.database import enough_after
-from rerankui.frame.access import open_to
+from rerankui.frame.access import check_whole, open_to, operator_of
 from rerankui.frame.filters import Filter
 from rerankui.frame.pages import Page, is_partial
 from rerankui.lists.facets import Facet, of_month
@@ -77,11 +77,13 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
             "would": [(GuardKind(kind), n, rehearsal.first[kind]) for kind, n in rehearsal.kinds.most_common()]
             if rehearsal
             else [],
+            "may_change": operator_of(request).may(Role.CURATOR) and operator_of(request).projects is None,
             "look": receipts.order_by("-pk").first(),
         }
 
     def sent(self, request: HttpRequest, owner: ChatUser) -> HttpResponse:
         """The policies are stored, or the worker is asked to look through the memory."""
+        check_whole(request)
         if "look" in request.POST:
             masking.ask(owner, request.user.get_username())
             messages.success(request, _("The worker looks through the memory."))

@@ -91,8 +91,22 @@ async def test_an_actor_stays_within_its_projects(runner: Runner, memory: ChatUs
             refused = await post(client, path, **body, **more)
             assert refused.status_code == 403, (path, body)
             assert "limited to projects; name one of them" in refused.json()["error"]["message"]
-    for path in ("/v1/audit", "/v1/erasures/1"):
+    for path in ("/v1/audit", "/v1/erasures/1", "/v1/misses?user=anna", "/v1/expiry?user=anna"):
         assert "the whole memory" in (await limited.get(path)).json()["error"]["message"]
+    everything = await client_of(memory)
+    erased = await everything.delete("/v1/users?user=anna", headers={"X-Mnemoscope-Project": "work"})
+    assert erased.status_code == 422
+    assert await ChatUser.objects.filter(name="anna").aexists()
+    # What is common to all is not taken from the others, and nothing is put among what they have.
+    numbers = {topic.project: topic.pk async for topic in Topic.objects.live()}
+    for project, to in (("", "work"), ("work", "home"), ("work", "")):
+        labelled = await post(limited, "/v1/topics/label", topics=[f"Topic:{numbers[project]}"], project=to)
+        assert "choose one of them" in labelled.json()["error"]["message"]
+    # A quota counts the whole memory, in whichever project something is stored.
+    await ChatUser.objects.filter(pk=memory.pk).aupdate(most_messages=await Message.objects.acount())
+    for client in (limited, everything):
+        assert (await post(client, "/v1/messages", messages=[said], project="work")).status_code == 409
+    await ChatUser.objects.filter(pk=memory.pk).aupdate(most_messages=None)
     # The same id is there, in another project: it is neither told of nor overwritten.
     assert (await post(limited, "/v1/messages", messages=[said])).json()["added"] == 1
     texts = {row.project: row.text async for row in Message.objects.filter(external_id="m0")}

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Model
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, get_resolver
 
 from memoryapp import curation
@@ -61,6 +62,9 @@ def test_a_sight_holds_for_the_orm_for_sql_and_over_a_rollback(anna: ChatUser) -
         with looking():
             assert fetched(count) == [(4,)]
         assert connection.in_atomic_block
+        with CaptureQueriesContext(connection) as sent, transaction.atomic():
+            assert fetched(count) == fetched(count) == [(3,)]
+        assert not any("search_path" in query["sql"] for query in sent.captured_queries[3:])
     assert fetched(count) == [(4,)]
 
 

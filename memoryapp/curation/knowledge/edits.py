@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp.curation.change import CurationError, Stale, check_one_project, in_effect, too_many_people
+from memoryapp.curation.change import CurationError, Stale, check_one_project, check_own, in_effect, too_many_people
 from memoryapp.curation.knowledge.writing import (
     MODELS,
     Kind,
@@ -28,7 +28,6 @@ from memoryapp.curation.knowledge.writing import (
     recorded,
     store,
 )
-from memoryapp.engine.sight import sight
 from memoryapp.models import AgentCall, ChatUser, Fact, ImportBatch, KnowledgeEdit, Person, RecallMode
 
 MOST_MERGED = 100
@@ -54,8 +53,7 @@ def create(
     if noun == Noun.FACT:
         fixed.setdefault("created_at", timezone.now())
     row = MODELS[noun](owner=owner, **{**fixed, **cleaned(noun, values)})
-    if sight().own and not row.project:
-        raise CurationError(_("You see only some projects of this memory: choose one of them."))
+    check_own(row.project)
     return add(row, KnowledgeEdit(owner=owner, actor=actor, reason=reason, call=call))
 
 
@@ -196,6 +194,8 @@ def edit(
     new = {name: value for name, value in wanted.items() if value != getattr(current, name)}
     if not new:
         raise CurationError(_("Nothing would change."))
+    if "project" in new:
+        check_own(current.project, new["project"])
     number = str(row.pk)
     before, after = {number: {name: getattr(current, name) for name in new}}, {number: new}
     change = KnowledgeEdit(

@@ -15,7 +15,6 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import MOST_REASON_CHARS, CurationError, Stale, too_long_a_list
-from memoryapp.engine.sight import sight
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, RecallMode, Topic
 from memoryapp.platform import database
 
@@ -103,8 +102,6 @@ def cleaned(noun: KnowledgeEdit.Noun, values: Values) -> dict[str, Any]:
     unknown = sorted(set(values) - set(EDITABLE[noun]))
     if unknown:
         raise CurationError(_("%(field)s cannot be edited.") % {"field": unknown[0]})
-    if "project" in values and not sight().shows(values["project"]):
-        raise CurationError(_("You see only some projects of this memory: choose one of them."))
     return {name: _entries(value) if name in LISTS else _trimmed(value) for name, value in values.items()}
 
 

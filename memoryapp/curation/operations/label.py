@@ -6,7 +6,7 @@ What was made of their messages alone goes with them: facts, artifacts, and peop
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memoryapp.curation.change import Change, CurationError
+from memoryapp.curation.change import Change, CurationError, check_own
 from memoryapp.curation.operations import operation
 from memoryapp.curation.topic_writer import Summarise
 from memoryapp.engine.memory import TopicDraft
@@ -24,6 +24,7 @@ def _plan(request: operation.ChangeRequest, summarise: Summarise) -> Change:
         as_project(request.project)
     except ValueError:
         raise CurationError(_("The name of a project is one line of at most 64 characters.")) from None
+    check_own(request.project, *(topic.project for topic in topics))
     listed = operation.messages_by_topic(topics)
     put = tuple(TopicDraft(topic.summary, tuple(listed[topic.pk])) for topic in topics)
     return Change(tuple(topic.pk for topic in topics), put, request.project)

@@ -48,15 +48,11 @@ class Token(HttpBearer):
     If ``of_all`` is given, a token with that scope is also admitted if it opens every memory. The header
     ``X-Mnemoscope-Token`` takes the place of ``Authorization``, where that one holds the key of a provider. ``deed`` is
     what the audit log calls the request, if neither its method nor the scopes say it. What concerns the ``whole``
-    memory is refused to a token that is limited to projects.
+    memory is refused where only some projects are seen.
     """
 
     def __init__(
-        self,
-        *scopes: ApiToken.Scope,
-        of_all: ApiToken.Scope | None = None,
-        deed: Deed | None = None,
-        whole: bool = False,
+        self, *scopes: Scope, of_all: Scope | None = None, deed: Deed | None = None, whole: bool = False
     ) -> None:
         super().__init__()
         self.scopes = scopes
@@ -79,12 +75,12 @@ class Token(HttpBearer):
             if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
                 needed = " or ".join(self.scopes)
                 raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
-            if self.whole and grant.token.projects is not None:
-                raise RequestRefused(403, "This concerns the whole memory, and this token is limited to projects.")
             self._begin_audit(request, grant)
             look(limited_to(grant.token.projects))
             if named := unquote(request.headers.get(PROJECT_HEADER, "")):
                 look(within(named))
+            if self.whole:
+                check_whole(grant)
         return grant
 
     def _begin_audit(self, request: HttpRequest, grant: Grant) -> None:
@@ -100,10 +96,19 @@ def who(grant: Grant) -> str:
     return f"{grant.token.prefix}…"
 
 
+def check_whole(grant: Grant) -> None:
+    """Raises RequestRefused where only some projects of the memory are seen."""
+    if grant.token.projects is not None:
+        raise RequestRefused(403, "This concerns the whole memory, and this token is limited to projects.")
+    if sight().projects is not None:
+        raise RequestRefused(422, f"This concerns the whole memory: send it without {PROJECT_HEADER}.")
+
+
 def within(project: str) -> Sight:
-    """The sight of that project as the request names it. Raises RequestRefused for one that the token may not see."""
+    """The sight of that project as the request names it, or else of the one in which the token writes. Raises
+    RequestRefused for one that the token may not see."""
     try:
-        return sight().within(as_project(project))
+        return sight().within(as_project(project) or sight().into)
     except ValueError as error:
         raise RequestRefused(422, f"project: {error}.") from None
     except OutOfSight as seen:

@@ -41,7 +41,7 @@ from memoryapp.doors.api.shapes.runs import RecallBody
 from memoryapp.doors.assistant import Asked, Payer, ProviderFailed, asked, with_context
 from memoryapp.engine.chat.refusals import document_in
 from memoryapp.engine.json_values import storable
-from memoryapp.engine.sight import look, sight
+from memoryapp.engine.sight import look
 from memoryapp.engine.strategies import DEFAULT
 from memoryapp.importers.values import clean
 from memoryapp.insight import delivery
@@ -129,7 +129,7 @@ async def complete(request: HttpRequest, body: ChatBody) -> HttpResponseBase:
     The body is OpenAI's and is passed on with everything in it, tools and streaming too. The header ``X-Provider-Key``
     holds the key of the provider; without it the key of the settings is used, if they permit that.
     """
-    look(within(body.project or sight().into))
+    look(within(body.project))
     call = await in_thread(_call, grant_of(request), request.headers, body)
     recalled = await _recalled(call)
     messages = with_context(body.messages, recalled.context) if recalled.context else list(body.messages)

@@ -19,7 +19,7 @@ from memoryapp.platform.accounts.tokens import Grant
 
 MOST_LISTED = 100
 
-router = Router(tags=["expiry"], auth=Token(Scope.READ, deed=Deed.READ))
+router = Router(tags=["expiry"], auth=Token(Scope.READ, deed=Deed.READ, whole=True))
 
 
 @router.get("/expiry", operation_id="listExpiry", response=described(ExpiryAnswer, 404, 409, 422))
@@ -39,7 +39,7 @@ async def rehearsal(request: HttpRequest, body: RehearseBody) -> RehearsalAnswer
 @router.post(
     "/expiry/batches/{int:id}/keep",
     operation_id="keepExpiring",
-    auth=Token(Scope.CURATE, Scope.FORGET),
+    auth=Token(Scope.CURATE, Scope.FORGET, whole=True),
     response=described(ExpiryBatchAnswer, 400, 404, 409, 413, 422),
 )
 async def keep(request: HttpRequest, id: int, body: KeepBody) -> ExpiryBatchAnswer:

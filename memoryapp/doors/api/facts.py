@@ -34,7 +34,7 @@ from memoryapp.doors.api.shapes.items import (
 )
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import item_id
-from memoryapp.engine.sight import looking, sight
+from memoryapp.engine.sight import looking
 from memoryapp.intake import items
 from memoryapp.models import ChatUser, Fact, KnowledgeEdit, StoredItem
 from memoryapp.platform.accounts.tokens import Grant
@@ -77,7 +77,7 @@ async def delete(request: HttpRequest, id: int) -> FactAnswer:
 def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
     owner = access.owner_or_404(grant, body.user)
     values = body.model_dump(exclude={"user", "project", "reason"}, mode="json")
-    with refusals_of_curation(), looking(access.within(body.project or sight().into)):
+    with refusals_of_curation(), looking(access.within(body.project)):
         return _answer(knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason))
 
 

@@ -28,7 +28,7 @@ from memoryapp.doors.api.shapes.curation import CloseBody, ClosedAnswer, ClosedQ
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, Project, RequestRefused
 from memoryapp.doors.api.shapes.lists import MOST_A_CALL, AddedAnswer, ErasedAnswer, MessagesBody, UnstoredErrorAnswer
 from memoryapp.engine.memory import parse_item_id
-from memoryapp.engine.sight import looking, sight
+from memoryapp.engine.sight import looking
 from memoryapp.erasure import Target
 from memoryapp.importers import record
 from memoryapp.importers.formats.assistants import openai_messages
@@ -66,18 +66,14 @@ async def add(request: HttpRequest, body: MessagesBody) -> AddedAnswer:
 
 
 def take_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
-    with looking(within(body.project or sight().into)):
-        return _taken_in(grant, body)
-
-
-def _taken_in(grant: Grant, body: MessagesBody) -> dict[str, Any]:
     labelled = [_labelled(sent, body.session) for sent in body.messages]
     spoken = [SentMessage(index, sent) for index, sent in enumerate(labelled) if not _is_of_a_tool(sent)]
     read = _read(body, _with_ids_and_times(spoken, _times_of(grant, body.user, spoken)))
     records = [item for item in read if isinstance(item, MessageRecord)]
     rejected = [item for item in read if isinstance(item, Rejected)]
-    owner = owner_to_fill(grant, body.user, is_wanted=bool(records))
-    added = add_messages(owner, records) if owner else None
+    with looking(within(body.project)):
+        owner = owner_to_fill(grant, body.user, is_wanted=bool(records))
+        added = add_messages(owner, records) if owner else None
     if added and added.added:
         tokens.captured(grant.token)
     refused = sorted([*rejected, *(added.rejected if added else ())], key=lambda item: int(item.line))
@@ -310,7 +306,7 @@ async def export(request: HttpRequest, name: str, project: Project = "") -> Stre
     """Export a whole memory, or one `project` of it, as JSON Lines, which `import_chat` can restore. The token must
     open every memory."""
     owner = await in_thread(_opened, grant_of(request), name)
-    file = await in_thread(transfer.file_of, owner, within(project or sight().into).into)
+    file = await in_thread(transfer.file_of, owner, within(project).into)
     return FilePieces(file, "application/jsonl", "memory.jsonl")
 
 
@@ -390,20 +386,16 @@ def _finished(grant: Grant, target: Target) -> Erasure:
 
 def _erased(grant: Grant, name: str, project: str = "") -> Erasure:
     if project:
-        return _erased_project(grant, name, project)
+        target = Target.of_project(_opened(grant, name), project)
+        if not target.messages:
+            raise RequestRefused(404, "There is no project of that name in this memory.")
+        return _finished(grant, target)
     begun = content.being_erased(clean(name)) if grant.opens_all else None
     owner = begun or owner_or_404(grant, name)
     if not grant.opens_all:
         raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
     entries.saw(owner.pk)
     return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
-
-
-def _erased_project(grant: Grant, name: str, project: str) -> Erasure:
-    target = Target.of_project(_opened(grant, name), project)
-    if not target.messages:
-        raise RequestRefused(404, "There is no project of that name in this memory.")
-    return _finished(grant, target)
 
 
 def _ended(receipt: Erasure) -> Erasure:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from memoryapp.curation import CurationError
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of
+from memoryapp.doors.api.access import Scope, Token, answered, check_whole, described, grant_of, owner_or_404, page_of
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.recall import moment_in, wait_for_end
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, NotYet, RequestRefused
@@ -27,13 +27,13 @@ from memoryapp.runs.lifecycle import room_for
 
 MOST_LISTED = 200
 
-router = Router(tags=["misses"], auth=Token(Scope.READ, Scope.CURATE))
+router = Router(tags=["misses"], auth=Token(Scope.READ, Scope.CURATE, whole=True))
 
 
 @router.post(
     "/misses",
     operation_id="reportMiss",
-    auth=Token(Scope.RECALL, Scope.CURATE),
+    auth=Token(Scope.RECALL, Scope.CURATE, whole=True),
     response=described(MissAnswer, 400, 404, 409, 413, 422),
 )
 async def report(request: HttpRequest, body: MissBody) -> MissAnswer:
@@ -71,7 +71,7 @@ async def one(request: HttpRequest, id: int) -> MissAnswer:
 @router.post(
     "/misses/{int:id}",
     operation_id="decideMiss",
-    auth=Token(Scope.CURATE),
+    auth=Token(Scope.CURATE, whole=True),
     response=described(MissAnswer, 400, 404, 409, 413, 422),
 )
 async def decide(request: HttpRequest, id: int, body: DecideMissBody) -> MissAnswer:
@@ -92,6 +92,7 @@ async def ended(run: Run | None) -> None:
 
 def reported(grant: Grant, body: MissBody) -> Miss:
     """Raises RequestRefused, BeingErased, MissError and TooManyRuns."""
+    check_whole(grant)
     owner = owner_or_404(grant, body.user)
     run = Run.objects.of(owner).filter(pk=body.run).first() if body.run else None
     if body.run and run is None:

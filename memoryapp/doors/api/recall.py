@@ -23,7 +23,7 @@ from memoryapp.doors.api.shapes.fields import Answer, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.runs import ForkBody, RecallAnswer, RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.engine.events import KINDS, RunFinished, from_payload
-from memoryapp.engine.sight import looking, sight
+from memoryapp.engine.sight import looking
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.importers.values import quote
 from memoryapp.memory import past
@@ -59,7 +59,7 @@ def start_run(grant: Grant, body: RecallBody, traceparent: str = "") -> Run:
     validate(_numbers(parameters), strategy_for_new_run(body.strategy))
     messages = None if body.messages is None else conversation(body.messages)
     sent, moment = [_part(index, part) for index, part in enumerate(body.media)], moment_in(body.as_of, "as_of")
-    with looking(within(body.project or sight().into)):
+    with looking(within(body.project)):
         return lifecycle.begin(
             grant.token,
             owner,

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from memoryapp.doors.traces.course import STRATEGY, TraceCourse, speaks, step_of
 from memoryapp.doors.traces.span import TELLING, SentSpan, text_of
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import storable, to_text
 from memoryapp.engine.sight import into, looking
@@ -35,12 +36,8 @@ LATE = timedelta(minutes=10)
 MOST_SPANS = 2_000
 LOCK = "traces"
 
-_STORE_SPANS = """
-INSERT INTO memoryapp_tracespan (owner_id, trace_id, span, body)
-SELECT %(owner)s, sent.trace, sent.span, sent.body::jsonb
-FROM unnest(%(traces)s::uuid[], %(spans)s::text[], %(bodies)s::text[]) AS sent (trace, span, body)
-ON CONFLICT (trace_id, span) DO NOTHING RETURNING trace_id
-"""
+_SQL = table_beside(__file__)
+_STORE_SPANS: str = _SQL["store_spans"]
 _EVENTS = "COPY memoryapp_runevent (owner_id, run_id, seq, kind, at, payload) FROM STDIN"
 _SPANS = "COPY memoryapp_tracespan (owner_id, trace_id, span, body) FROM STDIN"
 _TRACES = "COPY memoryapp_trace (run_id, owner_id, number, has_root) FROM STDIN"

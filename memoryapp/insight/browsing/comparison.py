@@ -13,6 +13,7 @@ from math import log1p
 from django.db.models import Window
 from django.db.models.functions import RowNumber
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.text.lexical import idf, normal, stems, words
 from memoryapp.engine.text.names import plain, spellings
 from memoryapp.models import ChatUser, Message, Passage, Person, Topic
@@ -30,27 +31,12 @@ _TERMS_WEIGHED = 40
 _PEOPLE_KNOWN = 1_000
 _SHORTEST_TERM = 3
 
-TEXTS = """
-SELECT topic_id, text FROM (
-    SELECT topic_id, left(text, %(chars)s) AS text,
-           row_number() OVER (PARTITION BY topic_id ORDER BY sent_at, id) AS place
-    FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s)
-) numbered WHERE place <= %(most)s ORDER BY topic_id, place
-"""
-MESSAGE_TIMES = """
-SELECT topic_id, width_bucket(extract(epoch FROM sent_at), %(first)s, %(last)s, %(slices)s), count(*)
-FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s) GROUP BY 1, 2
-"""
+_SQL = table_beside(__file__)
+TEXTS: str = _SQL["texts"]
+MESSAGE_TIMES: str = _SQL["message_times"]
 # The database's statistics on the words that most passages of all memories contain.
-COMMON_TERMS = """
-SELECT most_common_elems::text::text[], most_common_elem_freqs FROM pg_stats
-WHERE schemaname = current_schema() AND tablename = 'memoryapp_passage' AND attname = 'terms'
-"""
-TERM_COUNTS = """
-SELECT wanted.term, count(*) FROM unnest(%(terms)s::text[]) AS wanted (term)
-JOIN memoryapp_passage p ON p.owner_id = %(owner)s AND p.terms @@ quote_literal(wanted.term)::tsquery
-GROUP BY 1
-"""
+COMMON_TERMS: str = _SQL["common_terms"]
+TERM_COUNTS: str = _SQL["term_counts"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation.history import HistoryEntry, Narrowing, page
 from memoryapp.curation.lineage import LEAST_SHARE, successors
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import KINDS, from_payload
 from memoryapp.engine.kinds.kind import EventKind
 from memoryapp.engine.memory import is_talk, parse_topic_id, topic_id
@@ -109,13 +110,8 @@ def is_listed(state: str) -> bool:
 # Topics never change, and retired ones keep their messages. So two topics are of one lineage if the later one holds
 # at least a twentieth of the messages of the retired one, however many edits lie between.
 
-RELATED = """
-SELECT old.id, other.topic_id FROM memoryapp_topic old
-JOIN memoryapp_topicmessage own ON own.topic_id = old.id
-JOIN memoryapp_topicmessage other ON other.message_id = own.message_id AND other.topic_id <> old.id
-WHERE old.owner_id = %(owner)s AND old.id = ANY(%(retired)s) AND other.topic_id = ANY(%(ids)s)
-GROUP BY old.id, old.message_count, other.topic_id HAVING count(*) * %(share)s >= old.message_count
-"""
+_SQL = table_beside(__file__)
+RELATED: str = _SQL["related"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import Count, Max, QuerySet
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
@@ -35,13 +36,8 @@ from memoryapp.runs.recall_document import answer_of
 LEAST, MOST = 0, 2
 # A grade from which a message counts as evidence.
 RELEVANT = 1
-GIVEN = """
-SELECT grade.message_id, coalesce(who.username, ''), grade.value, grade.operator_id IS NOT DISTINCT FROM %(operator)s
-FROM memoryapp_grade grade JOIN memoryapp_run run ON run.id = grade.run_id
-LEFT JOIN auth_user who ON who.id = grade.operator_id
-WHERE grade.owner_id = %(owner)s AND run.owner_id = %(owner)s AND run.query = %(query)s
-ORDER BY grade.at
-"""
+_SQL = table_beside(__file__)
+GIVEN: str = _SQL["given"]
 
 
 class GradeError(ValueError):

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation import rescoring
 from memoryapp.curation.operations.merge import composed_summary
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.candidates import BASELINE, RANKED, Candidate
 from memoryapp.engine.events import ModelReplied, RunFinished, TopicsRead
 from memoryapp.engine.json_values import storable
@@ -44,10 +45,8 @@ from memoryapp.search.where import AT_HAND
 # No model is asked: the vectors of the query are those that the run stored. One comparison serves every order that is
 # tried; without the rewrite, without filters, or with two topics as one.
 
-PERMITTED = """
-SELECT string_agg(int8send(m.id), ''::bytea) FROM memoryapp_message m
-WHERE m.owner_id = %(owner)s AND {conditions}
-"""
+_SQL = table_beside(__file__)
+PERMITTED: str = _SQL["permitted"]
 
 
 @dataclass(frozen=True, slots=True)

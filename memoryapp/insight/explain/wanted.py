@@ -38,15 +38,9 @@ _AS_MUCH, _MOST, _PASSAGES = 0.8, 6, 40
 # For the vector of a text that shares no word with the memory.
 _SECONDS = 4.0
 
-TOPICS_OF = """
-SELECT pm.passage_id, m.topic_id FROM memoryapp_passagemessage pm JOIN memoryapp_message m ON m.id = pm.message_id
-WHERE pm.owner_id = %(owner)s AND pm.passage_id = ANY(%(passages)s::bigint[]) AND m.topic_id IS NOT NULL
-GROUP BY pm.passage_id, m.topic_id
-"""
-SUMMARIES = """
-SELECT t.id, wanted.lexeme FROM memoryapp_topic t, unnest(%(terms)s::text[]) wanted (lexeme)
-WHERE t.owner_id = %(owner)s AND t.is_live AND wanted.lexeme = ANY(tsvector_to_array(t.terms))
-"""
+_SQL = table_beside(__file__)
+TOPICS_OF: str = _SQL["topics_of"]
+SUMMARIES: str = _SQL["summaries"]
 
 
 def topics_with_words(owner_id: int, text: str) -> dict[int, float]:
@@ -116,7 +110,6 @@ def _spoken(owner_id: int, passages: Mapping[int, float]) -> list[tuple[int, flo
 
 # Which topics held messages at an earlier moment. Edits never change a topic, so each is either live then or not.
 
-_SQL = table_beside(__file__)
 HOLDERS: str = _SQL["holders"]
 
 

@@ -18,6 +18,7 @@ from django.db import DataError, IntegrityError, connection, models, transaction
 from django.utils.translation import gettext as _
 from psycopg.errors import UniqueViolation
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.importers import document
 from memoryapp.importers.document import numbered
 from memoryapp.importers.formats.memories.jsonl import conversation
@@ -126,11 +127,8 @@ def bad(path: object, number: int, why: object) -> UnreadableFile:
 _AT_ONCE = 1_000
 # Anything a hostile line can make of reading it.
 _FAULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
-PLACE = """
-UPDATE memoryapp_message SET topic_id = at.topic, batch_id = at.batch, is_withdrawn = at.is_withdrawn
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[]) AS at (id, topic, batch, is_withdrawn)
-WHERE memoryapp_message.id = at.id
-"""
+_SQL = table_beside(__file__)
+PLACE: str = _SQL["place"]
 
 
 class NotEmpty(Exception):

@@ -22,6 +22,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Prefetch, Q, QuerySet
 from django.utils import timezone
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.platform.statements import fetched
 
@@ -169,12 +170,8 @@ def _actors(tokens: Iterable[ApiToken], flag: int, words: str) -> dict[int, str]
 PARTS = 50
 
 # A clock that is behind another machine's counts in the later time.
-TAKE = """
-UPDATE memoryapp_apitoken SET
-    counted = CASE WHEN counted_from >= %(start)s THEN counted ELSE 0 END + %(part)s,
-    counted_from = greatest(counted_from, %(start)s)
-WHERE id = %(token)s RETURNING counted
-"""
+_SQL = table_beside(__file__)
+TAKE: str = _SQL["take"]
 
 
 @dataclass(slots=True)

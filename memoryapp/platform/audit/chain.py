@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.models import AuditEntry
 from memoryapp.platform.database import lane
 from memoryapp.platform.statements import execute
@@ -24,11 +25,8 @@ START = "0" * 64
 # Entries that one sweep seals or removes at most.
 MOST_AT_ONCE = 50 * MOST_AUDITED
 
-_SEAL = """
-UPDATE memoryapp_auditentry entry SET place = sealed.place, former = sealed.former, seal = sealed.seal
-FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) sealed (id, place, former, seal)
-WHERE entry.id = sealed.id
-"""
+_SQL = table_beside(__file__)
+_SEAL: str = _SQL["seal"]
 
 
 def seal_of(former: str, document: dict[str, Any]) -> str:

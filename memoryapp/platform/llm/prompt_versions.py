@@ -17,6 +17,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.events import Event
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompt_registry import built_in, prompts
@@ -26,11 +27,8 @@ from memoryapp.platform import database
 
 LOOKED_AT = 500
 # The texts in force of the ``prompts`` with these names.
-IN_FORCE = """
-(SELECT json_agg(prompt) FROM (
-    SELECT name, language, version, system, "user" FROM memoryapp_prompt
-    WHERE in_force AND name = ANY(%(prompts)s)
-) AS prompt)"""
+_SQL = table_beside(__file__)
+IN_FORCE: str = _SQL["in_force"]
 
 Key = tuple[str, str]
 

@@ -15,7 +15,17 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.urls import reverse
 
 from memoryapp.engine.beside import table_beside
-from memoryapp.models import Alarm, AuditEntry, Erasure, Finding, GoldenNight, Run, Suggestion, WebhookDelivery
+from memoryapp.models import (
+    Alarm,
+    AuditEntry,
+    Erasure,
+    ExpiryBatch,
+    Finding,
+    GoldenNight,
+    Run,
+    Suggestion,
+    WebhookDelivery,
+)
 from memoryapp.platform.statements import execute
 
 RUN_FINISHED = "run.finished"
