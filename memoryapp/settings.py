@@ -215,8 +215,8 @@ UPGRADE_BACKUP = env.switch("UPGRADE_BACKUP", True)
 BACKUP_DIR = env.text("BACKUP_DIR")
 # What a day may cost in US dollars, and what one memory may hold; without a value or with 0 there is no bound.
 DAILY_CAP_USD = env.number("DAILY_CAP_USD", 0, least=0, most=10**6) if env.text("DAILY_CAP_USD") else None
-QUOTA_MESSAGES = env.whole("QUOTA_MESSAGES", 0, most=10**12) or None
-QUOTA_BYTES = env.whole("QUOTA_BYTES", 0, most=10**15) or None
+QUOTA_MESSAGES = env.whole("QUOTA_MESSAGES", 0, least=0, most=10**12) or None
+QUOTA_BYTES = env.whole("QUOTA_BYTES", 0, least=0, most=10**15) or None
 # How long a file waits for a person's decision before it is removed.
 IMPORT_KEEP = timedelta(seconds=env.seconds("IMPORT_KEEP", "7d", least=60, most=31_536_000))
 STORAGES = {
