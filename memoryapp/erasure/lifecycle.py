@@ -83,8 +83,9 @@ def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure
 
 def look_again(erasure: Erasure) -> None:
     """Erases what was written after the cut by a process that had read before it."""
+    topics = [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
     with transaction.atomic():
-        deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=_topics_of(erasure)))
+        deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=topics))
     _redact(erasure)
     erasure.looked_again_at = erasure.verify_asked_at = timezone.now()
     erasure.save(update_fields=["looked_again_at", "verify_asked_at"])
@@ -217,10 +218,6 @@ def _redact(erasure: Erasure) -> None:
         erasure.counts = dict(Counter(erasure.counts) + changes.gone)
         erasure.redacted = dict(Counter(erasure.redacted) + changes.changed)
         erasure.save(update_fields=["counts", "redacted"])
-
-
-def _topics_of(erasure: Erasure) -> list[int]:
-    return [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
 
 
 def vacuum(erasure: Erasure) -> None:

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 
 from memoryapp import erasure
 from memoryapp.doors.api.recall import FilePieces
-from memoryapp.erasure import Reach, Target, scanner
+from memoryapp.erasure import Target, scanner
 from memoryapp.intake import transfer
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
 from memoryapp.models.audit import Deed
@@ -65,22 +65,15 @@ def erase_part(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         else:
             context["sentence"] = _("That is not the word; nothing was erased.")
     reach = erasure.reach_of(wanted.target)
-    context |= {"counts": reach, "by_hand": _by_hand(reach), "waiting": _waiting(reach)}
+    context |= {"counts": reach, "by_hand": Topic.objects.filter(pk__in=reach.rewritten, locked_by_hand=True).count()}
+    # The others are counted as the rows they became.
+    context["waiting"] = Finding.objects.filter(pk__in=reach.findings, state=Finding.State.WAITING).count()
     context["files"] = erasure.discardable(owner.pk).count() if reach.messages else 0
     return render(request, "pages/erasure/erase_part.html", context, status=422 if context["sentence"] else 200)
 
 
 def _word() -> str:
     return pgettext("word to type", "erase")
-
-
-def _by_hand(reach: Reach) -> int:
-    return Topic.objects.filter(pk__in=reach.rewritten, locked_by_hand=True).count()
-
-
-def _waiting(reach: Reach) -> int:
-    """How many of the findings wait for a person; the others are counted as the rows they became."""
-    return Finding.objects.filter(pk__in=reach.findings, state=Finding.State.WAITING).count()
 
 
 def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
