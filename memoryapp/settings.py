@@ -245,11 +245,10 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_COOKIES 
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if SECURE_COOKIES else 0
 # Probes connect to the process itself, without TLS.
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
-# Whether other hosts of the domain use TLS is not known here.
 # What is not stored, or not handed over, as it is; health is looked for only where it is named.
-GUARD = env.choices("GUARD", tuple(guard.MASKS), ("off", "mark", "mask", "hold"), unless_named="health")
-GUARD_OUT = env.choices("GUARD_OUT", tuple(guard.MASKS), ("off", "mask"), unless_named="health")
-
+GUARD = env.choices("GUARD", tuple(guard.MASKS), ("off", "mark", "mask", "hold"), all_but="health")
+GUARD_OUT = env.choices("GUARD_OUT", tuple(guard.MASKS), ("off", "mask"), all_but="health")
+# Whether other hosts of the domain use TLS is not known here.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 CSRF_TRUSTED_ORIGINS = env.addresses("CSRF_TRUSTED_ORIGINS")
 X_FRAME_OPTIONS = "DENY"

@@ -35,14 +35,8 @@ from rerankui.views import (
 handler400 = "rerankui.web.refusals.bad_request"
 handler500 = "rerankui.web.refusals.server_error"
 LISTS = (
-    topics.TOPICS,
-    messages.MESSAGES,
-    people.PEOPLE,
-    facts.FACTS,
-    artifacts.ARTIFACTS,
-    inbox.INBOX,
-    misses.MISSES,
-    guard.GUARD,
+    *(topics.TOPICS, messages.MESSAGES, people.PEOPLE, facts.FACTS, artifacts.ARTIFACTS),
+    *(inbox.INBOX, misses.MISSES, guard.GUARD),
 )
 # One person, fact or artifact, at an address below that of its list.
 ROWS = [

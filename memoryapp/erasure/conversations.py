@@ -6,10 +6,10 @@ removed. The totals of a run remain those of its events.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.apps import apps
@@ -175,47 +175,57 @@ def _event(event: dict[str, Any], redaction: Redaction, deep: bool) -> dict[str,
 # row the quoting lines and values are replaced. Reports of evaluations and the administration's log belong to nobody
 # and are searched as well.
 
-_ELSEWHERE = {Message, Run, RunEvent, RawReply, AgentCall}
+_ELSEWHERE = (Message, Run, RunEvent, RawReply, AgentCall)
 _OF_TEXT = (models.CharField, models.TextField, models.JSONField, ArrayField)
-_AT_ONCE = 500
+_AT_ONCE = 50
 
 
 def redact_leftovers(erasure: Erasure, redaction: Redaction) -> Changes:
     """Redacts all tables with rows of the owner, and rows that belong to nobody."""
     changes, words = Changes(), redaction.by_words()
-    for model in apps.get_app_config("memoryapp").get_models():
-        if issubclass(model, Owned) and model not in _ELSEWHERE:
-            _table(erasure, model, model._base_manager.filter(owner=erasure.owner_number), words, changes)
-    _table(erasure, ChatUser, ChatUser.objects.filter(pk=erasure.owner_number), words, changes)
-    _table(erasure, Evaluation, Evaluation.objects.all(), words, changes)
-    quoting = [
-        row.pk for row in LogEntry.objects.iterator(_AT_ONCE) if _quoted(row, ("object_repr", "change_message"), words)
-    ]
+
+    def write(row: Any, new: dict[str, Any]) -> None:
+        if isinstance(row, Fact | StoredItem | Card):
+            changes.gone += deleted(type(row)._base_manager.filter(pk=row.pk))
+        elif isinstance(row, KnowledgeEdit):
+            changes.gone += delete_changes([row.pk])
+        elif isinstance(row, Artifact) and new["text"] != row.text:
+            changes.gone += delete_artifact(row)
+        else:
+            changes.changed[row._meta.db_table] += 1
+            if isinstance(row, Topic):
+                changes.gone += make_anew(row)
+            else:
+                type(row)._base_manager.filter(pk=row.pk).update(**new)
+
+    for rows in (*rows_of(erasure.owner_number, _ELSEWHERE), Evaluation.objects.all()):
+        redact_rows(erasure, rows, words, write)
+    entries = LogEntry.objects.iterator(_AT_ONCE)
+    quoting = [row.pk for row in entries if words.json(said := [row.object_repr, row.change_message]) != said]
     changes.gone += by_table(LogEntry.objects.filter(pk__in=quoting).delete()[1])
     return changes
 
 
-def _table(
-    erasure: Erasure, model: type[models.Model], rows: models.QuerySet[Any], words: Redaction, changes: Changes
-) -> None:
-    names = list(texts_of(model))
+def rows_of(owner: int, apart: Collection[type[models.Model]]) -> Iterator[models.QuerySet[Any]]:
+    """Each table with rows of the owner, except for some, and the owner's own row."""
+    for model in apps.get_app_config("memoryapp").get_models():
+        if issubclass(model, Owned) and model not in apart:
+            yield model._base_manager.filter(owner=owner)
+    yield ChatUser.objects.filter(pk=owner)
+
+
+def redact_rows(erasure: Erasure, rows: models.QuerySet[Any], words: Any, write: Callable[[Any, Any], None]) -> int:
+    """Calls ``write`` for each row that quotes, with its redacted columns, in a transaction that names the receipt;
+    returns how many there are. ``words`` redacts as a ``Redaction`` does."""
+    names, count = list(texts_of(rows.model)), 0
     for row in rows.order_by("pk").iterator(_AT_ONCE) if names else ():
-        if _quoted(row, names, words):
+        new = {name: _redacted(row, name, words) for name in names}
+        if any(value != getattr(row, name) for name, value in new.items()):
             with transaction.atomic():
                 name_erasure(erasure)
-                if model in (Fact, StoredItem, Card):
-                    changes.gone += deleted(model._base_manager.filter(pk=row.pk))
-                elif model is KnowledgeEdit:
-                    changes.gone += delete_changes([row.pk])
-                elif isinstance(row, Artifact) and words.text(row.text) != row.text:
-                    changes.gone += delete_artifact(row)
-                elif isinstance(row, Topic):
-                    changes.gone += make_anew(row)
-                    changes.changed[model._meta.db_table] += 1
-                else:
-                    new = {name: fitting(model, name, row, words) for name in names}
-                    model._base_manager.filter(pk=row.pk).update(**new)
-                    changes.changed[model._meta.db_table] += 1
+                write(row, new)
+            count += 1
+    return count
 
 
 def texts_of(model: type[models.Model]) -> Iterator[str]:
@@ -225,25 +235,12 @@ def texts_of(model: type[models.Model]) -> Iterator[str]:
             yield column.attname
 
 
-def _quoted(row: models.Model, names: Any, words: Redaction) -> bool:
-    return any(_redacted(getattr(row, name), words) != getattr(row, name) for name in names)
-
-
-def _redacted(value: Any, words: Any) -> Any:
-    return words.text(value) if isinstance(value, str) else words.json(value)
-
-
-def fitting(model: type[models.Model], name: str, row: models.Model, words: Any) -> Any:
+def _redacted(row: models.Model, name: str, words: Any) -> Any:
     """The redacted value; with the row's number where two rows must not be equal."""
-    old = getattr(row, name)
-    new = _redacted(old, words)
+    old, column = getattr(row, name), cast(Any, row._meta.get_field(name))
+    new = words.text(old) if isinstance(old, str) else words.json(old)
     if new == old or not isinstance(new, str):
         return new
-    column: Any = model._meta.get_field(name)
-    unique = column.unique or any(
-        name in constraint.fields
-        for constraint in model._meta.constraints
-        if isinstance(constraint, models.UniqueConstraint)
-    )
-    text = f"{ERASED} {row.pk}" if unique else new
-    return text[: column.max_length] if column.max_length else text
+    laws = [law for law in row._meta.constraints if isinstance(law, models.UniqueConstraint)]
+    is_unique = column.unique or any(name in law.fields for law in laws)
+    return (f"{ERASED} {row.pk}" if is_unique else new)[: column.max_length]

@@ -8,7 +8,7 @@ transaction names.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +106,15 @@ def reach_of(target: Target) -> Reach:
     labelled = target.labelled
     people = models.Person.objects.filter(labelled | Q(pk=target.person or 0), owner=owner)
     rows = models.Artifact.objects.filter(labelled | Q(message__in=messages), owner=owner)
+    # Findings in the messages or in topics that listed one, and about the person or the facts.
+    concerning = Q(findingmessage__message__in=messages) | Q(topic__in=numbers)
+    if of_facts := target.others.get("fact"):
+        named = Q(row__in=of_facts) | Q(target__in=of_facts) | Q(stored__in=of_facts)
+        concerning |= Q(named, noun=models.KnowledgeEdit.Noun.FACT)
+    if target.person:
+        of_person = Q(row=target.person) | Q(target=target.person)
+        concerning |= Q(noun=models.KnowledgeEdit.Noun.PERSON) & of_person
+    findings = models.Finding.objects.filter(concerning, owner=owner).order_by("pk")
     topics = models.Topic.objects.of(owner).filter(pk__in=numbers)
     rest = models.TopicMessage.objects.filter(topic__in=numbers).exclude(message__in=messages).values("topic")
     facts = labelled | Q(topic__in=numbers) | Q(pk__in=target.others.get("fact", ()))
@@ -119,19 +128,8 @@ def reach_of(target: Target) -> Reach:
         facts=tuple(sorted(models.Fact.objects.filter(facts, owner=owner).values_list("pk", flat=True))),
         artifacts=tuple(sorted(rows.values_list("pk", flat=True))),
         people=tuple(people.values_list("pk", flat=True)),
-        findings=tuple(_findings(target, messages, numbers)),
+        findings=tuple(findings.values_list("pk", flat=True).distinct()),
     )
-
-
-def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:
-    """Findings in the messages or in topics that listed one, and findings about the person."""
-    found = Q(findingmessage__message__in=messages) | Q(topic__in=listing)
-    if facts := target.others.get("fact"):
-        of_fact = Q(row__in=facts) | Q(target__in=facts) | Q(stored__in=facts)
-        found |= Q(of_fact, noun=models.KnowledgeEdit.Noun.FACT)
-    if target.person:
-        found |= Q(noun=models.KnowledgeEdit.Noun.PERSON) & (Q(row=target.person) | Q(target=target.person))
-    return sorted(set(models.Finding.objects.filter(found, owner=target.owner_id).values_list("pk", flat=True)))
 
 
 REWRITE: str = _SQL["rewrite"]
@@ -163,7 +161,9 @@ def cut(erasure: models.Erasure, owner: models.ChatUser) -> None:
     reach, runs = reach_of(target), models.Run.objects.of(owner).filter(target.labelled)
     if not set(reach.ids) <= set(erasure.touched):
         raise Moved
-    gone = deleted(runs) + _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
+    rows = models.Message.objects.of(owner).filter(pk__in=reach.messages)
+    gone = deleted(runs) + _knowledge(owner, reach) + remake_passages(owner, reach.messages, lambda: deleted(rows))
+    gone += _topics(owner, reach)
     settle(owner)
     erasure.counts = dict(Counter(erasure.counts) + gone)
     erasure.cut_at = erasure.cut_at or timezone.now()
@@ -249,30 +249,24 @@ def delete_artifact(row: models.Artifact) -> Counter[str]:
     return gone + delete_media(models.Media.objects.filter(owner=owner, sha256=row.sha256))
 
 
-def _messages(owner: models.ChatUser, reach: Reach) -> Counter[str]:
-    """The messages, and the passages that contain them; the other messages of these passages get new ones."""
-    holding = models.PassageMessage.objects.filter(message__in=reach.messages).values_list("passage", flat=True)
-    passages = models.Passage.objects.filter(owner=owner, pk__in=sorted(set(holding)))
-    beside: dict[int, set[int]] = defaultdict(set)
-    rest = models.PassageMessage.objects.filter(passage__in=passages).exclude(message__in=reach.messages)
-    for passage, message in rest.values_list("passage", "message"):
-        beside[passage].add(message)
-    gone = deleted(passages)
-    gone += deleted(models.Message.objects.of(owner).filter(pk__in=reach.messages))
-    put_rest(owner, [beside[number] for number in sorted(beside)])
-    return gone
-
-
-def put_rest(owner: models.ChatUser, groups: Sequence[set[int]]) -> None:
-    """Makes passages of messages that have none any more; a group has those of one passage."""
-    rows = models.Message.objects.of(owner).in_bulk(list(set().union(*groups)))
+def remake_passages(
+    owner: models.ChatUser, messages: Sequence[int], change: Callable[[], Counter[str]] = Counter
+) -> Counter[str]:
+    """Deletes the passages with these messages, makes the change, and makes passages of those messages that remain."""
+    holding = models.PassageMessage.objects.filter(owner=owner, message__in=messages).values("passage")
+    groups: defaultdict[int, set[int]] = defaultdict(set)
+    for passage, number in models.PassageMessage.objects.filter(passage__in=holding).values_list("passage", "message"):
+        groups[passage].add(number)
+    gone = deleted(models.Passage.objects.filter(pk__in=list(groups))) + change()
+    rows = models.Message.objects.of(owner).in_bulk(list(set().union(*groups.values())))
     placed = set(models.PassageMessage.objects.filter(message__in=list(rows)).values_list("message", flat=True))
     parts = []
-    for group in groups:
-        part = sorted((rows[number] for number in group - placed), key=lambda row: (row.sent_at, row.pk))
+    for _passage, group in sorted(groups.items()):
+        part = sorted((rows[number] for number in group & rows.keys() - placed), key=lambda row: (row.sent_at, row.pk))
         placed |= group
         parts.append([content(row) for row in part])
     put_passages(owner, [part for part in parts if part])
+    return gone
 
 
 def _topics(owner: models.ChatUser, reach: Reach) -> Counter[str]:

@@ -7,7 +7,7 @@ U+FFFD (PostgreSQL stores neither), lengths and depths are limited, times are aw
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
 from typing import Any
@@ -99,12 +99,6 @@ class MessageRecord:
         if not self._hash:
             self._hash = sha256(f"{self.sent_at.isoformat()}\n{self.text}".encode()).hexdigest()
         return self._hash
-
-    def masked(self, text: str, metadata: Mapping[str, Any]) -> "MessageRecord":
-        """The record with another text and the hash of its own, by which it is known when it comes again."""
-        other = replace(self, text=text, metadata=metadata)
-        other._hash = self.content_hash
-        return other
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ edited in an artifact is never overwritten. It imports the models, ``media``, ``
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -27,12 +28,12 @@ from memoryapp.engine.agents.describer import AGENT, describe, described_so_far
 from memoryapp.engine.chat.media import MediaContent, MediaError, names_media
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem, MediaType
-from memoryapp.engine.json_values import storable
+from memoryapp.engine.json_values import storable, to_text
 from memoryapp.engine.notes import Note, NotedError
 from memoryapp.engine.sight import Sight, into, looking
 from memoryapp.engine.text.summaries import digest
 from memoryapp.importers.values import clean
-from memoryapp.memory import content, documents
+from memoryapp.memory import content, documents, guard
 from memoryapp.memory import content as media
 from memoryapp.memory.documents import Unreadable
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Message, Run
@@ -278,9 +279,10 @@ def _write(row: Artifact, found: _Contents) -> None:
     current = Artifact.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
     if current is None:
         return
-    for name in found.values.keys() - edited_by_hand(current):
-        setattr(current, name, found.values[name])
-    current.text, current.is_cut, current.described_by = found.text, found.is_cut, found.by
+    text, values = guard.as_stored(row.owner, json.loads(to_text([found.text, found.values])))
+    for name in values.keys() - edited_by_hand(current):
+        setattr(current, name, values[name])
+    current.text, current.is_cut, current.described_by = text, found.is_cut, found.by
     current.state, current.due_at, current.read_at = State.READY, None, timezone.now()
     current.fault, current.fault_note = "", None
     current.save()

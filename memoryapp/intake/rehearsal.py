@@ -28,8 +28,8 @@ class Findings:
     """What a rehearsal found. Times are ISO 8601; ``speakers`` and ``users`` have counts, the most frequent first.
 
     ``added``, ``skipped`` and ``changed`` are the numbers that the import would report; ``taken`` counts the changed
-    texts that it stored, ``artifacts`` the documents from the same zip, ``guarded`` what the guard finds, by kind.
-    ``borrowed`` messages have a neighbour's time,
+    texts that it stored, ``artifacts`` the documents from the same zip, ``guarded`` in how many messages the guard
+    finds something, by kind. ``borrowed`` messages have a neighbour's time,
     ``counted`` ones a time counted from the given start, and ``timeless`` ones were rejected because they have none.
     ``rejected_reasons`` and ``left_out`` count by reason: what cannot be taken, and what does not belong to what is
     imported.
@@ -81,7 +81,8 @@ class _Observer:
     """Counts the records of an import."""
 
     def __init__(self, course: Course, owner: ChatUser) -> None:
-        self.course = course
+        self.course, self.policies = course, guard.policies(owner)
+        self.guarded: Counter[str] = Counter()
         self.count = 0
         self.times: Counter[str] = Counter()
         self.users: Counter[str] = Counter()
@@ -89,19 +90,14 @@ class _Observer:
         self.first: datetime | None = None
         self.last: datetime | None = None
         self.samples: list[dict[str, Any]] = []
-        self.guarded: Counter[str] = Counter()
-        self.policies = guard.policies(owner)
 
     def observe(self, item: MessageRecord | Rejected, name: str) -> None:
-        if isinstance(item, MessageRecord):
-            self._count(item)
-            if self.count % BATCH == 0:
-                self.course.stored(self.count)
-
-    def _count(self, record: MessageRecord) -> None:
+        if not isinstance(item, MessageRecord):
+            return
+        record = item
         self.count += 1
-        found = guard.verdict(record.text, {}, self.policies) if self.policies else None
-        self.guarded += found.kinds if found else Counter()
+        found = guard.verdict(record.text, record.metadata, self.policies)
+        self.guarded.update(found.kinds if found else ())
         self.users[record.user] += 1
         self.speakers[record.author[:MOST_CHARS], record.role] += 1
         self.times[str(record.metadata.get("time_source", ""))] += 1
@@ -110,6 +106,8 @@ class _Observer:
         if len(self.samples) < MOST_SAMPLES and record.role != "system" and record.text:
             text, at = (found.text if found else record.text)[:MOST_CHARS], record.sent_at.isoformat()
             self.samples.append({"author": record.author, "role": record.role, "at": at, "text": text})
+        if self.count % BATCH == 0:
+            self.course.stored(self.count)
 
 
 def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
@@ -127,14 +125,19 @@ def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Cour
         borrowed=observer.times["neighbour"],
         counted=observer.times["counted"],
         timeless=chat.clock.refused,
-        speakers=_speakers(observer),
+        # A notice of a messenger is nobody's message.
+        speakers=[
+            {"author": author, "role": role, "count": count}
+            for (author, role), count in observer.speakers.most_common(MOST_SPEAKERS)
+            if author or role != "system"
+        ],
         samples=observer.samples,
         rejected=imported.rejected.count,
         rejections=rejections(imported.rejected),
         rejected_reasons=reasons_of(imported.rejected),
         left_out=dict(imported.left_out),
         changed=imported.changed.count,
-        changes=_changes(owner, imported),
+        changes=_changes(owner, imported, observer.policies),
         guarded=dict(observer.guarded),
         sessions=forecast.sessions,
         topics=forecast.topics,
@@ -144,15 +147,6 @@ def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Cour
         chat_usd=forecast.chat_usd,
         cost_usd=forecast.cost_usd,
     )
-
-
-def _speakers(observer: _Observer) -> list[dict[str, Any]]:
-    return [
-        {"author": author, "role": role, "count": count}
-        for (author, role), count in observer.speakers.most_common(MOST_SPEAKERS)
-        # A notice of a messenger is nobody's message.
-        if author or role != "system"
-    ]
 
 
 def rejections(rejected: NamedMessages) -> list[dict[str, Any]]:
@@ -165,13 +159,12 @@ def reasons_of(rejected: NamedMessages) -> dict[str, int]:
     return dict(Counter(item.reason[:MOST_CHARS] for item in rejected.items).most_common(MOST_SHOWN))
 
 
-def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:
+def _changes(owner: ChatUser, imported: Imported, chosen: guard.Policies) -> list[dict[str, Any]]:
     """Returns the changed messages of this memory, each with its text here and in the file."""
-    changed: Sequence[Rejected] = imported.changed.items[:MOST_SHOWN]
-    chosen = guard.policies(owner)
+    found: Sequence[Rejected] = imported.changed.items[:MOST_SHOWN]
     rows: Mapping[str, Message] = {
         row.external_id: row
-        for row in Message.objects.of(owner).filter(external_id__in=[item.known_id for item in changed])
+        for row in Message.objects.of(owner).filter(external_id__in=[item.known_id for item in found])
     }
     return [
         {
@@ -179,10 +172,8 @@ def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:
             "id": item.known_id,
             "pk": row.pk,
             "old": row.text[:MOST_CHARS],
-            "new": found.text[:MOST_CHARS]
-            if (found := guard.verdict(item.text, {}, chosen))
-            else item.text[:MOST_CHARS],
+            "new": (looked.text if (looked := guard.verdict(item.text, {}, chosen)) else item.text)[:MOST_CHARS],
         }
-        for item in changed
+        for item in found
         if (row := rows.get(item.known_id))
     ]

@@ -161,18 +161,17 @@ def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
     return [part.strip() for part in text(name, default).split(between) if part.strip()]
 
 
-def choices(name: str, subjects: Sequence[str], options: Sequence[str], *, unless_named: str = "") -> dict[str, str]:
+def choices(name: str, subjects: Sequence[str], options: Sequence[str], *, all_but: str) -> dict[str, str]:
     """Returns the option of each subject, from ``cards=mask, keys=hold``; ``all=mask`` means those without their own,
-    except ``unless_named``."""
+    except for one."""
     found: dict[str, str] = {}
     for part in names(name):
-        subject, equals, option = (piece.strip() for piece in part.partition("="))
-        if not equals or subject not in (*subjects, "all") or option not in options:
+        subject, _equals, option = map(str.strip, part.partition("="))
+        if subject not in (*subjects, "all") or option not in options:
             some = f"such as {subjects[0]}={options[-1]}; kinds are all, {', '.join(subjects)}"
             raise SettingError(f"{name} must be pairs {some}, each with {', '.join(options)}; not {part!r}.")
-        found[subject] = option
-    everywhere = found.pop("all", "")
-    return {**({each: everywhere for each in subjects if each != unless_named} if everywhere else {}), **found}
+        found |= dict.fromkeys(set(subjects) - {all_but, *found}, option) if subject == "all" else {subject: option}
+    return found
 
 
 def mails(name: str) -> list[str]:

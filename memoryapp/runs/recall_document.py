@@ -32,7 +32,6 @@ from memoryapp.engine.outline import Outline, read_in
 from memoryapp.engine.strategies import PLANNING, STRATEGIES
 from memoryapp.engine.strategies.operators import typed
 from memoryapp.engine.text.lines import CURRENT_TALK
-from memoryapp.memory import guard
 from memoryapp.memory.content import content, in_sessions, in_topics
 from memoryapp.models import Message, PassageMessage, Run, Topic
 from memoryapp.runs import followers
@@ -119,10 +118,7 @@ class EndedRun:
         heads, messages, passages = self._heads(), dict[str, list[Message]](), dict[str, list[Message]]()
         if self._include:
             known = self._sent_by_caller(self._messages)
-            messages = {
-                id: [_cut(row, self._as_data(row.text)) for row in rows if row.pk not in known]
-                for id, rows in self._rows.items()
-            }
+            messages = {id: [row for row in rows if row.pk not in known] for id, rows in self._rows.items()}
         if "passages" in self._include:
             passages = self._passage_messages()
         return [
@@ -149,10 +145,7 @@ class EndedRun:
         """The messages of the passages of each topic, with the part of their text that a passage shows."""
         rows = {row.pk: row for listed in self._rows.values() for row in listed}
         parts = passages_by_topic(self._selected(self.finished, self._messages))
-        return {
-            id: [_cut(rows[part.id], self._as_data(part.text)) for part in told if part.id in rows]
-            for id, told in parts.items()
-        }
+        return {id: [_cut(rows[part.id], part.text) for part in told if part.id in rows] for id, told in parts.items()}
 
     def _heads(self) -> dict[str, TopicHead]:
         """What is said of each topic by its id: of an active session, and of a topic that a filter permits in part,
@@ -164,38 +157,28 @@ class EndedRun:
         rows = Topic.objects.filter(owner_id=self.run.owner_id, pk__in=numbers)
         heads = {topic_id(t.pk): TopicHead(t.summary, t.started_at, t.ended_at, t.message_count) for t in rows}
         documents = {id: TopicHead(each.summary) for id, each in named.items() if parse_document_id(id)}
-        heads |= documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
-        return {id: replace(head, summary=self._as_data(head.summary)) for id, head in heads.items()}
+        return heads | documents | {id: _head_of_part(id, named.get(id), part) for id, part in by_messages.items()}
 
     def _excerpt(self, selected: Selected) -> str | None:
         texts = {message.id: message.text for message in self._messages.get(selected.id, ())}
         pieces = [texts[piece.message][piece.start : piece.end] for piece in selected.excerpt if piece.message in texts]
-        return self._as_data("\n".join(filter(None, pieces))) or None
+        return "\n".join(filter(None, pieces)) or None
 
     # The context.
 
     @cached_property
     def context(self) -> str:
         if self.finished.context or not self.finished.selected:
-            return self._as_data(joined(self.finished.context, self._assembled))
+            return joined(self.finished.context, self._assembled)
         # Earlier versions did not store contexts.
-        return self._as_data(enclosed("topics", self._assembled("topics")))
-
-    def _as_data(self, text: str) -> str:
-        """A text with the masks of what must not be handed over."""
-        masked: str = guard.handed_over(self._masked_kinds, text)
-        return masked
-
-    @cached_property
-    def _masked_kinds(self) -> list[str]:
-        return guard.policies_out(self.run.owner)
+        return enclosed("topics", self._assembled("topics"))
 
     def part(self, name: str) -> str:
         """One part of the context, as it was handed over. Raises LookupError for a part that it does not contain."""
         part = next((part for part in self.finished.context if part.name == name), None)
         if part is None:
             raise LookupError(f"The context of run {self.run.pk} has no part {name}.")
-        return self._as_data(enclosed(name, self._assembled(name)) if name in ASSEMBLED else part.text)
+        return enclosed(name, self._assembled(name)) if name in ASSEMBLED else part.text
 
     def _assembled(self, part: str) -> str:
         if part == "unsure":

@@ -22,6 +22,7 @@ from memoryapp.curation import CurationError, history
 from memoryapp.importers import FORMATS, NOBODY
 from memoryapp.intake.imports import IMPORT
 from memoryapp.intake.transfer import files
+from memoryapp.memory import guard
 from memoryapp.memory.content import projects_of
 from memoryapp.models import (
     Artifact,
@@ -236,6 +237,7 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         "account": _account(findings),
         "chats": _listed_chats(row, request.GET.get("tick", "")),
         "rejections": _grouped(findings),
+        "held": guard.held(row.owner).filter(batch__in=files.batches(row)).count(),
         "guarded": [(GuardKind(kind).label, count) for kind, count in findings.get("guarded", {}).items()],
         "may_choose": _may_choose(request, row),
         "projects": projects_of(row.owner),

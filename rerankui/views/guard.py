@@ -24,7 +24,17 @@ from rerankui.lists.list_page import AskedList, ListPage
 
 # So long a person waits for a rehearsal; of a large memory it looks at the latest messages.
 SECONDS = 4.0
-_OUT = (GuardPolicy.OFF, GuardPolicy.MASK)
+# By the column of a memory: when policies apply, and which ones there are.
+_POLICIES = {
+    "guard": (gettext_lazy("When it arrives"), list(GuardPolicy)),
+    "guard_out": (gettext_lazy("When it is handed to an assistant"), [GuardPolicy.OFF, GuardPolicy.MASK]),
+}
+_SAID = {
+    "restore": gettext_lazy("The message has its text back, and the guard leaves it as it is."),
+    "release": gettext_lazy("The message is in the memory as it arrived."),
+    "mask": gettext_lazy("The message is in the memory with its masks."),
+    "discard": gettext_lazy("The message is gone."),
+}
 
 
 class GuardFilter(Filter):
@@ -43,7 +53,9 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
     page, partial = "pages/guard/guard.html", "partials/guard/spots.html"
 
     def rows(self, asked: AskedList[GuardFilter]) -> QuerySet[GuardSpot]:
-        return GuardSpot.objects.filter(owner=asked.owner).select_related("message")
+        found = GuardSpot.objects.filter(owner=asked.owner).select_related("message")
+        number = asked.query.get("message", "")
+        return found.filter(message=int(number)) if number.isdecimal() and len(number) < 19 else found
 
     def facets(self, asked: AskedList[GuardFilter]) -> tuple[Facet, ...]:
         return (
@@ -53,32 +65,20 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
         )
 
     def more(self, asked: AskedList[GuardFilter], page: Page[GuardSpot], found: Any) -> dict[str, Any]:
-        request, owner = asked.request, asked.owner
-        if is_partial(request):
+        owner, is_rehearsed = asked.owner, "rehearse" in asked.request.GET
+        if is_partial(asked.request):
             return {}
         counts = dict(GuardSpot.objects.filter(owner=owner).values_list("kind").annotate(n=Count("pk")).order_by())
-        is_rehearsed = "rehearse" in request.GET
-        rehearsal = masking.rehearse(owner, enough_after(SECONDS)) if is_rehearsed else None
-        receipts = Erasure.objects.filter(owner_number=owner.pk, kind=Erasure.Kind.MASK)
+
+        def choice(column: str, kind: GuardKind) -> tuple[Any, ...]:
+            usual = getattr(settings, column.upper()).get(kind, GuardPolicy.OFF)
+            return (column, *_POLICIES[column], getattr(owner, column).get(kind, ""), GuardPolicy(usual).label)
+
         return {
-            # Each with its policies here and everywhere, and how many messages have something of it.
-            "kinds": [
-                (
-                    kind,
-                    (owner.guard.get(kind, ""), GuardPolicy(settings.GUARD.get(kind, "off"))),
-                    (owner.guard_out.get(kind, ""), GuardPolicy(settings.GUARD_OUT.get(kind, "off"))),
-                    counts.get(kind, 0),
-                )
-                for kind in GuardKind
-            ],
-            "options": GuardPolicy.choices,
-            "options_out": [(policy.value, policy.label) for policy in _OUT],
-            "rehearsal": rehearsal,
-            "would": [(GuardKind(kind), n, rehearsal.first[kind]) for kind, n in rehearsal.kinds.most_common()]
-            if rehearsal
-            else [],
-            "may_change": operator_of(request).may(Role.CURATOR) and operator_of(request).projects is None,
-            "look": receipts.order_by("-pk").first(),
+            "kinds": [(kind, [choice(each, kind) for each in _POLICIES], counts.get(kind, 0)) for kind in GuardKind],
+            "rehearsal": masking.rehearse(owner, enough_after(SECONDS)) if is_rehearsed else None,
+            "look": Erasure.objects.filter(owner_number=owner.pk, kind=Erasure.Kind.MASK).order_by("-pk").first(),
+            "may_change": operator_of(asked.request).may(Role.CURATOR) and operator_of(asked.request).projects is None,
         }
 
     def sent(self, request: HttpRequest, owner: ChatUser) -> HttpResponse:
@@ -88,9 +88,10 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
             masking.ask(owner, request.user.get_username())
             messages.success(request, _("The worker looks through the memory."))
             return redirect("guard", owner.pk)
-        for name, options in (("guard", list(GuardPolicy)), ("guard_out", _OUT)):
-            given = {kind.value: request.POST.get(f"{name}-{kind.value}", "") for kind in GuardKind}
-            ChatUser.objects.filter(pk=owner.pk).update(**{name: {k: v for k, v in given.items() if v in options}})
+        for column, (_when, options) in _POLICIES.items():
+            given = {kind.value: request.POST.get(f"{column}-{kind}", "") for kind in GuardKind}
+            chosen = {kind: policy for kind, policy in given.items() if policy in options}
+            ChatUser.objects.filter(pk=owner.pk).update(**{column: chosen})
         messages.success(request, _("The policies are saved. They apply to what arrives from now on."))
         return redirect("guard", owner.pk)
 
@@ -98,31 +99,17 @@ class GuardList(ListPage[GuardSpot, GuardFilter]):
 GUARD = GuardList()
 
 
-def _there(message: Message) -> HttpResponse:
-    return redirect(f"{reverse('messages', args=[message.owner_id])}?at={message.pk}")
-
-
 @open_to(Role.VIEWER, post=Role.CURATOR)
 def guarded(request: HttpRequest, owner: ChatUser, message: int) -> HttpResponse:
     """Decides about a held message, or restores a masked one, when posted; opening it leads to the message."""
-    found, who = get_object_or_404(Message.objects.of(owner), pk=message), request.user.get_username()
+    found, decision = get_object_or_404(Message.objects.of(owner), pk=message), request.POST.get("do", "")
     if request.method != "POST":
-        return _there(found)
-    decision = request.POST.get("do", "")
-    if decision == "restore":
-        masking.restore(found, who)
-        messages.success(request, _("The message has its text back, and the guard leaves it as it is."))
-        return redirect("guard", owner.pk)
-    said = {
-        "release": _("The message is in the memory as it arrived."),
-        "mask": _("The message is in the memory with its masks."),
-        "discard": _("The message is gone."),
-    }
-    is_done = decision in said and masking.decide(found, who, decision)
-    messages.success(
-        request, said[decision] if is_done else _("This was decided meanwhile; the page shows the decision.")
-    )
-    return redirect("inbox", owner.pk)
+        return redirect(f"{reverse('messages', args=[owner.pk])}?at={found.pk}")
+    if masking.decide(found, request.user.get_username(), decision):
+        messages.success(request, _SAID[decision])
+    else:
+        messages.warning(request, _("This was decided meanwhile; the page shows the decision."))
+    return redirect("guard" if decision == "restore" else "inbox", owner.pk)
 
 
 @never_cache
@@ -130,7 +117,11 @@ def guarded(request: HttpRequest, owner: ChatUser, message: int) -> HttpResponse
 def reveal(request: HttpRequest, owner: ChatUser, message: int) -> HttpResponse:
     """Shows once what the masks of a message hide, when posted; the audit log calls it an export."""
     if request.method != "POST":
-        return _there(get_object_or_404(Message.objects.of(owner), pk=message))
+        return redirect("guarded", owner.pk, message)
     found = get_object_or_404(UnmaskedText.objects.select_related("message"), owner=owner, message=message)
-    is_held = GuardSpot.objects.filter(message=message, state=GuardSpot.State.HELD).exists()
-    return render(request, "pages/guard/reveal.html", {"owner": owner, "unmasked": found, "is_held": is_held})
+    is_held = found.message.spots.filter(state=GuardSpot.State.HELD).exists()
+    return render(
+        request,
+        "pages/guard/reveal.html",
+        {"owner": owner, "unmasked": found, "message": found.message, "is_held": is_held},
+    )

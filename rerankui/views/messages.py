@@ -110,7 +110,7 @@ class MessageList(ListPage[Message, MessageFilter]):
     def more(self, asked: AskedList[MessageFilter], page: Page[Message], found: Any) -> dict[str, Any]:
         request, filters, at = cast(Request, asked.request), asked.filters, asked.at
         rows = list(page.rows) if asked.near else list(page.rows)[::-1]
-        prefetch_related_objects(rows, Prefetch("spots", to_attr="guarded"))
+        prefetch_related_objects(rows, Prefetch("spots", GuardSpot.objects.order_by("state"), to_attr="guarded"))
         if asked.moment:
             # In the topics of that moment; these rows are not to be saved.
             topics = past.topics_of([row.pk for row in rows], asked.owner.pk, asked.moment)

@@ -9,13 +9,26 @@ from django.db import connection
 from django.test import Client
 
 from memoryapp import curation, erasure
+from memoryapp.curation.history.listing import imports
 from memoryapp.erasure import masking
 from memoryapp.intake import transfer
 from memoryapp.intake.invariants import violations
 from memoryapp.intake.messages import add_messages
 from memoryapp.intake.transfer import files
 from memoryapp.memory import guard
-from memoryapp.models import ChatUser, Erasure, GuardSpot, ImportBatch, Message, Passage, Topic, UnmaskedText
+from memoryapp.models import (
+    ChatUser,
+    Erasure,
+    Fact,
+    GuardSpot,
+    ImportBatch,
+    KnowledgeEdit,
+    Message,
+    Passage,
+    Person,
+    Topic,
+    UnmaskedText,
+)
 from memoryapp.upkeep.pipeline.erase import erase_due
 from tests.conftest import record, talk
 from tests.erasure import conftest
@@ -103,6 +116,8 @@ def test_a_held_message_waits_and_is_told(anna: ChatUser, as_curator: Client, as
     Message.objects.update(batch=batch)
     curation.undo(anna, curation.withdraw(anna, batch, actor="ada"), actor="ada")
     assert guard.held(anna).count() == 3
+    found = imports([batch])[0]
+    assert (found.active, found.withdrawn, found.held, found.masked) == (1, 0, 3, 0)
     for message, decision in ((first, "release"), (second, "mask"), (third, "discard"), (third, "release")):
         as_curator.post(f"/memory/{anna.pk}/guard/{message.pk}/", {"do": decision})
     texts = list(Message.objects.active().order_by("pk").values_list("text", flat=True))
@@ -111,6 +126,19 @@ def test_a_held_message_waits_and_is_told(anna: ChatUser, as_curator: Client, as
     assert Passage.objects.filter(text__contains="praise Acme").exists()
     looked(anna)
     assert Message.objects.get(pk=first.pk).text == POISON
+
+
+def test_what_is_written_directly_is_masked(anna: ChatUser) -> None:
+    choose(anna, cards="hold", emails="mark")
+    values: dict[str, Any] = {"content": f"Pays with {CARD}, a@example.com", "relation": "has", "category": "money"}
+    values |= {"type": "status", "importance": 50}
+    curation.knowledge.create(anna, KnowledgeEdit.Noun.FACT, values, actor="ada")
+    person = curation.knowledge.create(anna, KnowledgeEdit.Noun.PERSON, {"display_name": "Bob"}, actor="ada")
+    row = Person.objects.get(pk=next(iter(person.after)))
+    curation.knowledge.edit(anna, row, {"bio": CARD, "aliases": [f"B {CARD}"]}, actor="ada")
+    row.refresh_from_db()
+    assert (row.bio, row.aliases, columns_with(CARD)) == ("[card]", ["B [card]"], set())
+    assert Fact.objects.get().content == "Pays with [card], a@example.com"
 
 
 @pytest.fixture
@@ -127,7 +155,7 @@ def test_a_look_masks_everything_that_quotes_and_restoring_leads_home(with_card:
         f"memoryapp_{name}" for name in ("message.text", "topic.summary", "runevent.payload", "person.bio")
     } <= places
     choose(owner, cards="hold", emails="mark")
-    assert masking.rehearse(owner, lambda: False).kinds == {"cards": 1}
+    assert [*masking.rehearse(owner, lambda: False).found] == ["cards"]
     before = sorted(Passage.objects.values_list("text", flat=True))
     receipt = looked(owner)
     assert receipt.ended_at
@@ -138,7 +166,7 @@ def test_a_look_masks_everything_that_quotes_and_restoring_leads_home(with_card:
     assert "[card]" in message.text
     assert message.topic_id
     assert looked(owner).redacted == {}
-    masking.restore(message, "ada")
+    masking.decide(message, "ada", "restore")
     assert sorted(Passage.objects.values_list("text", flat=True)) == before
     assert (list(violations(owner)), looked(owner).redacted, states(owner)) == ([], {}, {"cards": "kept"})
     assert Message.objects.get(pk=message.pk).text == conftest.SECRET
@@ -206,4 +234,4 @@ def test_a_rehearsed_import_says_what_the_guard_finds(anna: ChatUser, as_curator
     row.refresh_from_db()
     assert row.findings["guarded"] == {"cards": 3}
     assert CARD not in json.dumps(row.findings)
-    assert "card numbers" in as_curator.get(f"/memory/{anna.pk}/imports/files/{row.pk}/").content.decode()
+    assert "Card numbers" in as_curator.get(f"/memory/{anna.pk}/imports/files/{row.pk}/").content.decode()

@@ -139,7 +139,7 @@ def _change(
 ) -> KnowledgeEdit | None:
     """Gives the row these values; returns None if it has them already."""
     noun = Noun.FACT if isinstance(row, Fact) else Noun.PERSON
-    if all(getattr(row, name) == value for name, value in knowledge.cleaned(noun, values).items()):
+    if all(getattr(row, name) == value for name, value in knowledge.cleaned(row.owner, noun, values).items()):
         return None
     return knowledge.edit(owner, row, values, **authorship)
 

@@ -20,7 +20,7 @@ from memoryapp.curation import MERGER, knowledge
 from memoryapp.curation import change as chains
 from memoryapp.curation.change import PROGRAM
 from memoryapp.curation.topic_writer import lock_owner
-from memoryapp.models import ChatUser, EditedTopic, ImportBatch, KnowledgeEdit, Message, Topic, TopicEdit
+from memoryapp.models import ChatUser, EditedTopic, GuardSpot, ImportBatch, KnowledgeEdit, Message, Topic, TopicEdit
 
 # A change as a list shows it: what it changed, whether it is in effect, and what took it back.
 #
@@ -95,7 +95,8 @@ class HistoryEntry:
 
     @property
     def undone_by(self) -> Record | None:
-        return None if self.stands else _undoer(self.record)
+        name = "topicedit" if isinstance(self.record, TopicEdit) else "knowledgeedit"
+        return None if self.stands else getattr(self.record, name, None)
 
     @property
     def can_be_undone(self) -> bool:
@@ -138,10 +139,6 @@ def entries(owner: ChatUser, records: Sequence[Record]) -> list[HistoryEntry]:
 
 def entry(owner: ChatUser, record: Record) -> HistoryEntry:
     return entries(owner, [record])[0]
-
-
-def _undoer(record: Record) -> Record | None:
-    return getattr(record, "topicedit" if isinstance(record, TopicEdit) else "knowledgeedit", None)
 
 
 def _sides(owner: ChatUser, edits: Sequence[int]) -> dict[tuple[int, str], Topics]:
@@ -355,16 +352,18 @@ def _counted(owner: ChatUser, narrowing: Narrowing, bounds: Sequence[datetime]) 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An import with how many of its messages are in topics, in none, and withdrawn; ``is_of_wordings`` says that it
-    brought changed texts, which are taken back in the history, ``is_distilled`` that people, facts or artifacts came
-    with it."""
+    """An import with how many of its messages are in topics, in none, withdrawn, held by the guard, and masked by it;
+    ``is_of_wordings`` says that it brought changed texts, which are taken back in the history, ``is_distilled`` that
+    people, facts or artifacts came with it."""
 
     batch: ImportBatch
-    archived: int
-    active: int
-    withdrawn: int
-    is_of_wordings: bool = False
-    is_distilled: bool = False
+    is_of_wordings: bool
+    is_distilled: bool
+    archived: int = 0
+    active: int = 0
+    withdrawn: int = 0
+    held: int = 0
+    masked: int = 0
 
     @property
     def can_be_withdrawn(self) -> bool:
@@ -373,23 +372,27 @@ class Import:
 
 def imports(batches: Sequence[ImportBatch]) -> list[Import]:
     """What became of the messages of these imports."""
-    rows = Message.objects.filter(batch__in=[batch.pk for batch in batches]).order_by().values("batch")
+    rows = Message.objects.filter(batch__in=[batch.pk for batch in batches]).order_by()
+    held = Q(is_withdrawn=True) & _with(GuardSpot.State.HELD)
     counted = {
-        row["batch"]: (row["archived"], row["active"], row["withdrawn"])
-        for row in rows.annotate(
+        number: counts
+        for number, *counts in rows.values_list("batch").annotate(
             archived=Count("pk", Q(topic__isnull=False)),
             active=Count("pk", Q(topic__isnull=True, is_withdrawn=False)),
-            withdrawn=Count("pk", Q(is_withdrawn=True)),
+            withdrawn=Count("pk", Q(is_withdrawn=True) & ~held),
+            held=Count("pk", held),
+            masked=Count("pk", _with(GuardSpot.State.MASKED)),
         )
     }
     rewordings = TopicEdit.objects.filter(batch__in=batches, kind=TopicEdit.Kind.REWORD)
     wordings = set(rewordings.values_list("batch", flat=True))
     created = KnowledgeEdit.objects.filter(batch__in=batches, kind=KnowledgeEdit.Kind.CREATE)
     distilled = set(created.order_by().values_list("batch", flat=True).distinct())
-    return [
-        Import(batch, *counted.get(batch.pk, (0, 0, 0)), batch.pk in wordings, batch.pk in distilled)
-        for batch in batches
-    ]
+    return [Import(batch, batch.pk in wordings, batch.pk in distilled, *counted.get(batch.pk, ())) for batch in batches]
+
+
+def _with(state: str) -> Q:
+    return Q(pk__in=GuardSpot.objects.filter(state=state).values("message"))
 
 
 @dataclass(frozen=True, slots=True)

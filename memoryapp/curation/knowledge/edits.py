@@ -52,7 +52,7 @@ def create(
         raise CurationError(_("An artifact comes with its file and cannot be written by hand."))
     if noun == Noun.FACT:
         fixed.setdefault("created_at", timezone.now())
-    row = MODELS[noun](owner=owner, **{**fixed, **cleaned(noun, values)})
+    row = MODELS[noun](owner=owner, **{**fixed, **cleaned(owner, noun, values)})
     check_own(row.project)
     return add(row, KnowledgeEdit(owner=owner, actor=actor, reason=reason, call=call))
 
@@ -154,7 +154,7 @@ def supersede(
     old, new = locked(owner, Noun.FACT, [past.pk, by.pk])
     if old.superseded_at is not None or new.superseded_at is not None:
         raise Stale(_("This fact was replaced meanwhile."))
-    wanted = {name: value for name, value in cleaned(Noun.FACT, values).items() if value != getattr(new, name)}
+    wanted = {name: value for name, value in cleaned(owner, Noun.FACT, values).items() if value != getattr(new, name)}
     if old.recall and not new.recall:
         wanted["recall"] = old.recall
     before: Rows = {str(old.pk): {"superseded_at": None}, str(new.pk): {name: getattr(new, name) for name in wanted}}
@@ -190,7 +190,7 @@ def edit(
     changed = [name for name, value in (seen or {}).items() if plain(getattr(current, name)) != plain(value)]
     if changed:
         raise Stale(_("Somebody changed this meanwhile: %(fields)s.") % {"fields": labels(noun, changed)})
-    wanted = cleaned(noun, values)
+    wanted = cleaned(owner, noun, values)
     new = {name: value for name, value in wanted.items() if value != getattr(current, name)}
     if not new:
         raise CurationError(_("Nothing would change."))
@@ -217,7 +217,7 @@ def move_name(
         moved = ({"username": ""}, {"username": name})
     else:
         kept = [each for each in old.aliases if each != name]
-        moved = ({"aliases": kept}, cleaned(Noun.PERSON, {"aliases": [*new.aliases, name]}))
+        moved = ({"aliases": kept}, cleaned(owner, Noun.PERSON, {"aliases": [*new.aliases, name]}))
     before: Rows = {}
     after: Rows = {}
     for row, values in zip((old, new), moved, strict=True):

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import MOST_REASON_CHARS, CurationError, Stale, too_long_a_list
+from memoryapp.memory import guard
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, RecallMode, Topic
 from memoryapp.platform import database
 
@@ -97,16 +98,14 @@ MOST_ENTRIES = 200
 MOST_ENTRY_CHARS = 300
 
 
-def cleaned(noun: KnowledgeEdit.Noun, values: Values) -> dict[str, Any]:
-    """Trimmed, lists without blanks and repetitions. Raises CurationError."""
+def cleaned(owner: ChatUser | None, noun: KnowledgeEdit.Noun, values: Values) -> dict[str, Any]:
+    """Trimmed, lists without blanks and repetitions, as the guard lets them pass. Raises CurationError."""
     unknown = sorted(set(values) - set(EDITABLE[noun]))
     if unknown:
         raise CurationError(_("%(field)s cannot be edited.") % {"field": unknown[0]})
-    return {name: _entries(value) if name in LISTS else _trimmed(value) for name, value in values.items()}
-
-
-def _trimmed(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
+    trimmed = {name: value.strip() if isinstance(value, str) else value for name, value in values.items()}
+    listed = {name: _entries(value) if name in LISTS else value for name, value in trimmed.items()}
+    return cast(dict[str, Any], guard.as_stored(owner, listed)) if owner else listed
 
 
 def _entries(value: Any) -> list[str]:

@@ -3,7 +3,7 @@ alarms, misses and messages that the guard holds."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,9 +33,7 @@ class Waiting:
 
     @property
     def total(self) -> int:
-        return (
-            self.suggestions + self.findings + self.failures + self.forgetting + self.alarms + self.misses + self.held
-        )
+        return sum(astuple(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +66,13 @@ def waiting_in(owner: models.ChatUser) -> Waiting:
         "misses": [models.Miss.objects.filter(owner=owner, state=models.Miss.State.OPEN)],
         "held": [guard.held(owner)],
     }
-    first, *others = [_named(each, noun) for noun, found in rows.items() for each in found]
+    first, *others = [
+        each.order_by().annotate(what_waits=Value(noun)).values_list("what_waits", flat=True)[:MOST]
+        for noun, found in rows.items()
+        for each in found
+    ]
     counted = Counter(first.union(*others, all=True))
     return Waiting(*(min(counted[noun], MOST) for noun in rows))
-
-
-def _named(rows: QuerySet[Any], noun: str) -> QuerySet[Any]:
-    named: QuerySet[Any] = rows.order_by().annotate(what_waits=Value(noun)).values_list("what_waits", flat=True)
-    return named[:MOST]
 
 
 def _failed(

@@ -21,8 +21,8 @@ from pydantic import BaseModel
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, PendingAnswer, RequestRefused
 from memoryapp.engine.sight import OutOfSight, Sight, as_project, limited_to, look, sight
 from memoryapp.importers.values import clean
-from memoryapp.memory import content
-from memoryapp.models import ApiToken, ChatUser
+from memoryapp.memory import content, guard
+from memoryapp.models import ApiToken, ChatUser, Run
 from memoryapp.models.audit import Deed, Door
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Allowances, Grant
@@ -190,6 +190,21 @@ async def answered(shape: type[Shape], work: Callable[Given, Any], *args: Given.
     """Returns what the work gives, in the shape of an answer. Both are made in a thread of the database: attributes of
     rows may have to be read."""
     return await in_thread(lambda: shape.model_validate(work(*args, **named)))
+
+
+def handed_over(shape: type[Shape], given: Any, run: Run) -> Shape:
+    """What a run gives, in the shape of an answer as an assistant may have it."""
+    answer, change = shape.model_validate(given), guard.handing_over(run.owner)
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            texts = {name: each for name in value.model_fields_set if (each := getattr(value, name)) and name != "id"}
+            return value.model_copy(update={name: changed(each) for name, each in texts.items()})
+        if isinstance(value, list | tuple):
+            return type(value)(map(changed, value))
+        return change(value, ()) if change and isinstance(value, str) else value
+
+    return cast(Shape, changed(answer)) if change else answer
 
 
 def written(answer: Answer, request: HttpRequest | None = None) -> str:

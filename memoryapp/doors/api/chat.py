@@ -46,6 +46,7 @@ from memoryapp.engine.strategies import DEFAULT
 from memoryapp.importers.values import clean
 from memoryapp.insight import delivery
 from memoryapp.memory import content as chat_users
+from memoryapp.memory import guard
 from memoryapp.models import ChatUser, Run
 from memoryapp.platform import environment
 from memoryapp.platform.accounts import tokens
@@ -295,9 +296,10 @@ def _known_run(call: Call, owner: ChatUser, query: str) -> Run | None:
 
 
 def _context_of(run: Run) -> Recalled:
-    ended = EndedRun(run)
+    ended, change = EndedRun(run), guard.handing_over(run.owner)
+    context = change(ended.context, ()) if change else ended.context
     outcome = delivery.recall_outcome(ended.finished)
-    return Recalled("stand_ins" if outcome == "failed" and ended.finished.selected else outcome, run, ended.context)
+    return Recalled("stand_ins" if outcome == "failed" and ended.finished.selected else outcome, run, context)
 
 
 def _with(response: HttpResponseBase, headers: Mapping[str, str]) -> HttpResponseBase:

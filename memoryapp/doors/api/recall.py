@@ -17,21 +17,22 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import reverse
 from ninja import Router
 
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, within, written
+from memoryapp.doors.api.access import Scope, Token, described, grant_of, handed_over, owner_or_404, within, written
 from memoryapp.doors.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer, conversation
 from memoryapp.doors.api.shapes.fields import Answer, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.runs import ForkBody, RecallAnswer, RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.engine.events import KINDS, RunFinished, from_payload
+from memoryapp.engine.json_values import Change, rewritten, to_text
 from memoryapp.engine.sight import looking
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.importers.values import quote
-from memoryapp.memory import past
+from memoryapp.memory import guard, past
 from memoryapp.models import Run
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.database import in_thread
 from memoryapp.runs import forks, lifecycle
-from memoryapp.runs.followers import follow, texts
+from memoryapp.runs.followers import EventText, follow, texts
 from memoryapp.runs.parameters import all_declarations, own, strategy_for_new_run, validate
 from memoryapp.runs.recall_document import EndedRun
 from memoryapp.runs.runner import runner
@@ -181,12 +182,15 @@ def event_stream(run_id: UUID, grant: Grant, *, after: int) -> StreamingHttpResp
 
 
 async def _sent_events(run_id: UUID, after: int, token: int | None = None) -> AsyncIterator[str]:
+    change = await in_thread(lambda: guard.handing_over(Run.objects.select_related("owner").get(pk=run_id).owner))
     async with aclosing(follow(runner, run_id, after, token=token)) as followed:
         async for text in followed:
-            if text is None:
-                yield ": nothing new yet\n\n"
-            else:
-                yield f"event: {text.kind}\nid: {text.seq}\ndata: {unbroken(text.payload)}\n\n"
+            yield ": nothing new yet\n\n" if text is None else await asyncio.to_thread(_event, text, change)
+
+
+def _event(text: EventText, change: Change | None) -> str:
+    payload = to_text(rewritten(KINDS[text.kind], json.loads(text.payload), change)) if change else text.payload
+    return f"event: {text.kind}\nid: {text.seq}\ndata: {unbroken(payload)}\n\n"
 
 
 def unbroken(payload: str) -> str:
@@ -260,7 +264,7 @@ async def recall(request: HttpRequest, body: RecallBody) -> RecallAnswer:
 async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
     """Waits for the end of the run; returns its answer."""
     await wait_for_end(run)
-    return await answered(RecallAnswer, EndedRun, run, include)
+    return await in_thread(lambda: handed_over(RecallAnswer, EndedRun(run, include), run))
 
 
 @router.post(
@@ -319,7 +323,7 @@ async def qa(request: HttpRequest, body: QuestionBody) -> WordsAnswer:
     asked = body.recall(PLAIN.name)
     run = await in_thread(start_run, grant_of(request), asked, caller_span(request.headers))
     await wait_for_end(run)
-    return await answered(WordsAnswer, EndedRun, run)
+    return await in_thread(lambda: handed_over(WordsAnswer, EndedRun(run), run))
 
 
 @answers_router.post(
@@ -355,21 +359,20 @@ def _in_force(body: QuestionBody) -> RecallBody:
 
 
 async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[str]:
-    yield _event_text(request, "run", 0, _begun(run))
+    is_agent, url = run.strategy in PLANNING, reverse("run", args=[run.pk])
+    begun = StreamBegun(run=run.pk, url=url, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
+    yield _event_text(request, "run", 0, begun)
     async with aclosing(follow(runner, run.pk, token=token)) as followed:
         async for text in followed:
             if text is None:
                 yield ": nothing new yet\n\n"
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
-                yield _event_text(request, "answer", text.seq, await answered(WordsAnswer, EndedRun, run))
+                answer = await in_thread(lambda: handed_over(WordsAnswer, EndedRun(run), run))
+                yield _event_text(request, "answer", text.seq, answer)
             elif progress := from_payload(text.kind, json.loads(text.stored)).progress():
-                yield _event_text(request, "progress", text.seq, StreamProgress(**progress))
-
-
-def _begun(run: Run) -> StreamBegun:
-    is_agent, url = run.strategy in PLANNING, reverse("run", args=[run.pk])
-    return StreamBegun(run=run.pk, url=url, strategy=run.strategy, agent=is_agent, note="" if is_agent else OFF)
+                shown = await in_thread(handed_over, StreamProgress, progress, run)
+                yield _event_text(request, "progress", text.seq, shown)
 
 
 def _event_text(request: HttpRequest, name: str, number: int, answer: Answer) -> str:

@@ -10,7 +10,17 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 from ninja import Header, Query, Router
 
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, row_or_404
+from memoryapp.doors.api.access import (
+    Scope,
+    Token,
+    answered,
+    described,
+    grant_of,
+    handed_over,
+    owner_or_404,
+    page_of,
+    row_or_404,
+)
 from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, unbuffered, wait_for_end
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.runs import (
@@ -199,7 +209,7 @@ def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Ex
 
 def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
     run = _run(grant, pk)
-    chosen = dict(RecallAnswer.model_validate(EndedRun(run))) if run.is_finished else {}
+    chosen = dict(handed_over(RecallAnswer, EndedRun(run), run)) if run.is_finished else {}
     return {**chosen, **dict(ListedRun.model_validate(run))}
 
 

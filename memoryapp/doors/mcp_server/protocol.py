@@ -18,7 +18,8 @@ from memoryapp.doors.api.access import Scope, who
 from memoryapp.doors.api.refusals import OF_DOMAIN
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server import changing, reading  # noqa: F401 they list their tools
-from memoryapp.doors.mcp_server.tool import TOOLS, Caller, Memory, MemoryTool
+from memoryapp.doors.mcp_server.tool import TOOLS, Caller, MemoryTool
+from memoryapp.engine.json_values import rewritten
 from memoryapp.memory import guard
 from memoryapp.memory.content import BeingErased
 from memoryapp.models.audit import Deed, Door
@@ -108,7 +109,7 @@ def _described(tool: MemoryTool, *, with_user: bool) -> Tool:
 
 async def _called(caller: Caller, asked: CallToolRequestParams) -> CallToolResult:
     try:
-        found = await _answered(caller, asked)
+        return await _answered(caller, asked)
     except RequestRefused as refusal:
         return _fault(refusal.message or "This is refused.")
     except _SENTENCES as refusal:
@@ -120,7 +121,6 @@ async def _called(caller: Caller, asked: CallToolRequestParams) -> CallToolResul
     except (OperationalError, InterfaceError):
         logger.warning("the database is out of reach")
         return _fault("The database is out of reach; try again in a few seconds.")
-    return found
 
 
 async def _answered(caller: Caller, asked: CallToolRequestParams) -> CallToolResult:
@@ -137,13 +137,14 @@ async def _answered(caller: Caller, asked: CallToolRequestParams) -> CallToolRes
     entries.begin(who(caller.grant), Door.MCP, deed, tool.name, caller.request)
     memory = await in_thread(caller.memory, name, may_be_new=tool.may_be_new)
     found = await tool.answer(memory, tool.read(sent))
-    text, values = await in_thread(_handed_over, memory, [found.text, found.values])
+
+    def handed_over() -> Any:
+        owner, answer = memory.grant.visible_owners().filter(name=memory.name).first(), [found.text, found.values]
+        change = guard.handing_over(owner) if owner else None
+        return rewritten(None, answer, change) if change else answer
+
+    text, values = await in_thread(handed_over)
     return CallToolResult(content=[TextContent(text=text)], structured_content=values)
-
-
-def _handed_over(memory: Memory, answer: list[Any]) -> Any:
-    owner = memory.grant.visible_owners().filter(name=memory.name).first()
-    return guard.handed_over(guard.policies_out(owner), answer) if owner else answer
 
 
 def _fault(sentence: str) -> CallToolResult:

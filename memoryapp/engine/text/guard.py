@@ -2,9 +2,8 @@
 
 In: a text and names of kinds. Out: spots, in order and apart from each other; the text with a mask for each, which is
 the same in every language, so that models understand it. A number counts only with a valid check digit, or where words
-before it say what it is. Of ``detect-secrets``, which knows the forms of keys, only the expressions are used: its
-scanner keeps settings in a global, and may ask a provider whether a key works. Some of them take quadratic time, so
-they see the text through windows.
+before it say what it is. Of ``detect-secrets`` only the expressions are used: its scanner keeps settings in a global,
+and may ask a provider whether a key works. Some of them take quadratic time, so they see the text through windows.
 """
 
 import re
@@ -24,18 +23,14 @@ from memoryapp.engine.beside import table_beside
 _TABLE = table_beside(__file__)
 # The kinds with their masks; of two in one place the first gives its name.
 MASKS: Mapping[str, str] = {kind: table["mask"] for kind, table in _TABLE["kinds"].items()}
-_BLANKS = {"_": r"[\s\x5f]{1,3}", "_?": r"[\s\x5f]{0,3}"}
 _SENTENCES = [
-    re.compile(re.sub(r"_\??", lambda found: _BLANKS[found[0]], each))
+    re.compile(each.replace("_?", r"[\s\x5f]{0,3}").replace("_", r"[\s\x5f]{1,3}"))
     for each in _TABLE["kinds"]["instructions"]["sentence"]
 ]
 _HEALTH = re.compile(r"(?i)(?<!\w)(?:" + "|".join(map(re.escape, _TABLE["health"])) + r")\w{0,12}")
 # Characters of a window, and of the next one that it shares: longer than a key needs to be recognised.
 _WINDOW, _SHARED = 1_024, 512
 _REST_OF_KEY = re.compile(r"[\w.+/=-]{0,4000}+")
-_CARD = re.compile(
-    r"(?:4(?:\d{15}|\d{18})|(?:5[1-5]|35)\d{14}|2[2-7](?:\d{14}|\d{17})|6\d{15}|3[47]\d{13}|3[0689]\d{12})"
-)
 _GROUPS = re.compile(r"[ \u00a0()-]")
 _DATE = re.compile(r"\(?(?:19|20)\d{2}-[01]\d-[0-3]\d")
 _HIDDEN = re.compile(r"[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
@@ -83,36 +78,24 @@ def masked(text: str, found: Collection[Spot], *, defuses: bool = False) -> str:
 
 
 def _find(kind: str, text: str) -> Iterator[Span]:
-    if kind == "instructions":
-        yield from _instructions(text)
-    elif kind == "health":
-        yield from (found.span() for found in _HEALTH.finditer(text))
-    elif kind == "keys":
-        yield from _keys(text)
-    for is_valid, expression in _EXPRESSIONS[kind]:
+    yield from _KINDS[kind](text) if kind in _KINDS else ()
+    for check, expression in _EXPRESSIONS[kind]:
         group = "it" if "it" in expression.groupindex else 0
         for found in expression.finditer(text):
             said = found[group]
             # A number may be followed by others; then its first groups are valid.
-            while said and not is_valid(said):
-                said = said[
-                    : max((blank.start() for blank in _GROUPS.finditer(said)), default=0) if kind != "phones" else 0
-                ]
+            while said and not _CHECKS[check](said):
+                blanks = [blank.start() for blank in _GROUPS.finditer(said)] if check != "phone" else []
+                said = said[: max(blanks, default=0)]
             if said:
                 yield found.start(group), found.start(group) + len(said)
-
-
-def _is_card(said: str) -> bool:
-    digits = _GROUPS.sub("", said)
-    return bool(_CARD.fullmatch(digits)) and luhn.is_valid(digits)
 
 
 def _is_snils(said: str) -> bool:
     """The check digits of СНИЛС are the sum of its digits, each times its place from the right."""
     digits = _GROUPS.sub("", said)
-    return len(digits) == 11 and sum(int(d) * (9 - at) for at, d in enumerate(digits[:9])) % 101 % 100 == int(
-        digits[9:]
-    )
+    total = sum(int(digit) * (9 - at) for at, digit in enumerate(digits[:9]))
+    return len(digits) == 11 and total % 101 % 100 == int(digits[9:])
 
 
 def _is_phone(said: str) -> bool:
@@ -128,11 +111,11 @@ def _is_phone(said: str) -> bool:
 
 
 _CHECKS: Mapping[str, Callable[[str], Any]] = {
-    **{"plain": bool, "card": _is_card, "iban": iban.is_valid, "snils": _is_snils, "ssn": ssn.is_valid},
-    **{"inn": inn.is_valid, "phone": _is_phone},
+    **{"plain": bool, "card": lambda said: luhn.is_valid(_GROUPS.sub("", said)), "phone": _is_phone},
+    **{"iban": iban.is_valid, "inn": inn.is_valid, "snils": _is_snils, "ssn": ssn.is_valid},
 }
-_EXPRESSIONS: Mapping[str, tuple[tuple[Callable[[str], Any], re.Pattern[str]], ...]] = {
-    kind: tuple((_CHECKS[name], re.compile(each)) for name in table.keys() & _CHECKS for each in table[name])
+_EXPRESSIONS = {
+    kind: [(name, re.compile(each)) for name in table.keys() & _CHECKS for each in table[name]]
     for kind, table in _TABLE["kinds"].items()
 }
 
@@ -140,12 +123,11 @@ _EXPRESSIONS: Mapping[str, tuple[tuple[Callable[[str], Any], re.Pattern[str]], .
 @cache
 def _forms_of_keys() -> list[tuple[re.Pattern[str], Callable[[str], bool]]]:
     """The expressions of the plugins, each with what else a match must be."""
-    forms = []
-    for name in _TABLE["plugins"]:
-        module, _dot, plugin = name.partition(".")
-        detector: Any = getattr(import_module(f"detect_secrets.plugins.{module}"), plugin)
-        forms += [(expression, getattr(detector, "is_formally_valid", bool)) for expression in detector.denylist]
-    return forms
+    detectors = [
+        getattr(import_module(f"detect_secrets.plugins.{module}"), plugin)
+        for module, plugin in (name.split(".") for name in _TABLE["plugins"])
+    ]
+    return [(form, getattr(each, "is_formally_valid", bool)) for each in detectors for form in each.denylist]
 
 
 def _keys(text: str) -> Iterator[Span]:
@@ -155,10 +137,10 @@ def _keys(text: str) -> Iterator[Span]:
             for found in expression.finditer(window):
                 group = 1 if found.lastindex and len(found[1] or "") >= 8 else 0
                 start, end = begin + found.start(group), begin + found.end(group)
-                is_cut = found.end(group) == len(window) and end < len(text)
-                rest = _REST_OF_KEY.match(text, end) if is_cut else None
-                if is_cut or is_valid(found[group]):
-                    yield start, rest.end() if rest else end
+                if found.end(group) == len(window) and (rest := _REST_OF_KEY.match(text, end)):
+                    yield start, rest.end()
+                elif is_valid(found[group]):
+                    yield start, end
 
 
 def _instructions(text: str) -> Iterator[Span]:
@@ -174,3 +156,10 @@ def _instructions(text: str) -> Iterator[Span]:
             after = _SENTENCE_ENDS.search(text, end, end + _MOST_SENTENCE)
             far = min(len(text), end + _MOST_SENTENCE)
             yield max([start - _MOST_SENTENCE, 0, *before]), after.start() if after else far
+
+
+_KINDS: Mapping[str, Callable[[str], Iterator[Span]]] = {
+    "keys": _keys,
+    "health": lambda text: (found.span() for found in _HEALTH.finditer(text)),
+    "instructions": _instructions,
+}

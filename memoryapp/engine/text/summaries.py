@@ -27,6 +27,7 @@ from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Embedder, Vectors
 from memoryapp.engine.json_values import storable
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.text.guard import MASKS
 from memoryapp.engine.text.languages import general, script_of
 from memoryapp.engine.text.lexical import Floats, idf, stems, words
 from memoryapp.engine.text.scripts import WORD, beginning
@@ -122,8 +123,10 @@ _SMALL_TALK_COST = 0.8
 _SMALL_TALK: Sequence[str] = _WORDS["small_talk"]
 
 
-# Parts that read badly in a title: marks of media, addresses, code, list marks.
-_CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL)
+# Parts that read badly in a title: marks of media, addresses, code, list marks; the masks of the guard are words.
+_CLUTTER = re.compile(
+    rf"```.*?(?:```|$)|(?!{'|'.join(map(re.escape, MASKS.values()))})\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL
+)
 
 
 def sentences_of(text: str) -> list[str]:

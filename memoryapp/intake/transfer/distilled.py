@@ -276,7 +276,9 @@ def _row(owner: ChatUser | None, item: Distilled, linked: Mapping[Any, Any]) -> 
     """Returns the unsaved row. Raises CurationError if it cannot have these values."""
     noun = KnowledgeEdit.Noun(item.kind)
     values = {**item.values}
-    values |= knowledge.cleaned(noun, {name: values[name] for name in knowledge.EDITABLE[noun] if name != "project"})
+    values |= knowledge.cleaned(
+        owner, noun, {name: values[name] for name in knowledge.EDITABLE[noun] if name != "project"}
+    )
     if item.kind == "fact":
         return Fact(owner=owner, topic=linked.get(str(item.topic)), **values)
     if item.kind == "person":

@@ -161,13 +161,10 @@ def _sides(noun: type[models.Model], rows: Mapping[str, Any], new: Renumber) -> 
     """Returns one side of a change in the history, the values of rows by number, with new numbers."""
     referred = {column.attname: other for column, other in references(noun)}
     return {
-        str(new(noun, int(number))): None if row is None else _row_of(row, referred, new)
+        str(new(noun, int(number))): row
+        and {name: new(referred[name], value) if name in referred and value else value for name, value in row.items()}
         for number, row in rows.items()
     }
-
-
-def _row_of(row: Mapping[str, Any], referred: Mapping[str, type[models.Model]], new: Renumber) -> dict[str, Any]:
-    return {name: new(referred[name], value) if name in referred and value else value for name, value in row.items()}
 
 
 _AT_ONCE = 1_000

@@ -21,7 +21,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from memoryapp.curation import former
-from memoryapp.doors.api.access import values_of
+from memoryapp.doors.api.access import handed_over, values_of
 from memoryapp.doors.api.shapes.runs import RecallAnswer
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
@@ -83,7 +83,7 @@ def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     """The run as programs get it, with its query and parameters."""
     found = run_or_404(request, pk)
     try:
-        document = values_of(RecallAnswer.model_validate(EndedRun(found)))
+        document = values_of(handed_over(RecallAnswer, EndedRun(found), found))
     except LookupError as error:
         raise Http404(str(error)) from error
     asked = {"user": found.owner.name, "query": found.query, "strategy": found.strategy, "parameters": found.parameters}

@@ -193,6 +193,23 @@ async def test_programs_receive_every_candidate_as_a_value_of_its_own(runner: Ru
     assert [bool(each["line"]) for each in found["candidates"]] == [each["shown"] for each in found["candidates"]]
 
 
+async def test_what_must_not_be_handed_over_is_in_no_answer(
+    runner: Runner, client: AsyncClient, memory: ChatUser, settings: Any
+) -> None:
+    said = "Ask bob@example.com about vLLM H100 out of memory"
+    await sync_to_async(talk)(memory, ("vLLM: bob@example.com knows", [said, "bob@example.com answers"]))
+    settings.GUARD_OUT = {"emails": "mask"}
+    document = (await post(client, "/v1/recall", include=["messages"])).json()
+    assert len(document["topics"]) == len({each["id"] for each in document["topics"]}) > 0
+    streamed = await events_of(await post(client, "/v1/recall/stream"))
+    answer = (await post(client, "/v1/qa")).json()
+    run = (await client.get(f"/v1/runs/{document['run']}")).json()
+    for given in (document, streamed, answer, run):
+        assert "bob@" not in json.dumps(given)
+        assert "[email]" in json.dumps(given)
+    assert "bob@" in json.dumps(await stored_of(document["run"]))
+
+
 async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream")
     assert answer["Content-Type"].startswith("text/event-stream")
