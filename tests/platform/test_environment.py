@@ -249,7 +249,7 @@ CELLS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.
 ROWS = {name.strip("`"): (default, bounds) for name, default, bounds, _meaning in CELLS}
 READERS = (
     *("text", "secret", "whole", "number", "switch", "choice", "choice_or_nothing", "mapping", "names", "rate"),
-    *("address", "addresses", "seconds"),
+    *("address", "addresses", "seconds", "choices"),
 )
 READ_IN_CODE = re.compile(r'\benvironment\.\w+\(\s*"([A-Z_]+)"')
 # Variables that are read outside of the module of settings.
