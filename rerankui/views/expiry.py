@@ -77,7 +77,7 @@ def _rules(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
         "form": form,
         "rules": rules[:MOST_RULES],
         "of_all": ExpiryRule.objects.filter(owner=None, is_on=True)[:MOST_RULES] if owner else (),
-        "page": page_of(request, expiry.batches(ChatUser.objects.filter(pk=owner.pk) if owner else None), ("-pk",)),
+        "page": page_of(request, expiry.batches(ChatUser.objects.filter(pk=owner.pk) if owner else None), ("-id",)),
         "may_change": operator_of(request).may(Role.CURATOR),
         "may_rule_all": owner and operator_of(request).may(Role.ADMIN),
         "found": found,
@@ -103,7 +103,7 @@ def expiring(request: HttpRequest, owner: ChatUser, expirybatch: int) -> HttpRes
             sentence = ngettext("%(n)d row is back, and the rule leaves it.", "%(n)d rows are back.", kept)
             messages.success(request, sentence % {"n": kept})
         return redirect(request.get_full_path())
-    page = page_of(request, batch.rows.all(), ("pk",))
+    page = page_of(request, batch.rows.all(), ("id",))
     context = {
         "owner": owner,
         "batch": batch,
