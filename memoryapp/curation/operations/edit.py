@@ -34,15 +34,5 @@ EDIT = operation.Operation(
     ),
     plan=_plan,
     repeats="one",
-    endpoint=operation.Endpoint(
-        verb="rewrite",
-        method="PATCH",
-        address="/topics/{id}",
-        id="rewriteTopic",
-        about="Give a topic another summary. The result is a new topic over the same messages, with a new id.",
-        takes=(operation.TOPIC, operation.SUMMARY),
-        body="SummaryBody",
-        body_about="The topic's new summary.",
-        example={"summary": "Which tea to buy", "reason": "said more clearly"},
-    ),
+    endpoint=operation.Endpoint(takes=(operation.TOPIC, operation.SUMMARY), **operation.ENDPOINTS["edit"]),
 )

@@ -40,18 +40,5 @@ LABEL = operation.Operation(
         made=gettext_lazy("Gave %(topics)s, %(messages)s, to a project"),
     ),
     plan=_plan,
-    endpoint=operation.Endpoint(
-        verb="label",
-        method="POST",
-        address="/topics/label",
-        id="labelTopics",
-        about=(
-            "Give topics to a project, with their messages and what was made of these; an empty `project` makes them"
-            " common to all."
-        ),
-        takes=(operation.TOPICS, operation.PROJECT),
-        body="LabelBody",
-        body_about="Topics, and the ``project`` that they shall belong to.",
-        example={"user": "anna", "topics": ["Topic:1", "Topic:3"], "project": "work"},
-    ),
+    endpoint=operation.Endpoint(takes=(operation.TOPICS, operation.PROJECT), **operation.ENDPOINTS["label"]),
 )

@@ -50,17 +50,5 @@ MERGE = operation.Operation(
         made=gettext_lazy("Merged %(topics)s, %(messages)s"),
     ),
     plan=_plan,
-    endpoint=operation.Endpoint(
-        verb="merge",
-        method="POST",
-        address="/topics/merge",
-        id="mergeTopics",
-        about="Merge two or more topics into one. Topics that lie between them in time are not touched.",
-        takes=(operation.TOPICS, operation.PROPOSED),
-        body="MergeBody",
-        body_about=(
-            "Two or more topics, adjacent or not. Without ``summary``, their summaries are joined, oldest first."
-        ),
-        example={"user": "anna", "topics": ["Topic:1", "Topic:3"], "summary": "Tea", "reason": "one matter"},
-    ),
+    endpoint=operation.Endpoint(takes=(operation.TOPICS, operation.PROPOSED), **operation.ENDPOINTS["merge"]),
 )

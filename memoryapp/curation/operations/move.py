@@ -81,21 +81,7 @@ MOVE = operation.Operation(
     ),
     plan=_plan,
     endpoint=operation.Endpoint(
-        verb="move",
-        method="POST",
-        address="/messages/move",
-        id="moveMessages",
-        about=(
-            'Move messages to another topic, or with ``"to": null`` to a new one. A topic left without messages is'
-            " retired."
-        ),
-        takes=(operation.MESSAGES, operation.TO, operation.PROPOSED),
-        body="MoveBody",
-        body_about=(
-            "Messages of one or more topics, and the topic ``to`` which they move; null makes a new one, with"
-            " ``summary``."
-        ),
-        example={"user": "anna", "messages": ["m7", "m8"], "to": "Topic:9"},
+        takes=(operation.MESSAGES, operation.TO, operation.PROPOSED), **operation.ENDPOINTS["move"]
     ),
     bench=operation.BenchButton("chosen", gettext_lazy("New topic"), "plus"),
 )

@@ -22,6 +22,7 @@ from memoryapp.curation.change import (
 )
 from memoryapp.curation.settling import close
 from memoryapp.curation.topic_writer import Summarise, check_live, check_summary, opening, swap
+from memoryapp.engine.beside import table_beside
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.memory.content import content
 from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage
@@ -100,6 +101,10 @@ class Endpoint:
     @property
     def body_takes(self) -> tuple[Part, ...]:
         return tuple(part for part in self.takes if part != TOPIC)
+
+
+# Those of this program, by the names of their operations.
+ENDPOINTS: Mapping[str, Any] = table_beside(__file__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,20 +62,7 @@ SPLIT = operation.Operation(
     plan=plan_cuts,
     repeats="one",
     endpoint=operation.Endpoint(
-        verb="split",
-        method="POST",
-        address="/topics/{id}/split",
-        id="splitTopic",
-        about=(
-            "Split a topic before each of the named messages. If a part has no summary, one is made from its messages."
-        ),
-        takes=(operation.TOPIC, operation.AT, operation.SUMMARIES),
-        body="SplitBody",
-        body_about=(
-            "``at`` names the first message of each further part. ``summaries`` has one per part; for"
-            ' "" one is proposed.'
-        ),
-        example={"at": ["m7"], "summaries": ["Which tea to buy", "How to make it"]},
+        takes=(operation.TOPIC, operation.AT, operation.SUMMARIES), **operation.ENDPOINTS["split"]
     ),
     bench=operation.BenchButton("cuts", gettext_lazy("Preview the split"), "scissors"),
 )
