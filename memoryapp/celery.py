@@ -45,10 +45,8 @@ def _transport() -> dict[str, Any]:
 
 
 class Sweep(Task):  # type: ignore[misc]
-    """A task that ends without an error when its work is paused or gone, and during an outage of the database.
-
-    The remaining work stays in the rows for the next sweep.
-    """
+    """A task that ends without an error when its work is paused or gone, and during an outage of the database. The
+    remaining work stays in the rows for the next sweep."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         try:
@@ -84,10 +82,8 @@ SCHEDULE: dict[str, dict[str, Any]] = {}
 
 
 def sweep(every: float) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Makes a function a task that beat sends every so many seconds.
-
-    Its messages never expire, because a worker whose clock is ahead would drop all.
-    """
+    """Makes a function a task that beat sends every so many seconds. Its messages never expire, because a worker whose
+    clock is ahead would drop all."""
 
     def declared(work: Callable[[], None]) -> Callable[[], None]:
         task: Callable[[], None] = app.task(name=f"memoryapp.tasks.{work.__name__}")(work)

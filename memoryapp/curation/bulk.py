@@ -180,10 +180,8 @@ def going_on() -> QuerySet[BulkWork]:
 
 
 def carry_on(work: BulkWork, *, until: Callable[[], bool] = lambda: False) -> int:
-    """Does the topics that wait, until ``until`` says that it is enough, somebody stops it, or a model fails.
-
-    Returns how many it did. Only one process at a time may call it for a work.
-    """
+    """Does the topics that wait, until ``until`` says that it is enough, somebody stops it, or a model fails. Returns
+    how many it did. Only one process at a time may call it for a work."""
     done = 0
     while not until() and _is_wanted(work):
         row = work.rows.filter(state=StateOfTopic.WAITING).select_related("topic").order_by("pk").first()

@@ -247,8 +247,7 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class RunEffect:
     """A past run, and what the change would do to it. A run that selected no topic has no evidence and no ranks.
-    ``is_passed_over`` says that the embedded scorer, asked again, does not choose it after the change either.
-    """
+    ``is_passed_over`` says that the embedded scorer, asked again, does not choose it after the change either."""
 
     run_id: UUID
     query: str

@@ -65,10 +65,8 @@ def _holders(owner_id: int, ids: Iterable[int]) -> dict[int, list[tuple[int, boo
 
 
 def former(topic: Topic) -> tuple[int, ...]:
-    """Earlier topics from which this topic got at least a twentieth of their messages, latest first.
-
-    What was noted about them, and what runs did with them, concerns the same messages.
-    """
+    """Earlier topics from which this topic got at least a twentieth of their messages, latest first. What was noted
+    about them, and what runs did with them, concerns the same messages."""
     found = former_of_each(topic.owner_id, [topic.pk]).get(topic.pk, ())
     return tuple(sorted(found, reverse=True)[:MOST_FORMER])
 

@@ -57,10 +57,7 @@ COUNTS: str = _SQL["counts"]
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query as the search saw it; ``vector`` has shape (dimensions,) in the profile; with None only words are
-    compared.
-
-    ``typed`` is the query as it was typed, if that was searched as well.
-    """
+    compared. ``typed`` is the query as it was typed, if that was searched as well."""
 
     text: str
     vector: Floats | None = None
@@ -94,9 +91,7 @@ def rescored(
     owner_id: int, passages: Passages, queries: Sequence[Query], stems: Sequence[Sequence[str]]
 ) -> Iterator[RescoredQuery]:
     """Each query compared with the owner's passages, in the order of the queries. ``stems`` are those of ``stems_of``.
-
-    A few statements, and one pass over the vectors, however many queries there are.
-    """
+    A few statements, and one pass over the vectors, however many queries there are."""
     wordings = [query.wordings for query in queries]
     found = _compared(owner_id, passages, wordings, stems)
     for each in wordings:
@@ -179,10 +174,8 @@ def vectors_of(owner_id: int, profile: int, ids: Ids) -> tuple[Ids, Floats]:
 
 
 def halves(sent: bytes | memoryview, count: int) -> Floats:
-    """Vectors that ``halfvec_send`` wrote one after the other, shape (count, dimensions).
-
-    Each consists of its length, two unused bytes, and its half floats.
-    """
+    """Vectors that ``halfvec_send`` wrote one after the other, shape (count, dimensions). Each consists of its length,
+    two unused bytes, and its half floats."""
     if not count:
         return np.zeros((0, 0))
     return np.frombuffer(sent, ">f2").reshape(count, -1)[:, 2:].astype(np.float64)
@@ -229,9 +222,7 @@ class Rank:
 @dataclass(frozen=True, slots=True)
 class MessagePassages:
     """Which messages are in which passages: one row for each pair, and one for each message without a passage.
-
-    ``places`` are positions among the compared passages, -1 for none; every array has shape (rows,).
-    """
+    ``places`` are positions among the compared passages, -1 for none; every array has shape (rows,)."""
 
     messages: Ids
     places: NDArray[np.intp]
@@ -339,9 +330,7 @@ def summaries_for(
     owner_id: int, queries: Sequence[Query], stems: Sequence[Sequence[str]], put: Mapping[int, str]
 ) -> list[QuerySummaries]:
     """Returns for each query which summaries contain its words: those of live topics, and those to be ``put`` in.
-
-    ``stems`` are those of ``rescoring.stems_of``; ``put`` contains the new summaries by number.
-    """
+    ``stems`` are those of ``rescoring.stems_of``; ``put`` contains the new summaries by number."""
     each = iter(stems)
     wordings = [[next(each) for _wording in query.wordings] for query in queries]
     terms = sorted({word for wording in stems for word in wording})

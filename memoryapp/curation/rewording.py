@@ -41,10 +41,8 @@ class _Pair(NamedTuple):
 
 @transaction.atomic
 def reword(owner: ChatUser, batch: ImportBatch, *, actor: str) -> TopicEdit | None:
-    """Replaces the old wordings by those of the batch, which are withdrawn until then.
-
-    Returns None when nothing could be replaced. Topics made by hand keep the old wordings.
-    """
+    """Replaces the old wordings by those of the batch, which are withdrawn until then. Returns None when nothing could
+    be replaced. Topics made by hand keep the old wordings."""
     lock_owner(owner)
     pairs = [pair for pair in _pairs(owner.pk, batch.pk) if pair.is_new_withdrawn and not pair.is_old_withdrawn]
     topics = sorted({pair.old_topic for pair in pairs if pair.old_topic})
@@ -75,10 +73,8 @@ def _change(owner: ChatUser, topics: list[int], taken: Mapping[int, int]) -> Cha
 
 
 def turn(owner: ChatUser, batch: ImportBatch, *, is_taken: bool) -> None:
-    """After an undo exchanged the topics: does the same for messages that no topic holds, and for passages.
-
-    A pair stays as it is if one of its messages was archived meanwhile.
-    """
+    """After an undo exchanged the topics: does the same for messages that no topic holds, and for passages. A pair
+    stays as it is if one of its messages was archived meanwhile."""
     pairs = [_turned(pair, is_taken) for pair in _pairs(owner.pk, batch.pk)]
     free = [pair for pair in pairs if pair.old_topic is None and pair.new_topic is None]
     turning = [pair for pair in free if pair.is_new_withdrawn and not pair.is_old_withdrawn]

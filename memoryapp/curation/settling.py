@@ -56,10 +56,8 @@ def close(
     actor: str,
     edit: TopicEdit | None = None,
 ) -> list[Suggestion]:
-    """Closes them as accepted, by ``edit``, or as declined for good. Raises SuggestionDecided if one is not open.
-
-    Other suggestions about topics that the edit retired are closed with them. Returns them as they are now.
-    """
+    """Closes them as accepted, by ``edit``, or as declined for good. Raises SuggestionDecided if one is not open. Other
+    suggestions about topics that the edit retired are closed with them. Returns them as they are now."""
     numbers = [suggestion.pk for suggestion in suggestions]
     rows = Suggestion.objects.filter(owner=owner, pk__in=numbers).order_by("pk")
     for row in rows.select_for_update():

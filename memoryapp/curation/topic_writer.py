@@ -159,10 +159,8 @@ def check_live(owner: ChatUser, ids: Collection[int], found: Mapping[int, bool])
 
 
 def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEdit:
-    """Retires ``out``, makes ``put`` live, points the messages at them, and stores ``edit``.
-
-    Only ``swap`` and undo may call it: in a transaction, after ``lock_owner`` and all checks.
-    """
+    """Retires ``out``, makes ``put`` live, points the messages at them, and stores ``edit``. Only ``swap`` and undo may
+    call it: in a transaction, after ``lock_owner`` and all checks."""
     values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
     execute(TURN, values)
     execute(POINT, values)

@@ -32,8 +32,7 @@ from memoryapp.platform.statements import execute, fetched
 
 def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False) -> Change:
     """The change that withdrawing the import would make; it only reads. Raises CurationError, also when the import has
-    no message left to withdraw, unless ``has_rows`` says that other rows would be withdrawn.
-    """
+    no message left to withdraw, unless ``has_rows`` says that other rows would be withdrawn."""
     if batch.owner_id != owner.pk:
         raise CurationError(_("There is no such import in this memory."))
     if TopicEdit.objects.filter(owner=owner, batch=batch, kind=TopicEdit.Kind.REWORD).exists():
@@ -59,8 +58,7 @@ def _without(owner: ChatUser, mine: QuerySet[Message]) -> Change:
 @transaction.atomic
 def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "", has_rows: bool = False) -> TopicEdit:
     """Withdraws the messages that the import brought, archived or not. ``has_rows`` says that other rows are withdrawn
-    with them. Raises CurationError.
-    """
+    with them. Raises CurationError."""
     lock_owner(owner)
     change = plan_withdraw(owner, batch, has_rows=has_rows)
     edit = swap(owner, change, kind=TopicEdit.Kind.WITHDRAW, actor=actor, reason=reason, batch=batch)
@@ -112,11 +110,8 @@ BLOCKERS: str = _SQL["blockers"]
 
 @transaction.atomic
 def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> TopicEdit:
-    """Takes back what the edit did; for an undo, this redoes it.
-
-    Raises Depends with the edits that have to be undone first, and CurationError when the edit cannot be undone or is
-    undone already.
-    """
+    """Takes back what the edit did; for an undo, this redoes it. Raises Depends with the edits that have to be undone
+    first, and CurationError when the edit cannot be undone or is undone already."""
     lock_owner(owner)
     made = _undo_last(owner, _chain(owner, edit), actor, reason)
     settle(owner)
@@ -124,10 +119,8 @@ def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> T
 
 
 def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
-    """The change that ``undo`` would make. It only reads, and raises what ``undo`` raises.
-
-    The drafts are the topics that the edit retired, in the order of their numbers, with the messages they had.
-    """
+    """The change that ``undo`` would make. It only reads, and raises what ``undo`` raises. The drafts are the topics
+    that the edit retired, in the order of their numbers, with the messages they had."""
     chain = _chain(owner, edit)
     last = chain[-1]
     _check_undoable(owner, chain)

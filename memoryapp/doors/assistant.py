@@ -167,10 +167,8 @@ class Payer:
 async def ask(
     http: httpx.AsyncClient, account: Payer, path: str, body: Mapping[str, Any] | None = None
 ) -> httpx.Response:
-    """Returns the provider's response, whose body is still to be read: to a POST of ``body``, or to a GET.
-
-    Its caller closes it. Raises ProviderFailed. Cancelling the caller ends the request.
-    """
+    """Returns the provider's response, whose body is still to be read: to a POST of ``body``, or to a GET. Its caller
+    closes it. Raises ProviderFailed. Cancelling the caller ends the request."""
     url = settings.LLM_BASE_URL.rstrip("/") + path
     headers = {**http.headers, "Content-Type": "application/json", **account.headers}
     if account.key:
@@ -274,9 +272,7 @@ _INTRODUCTION = (
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The last words of the user, empty if there are none, and the spoken messages ``before`` them, oldest first.
-
-    ``is_continued`` is true if messages follow them: the assistant has called tools, and gives their results.
-    """
+    ``is_continued`` is true if messages follow them: the assistant has called tools, and gives their results."""
 
     text: str
     before: tuple[dict[str, str], ...]
@@ -303,10 +299,8 @@ def _spoken(message: Sent) -> dict[str, str]:
 
 
 def with_context(messages: Sequence[Sent], context: str) -> list[Sent]:
-    """Returns the messages with the context at the end of the system's message, which is made if there is none.
-
-    Some models take the system's words only as one message, and only as the first.
-    """
+    """Returns the messages with the context at the end of the system's message, which is made if there is none. Some
+    models take the system's words only as one message, and only as the first."""
     addition = f"{_INTRODUCTION}\n\n{context}"
     first = messages[0] if messages else {}
     if first.get("role") not in _SYSTEM:

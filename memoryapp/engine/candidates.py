@@ -61,9 +61,7 @@ class UnderstoodQuery:
 @dataclass(frozen=True, slots=True)
 class CrossEncoded:
     """The ``model`` that corrected the order of the first ``topics``; all fields are empty when none is configured.
-
-    ``failure`` says in words why it did not; the order is then that of the search.
-    """
+    ``failure`` says in words why it did not; the order is then that of the search."""
 
     model: Code = ""
     topics: int = 0

@@ -64,10 +64,8 @@ PassageMessages = Mapping[str, Collection[int]]
 
 @dataclass(frozen=True, slots=True)
 class SelectedTopics:
-    """What a run selected for its ``query``, and what the memory has of it.
-
-    Messages with a ``known`` number are already part of the running conversation, and left out.
-    """
+    """What a run selected for its ``query``, and what the memory has of it. Messages with a ``known`` number are
+    already part of the running conversation, and left out."""
 
     query: str
     selected: Sequence[Selected]
@@ -114,8 +112,7 @@ def assembled(
     artifacts: Sequence[ContextItem],
 ) -> tuple[ContextPart, ...]:
     """The parts that are not empty. ``topics`` is the text of ``topics_text`` over the ``chosen`` topics, ``unsure``
-    that of ``unsure_text`` over the ``near`` ones; both parts are stored without their text.
-    """
+    that of ``unsure_text`` over the ``near`` ones; both parts are stored without their text."""
     parts = (
         _part("profile", quoted(profile.strip()), len(profile.strip().splitlines())),
         _part("inner_circle", _listed(inner_circle), len(inner_circle)),

@@ -32,10 +32,8 @@ _COLUMNS = tuple(each.name for each in fields(Candidate) if each.name not in _BY
 
 
 def upgraded(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The payload with every candidate in one list, best first; one without columns is returned as it is.
-
-    Raises ValueError for anything that no version stored, such as columns of unequal length: it may come from a file.
-    """
+    """The payload with every candidate in one list, best first; one without columns is returned as it is. Raises
+    ValueError for anything that no version stored, such as columns of unequal length: it may come from a file."""
     if "below" not in payload:
         return payload
     rest = {name: value for name, value in payload.items() if name != "below"}
@@ -202,10 +200,8 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted(EventKind, look="turn", told="model", is_before_wait=True):
-    """A call of the model begins. ``prompt`` contains the messages that are new since the previous turn.
-
-    The first turn also names its prompt, such as ``rerank-en-3``, and every variable that filled it.
-    """
+    """A call of the model begins. ``prompt`` contains the messages that are new since the previous turn. The first turn
+    also names its prompt, such as ``rerank-en-3``, and every variable that filled it."""
 
     kind: ClassVar[str] = "turn_started"
     turn: int
@@ -263,10 +259,8 @@ class ModelReplied(EventKind, look="reply", then="read", ends="turn"):
 
 @dataclass(frozen=True, slots=True)
 class TopicsRead(EventKind, look="read", then="read", ends="read"):
-    """The result of one tool call. ``omitted`` topics did not fit, ``unknown`` ids are no candidates.
-
-    ``notes`` say what was wrong with the call; runs of earlier versions have ``note`` instead, in words.
-    """
+    """The result of one tool call. ``omitted`` topics did not fit, ``unknown`` ids are no candidates. ``notes`` say
+    what was wrong with the call; runs of earlier versions have ``note`` instead, in words."""
 
     kind: ClassVar[str] = "topics_read"
     turn: int

@@ -72,10 +72,8 @@ Fusion = Callable[[Floats, Weighed, NDArray[np.bool_]], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Topics by their best passage, best first; all arrays have shape (topics,).
-
-    ``passages`` are positions; ``lifts`` is what the whole topic added to their values, by part.
-    """
+    """Topics by their best passage, best first; all arrays have shape (topics,). ``passages`` are positions; ``lifts``
+    is what the whole topic added to their values, by part."""
 
     topics: NDArray[np.int64]
     passages: NDArray[np.intp]
@@ -84,10 +82,8 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class TopicPassages:
-    """The passages of each topic, by position: those of ``topics[n]`` begin at ``starts[n]`` in ``places``.
-
-    ``topics`` are ascending, each once, and so are the places of each.
-    """
+    """The passages of each topic, by position: those of ``topics[n]`` begin at ``starts[n]`` in ``places``. ``topics``
+    are ascending, each once, and so are the places of each."""
 
     topics: NDArray[np.int64]
     starts: NDArray[np.intp]
@@ -95,10 +91,8 @@ class TopicPassages:
 
     @classmethod
     def of(cls, topics: NDArray[np.int64], places: NDArray[np.intp]) -> TopicPassages:
-        """Groups pairs of a topic and the position of one of its passages, in any order; both of shape (pairs,).
-
-        A pair that is given twice, for two messages of a passage, is kept once.
-        """
+        """Groups pairs of a topic and the position of one of its passages, in any order; both of shape (pairs,). A pair
+        that is given twice, for two messages of a passage, is kept once."""
         order = np.lexsort((places, topics))
         topics, places = topics[order], places[order]
         first = np.ones(len(topics), np.bool_)
@@ -124,10 +118,8 @@ class TopicPassages:
         return np.repeat(self.topics, np.diff(np.append(self.starts, len(self.places))))
 
     def lifts(self, values: Floats) -> Floats:
-        """Returns half of the mean over the n passages of each topic, times (n - 1) / n, shape (topics,).
-
-        So a topic of a single passage gains nothing.
-        """
+        """Returns half of the mean over the n passages of each topic, times (n - 1) / n, shape (topics,). So a topic of
+        a single passage gains nothing."""
         if not len(self.topics):
             return np.zeros(0)
         counts = np.diff(np.append(self.starts, len(self.places)))
@@ -216,10 +208,7 @@ class ReciprocalRanks:
 
 def parts(cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Returns what meaning and words add, in deviations, both of shape (n,). A NaN cosine (no vector yet) counts as
-    average.
-
-    ``foreign`` marks passages in another script than the query's, which cannot share its words.
-    """
+    average. ``foreign`` marks passages in another script than the query's, which cannot share its words."""
     near: Floats = np.nan_to_num(z_scores(cosine))
     shared = z_scores(words.total, LEXICAL_FLOOR * words.weight)
     fair: Floats = np.where(foreign, np.maximum(shared, FOREIGN_SHARE * near), shared)
@@ -227,10 +216,8 @@ def parts(cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> tuple[F
 
 
 def z_scores(values: Floats, floor: float = 0.0) -> Floats:
-    """Returns the deviations from the mean, NaN for NaN; all zero when all values are equal.
-
-    ``floor`` is the least standard deviation to divide by.
-    """
+    """Returns the deviations from the mean, NaN for NaN; all zero when all values are equal. ``floor`` is the least
+    standard deviation to divide by."""
     known = values[~np.isnan(values)]
     if not len(known):
         return values

@@ -43,10 +43,8 @@ _VALUES = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
 
 
 def has_more_values(content: bytes, most: int = MOST_VALUES) -> bool:
-    """Whether JSON has more than about ``most`` values: its objects, lists and commas are counted.
-
-    They are counted before anything is made of them, for a value of two bytes takes hundreds in memory.
-    """
+    """Whether JSON has more than about ``most`` values: its objects, lists and commas are counted. They are counted
+    before anything is made of them, for a value of two bytes takes hundreds in memory."""
     # Two bytes are the least that a value takes.
     if len(content) <= 2 * most:
         return False
@@ -69,10 +67,8 @@ def _dumped(value: Any) -> str:
 
 
 def build(shape: Any, payload: Mapping[str, Any]) -> Any:
-    """The dataclass ``shape`` from the result of ``to_text``; unknown names are ignored.
-
-    Raises ValueError with the names of missing fields that have no default.
-    """
+    """The dataclass ``shape`` from the result of ``to_text``; unknown names are ignored. Raises ValueError with the
+    names of missing fields that have no default."""
     readers, required = _plan(shape)
     if not required <= payload.keys():
         missing = [name for name in readers if name in required and name not in payload]

@@ -98,10 +98,8 @@ class AtHand:
 
 @dataclass(frozen=True, slots=True)
 class TopicContent:
-    """A topic with its messages in order; ``size_chars`` counts characters of their texts.
-
-    An active session, whose messages are in no topic yet, has a number below 0: see ``topic_id``.
-    """
+    """A topic with its messages in order; ``size_chars`` counts characters of their texts. An active session, whose
+    messages are in no topic yet, has a number below 0: see ``topic_id``."""
 
     id: int
     summary: str
@@ -222,10 +220,8 @@ def topic_id(number: int) -> str:
 
 
 def parse_topic_id(value: object) -> int | None:
-    """The number in ``42``, ``42.0``, ``"42"``, ``"topic:42"`` or ``"[Topic:42]"``; None for anything else.
-
-    That of an active session is below 0: -17 for ``Session:17``.
-    """
+    """The number in ``42``, ``42.0``, ``"42"``, ``"topic:42"`` or ``"[Topic:42]"``; None for anything else. That of an
+    active session is below 0: -17 for ``Session:17``."""
     named = parse_item_id(value)
     if named is None or named[0] not in ("Topic", "Session"):
         return None

@@ -18,10 +18,8 @@ ENGLISH: Mapping[str, str] = _WORDS["english"]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One remark. ``code`` is a key of ``ENGLISH``; ``values`` fill its sentence.
-
-    Values are what JSON gives back: texts, numbers, and lists of them.
-    """
+    """One remark. ``code`` is a key of ``ENGLISH``; ``values`` fill its sentence. Values are what JSON gives back:
+    texts, numbers, and lists of them."""
 
     code: Code
     values: Mapping[Code, Any] = field(default_factory=dict)

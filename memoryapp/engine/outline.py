@@ -20,10 +20,8 @@ _Kind = TypeVar("_Kind", kinds.RunStarted, kinds.QueryEnriched, kinds.Candidates
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Each event is None when the run did not reach it; ``turn`` is the first turn.
-
-    In a run that lost events any of them may be missing, even when later ones exist.
-    """
+    """Each event is None when the run did not reach it; ``turn`` is the first turn. In a run that lost events any of
+    them may be missing, even when later ones exist."""
 
     started: kinds.RunStarted | None = None
     enriched: kinds.QueryEnriched | None = None

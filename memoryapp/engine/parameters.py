@@ -168,10 +168,8 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class RerankParameters(Parameters):
-    """The parameters of a run in which a model reads topics and selects; see ``Limits``.
-
-    The embedded scorer selects from the ``least_certainty`` on, in percent; a memory may have a default of its own.
-    """
+    """The parameters of a run in which a model reads topics and selects; see ``Limits``. The embedded scorer selects
+    from the ``least_certainty`` on, in percent; a memory may have a default of its own."""
 
     max_topics: int = number(DEFAULTS.max_topics, 1, 50, "RERANKER_MAX_TOPICS")
     max_people: int = number(DEFAULTS.max_people, 0, 50, "RERANKER_MAX_PEOPLE")

@@ -163,10 +163,7 @@ _PASSES = 6
 
 def project(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
     """The position of each of ``vectors``, shape (n, d), in the plane: shape (n, 2), direction of largest variance
-    first.
-
-    Also returns the share of the total variance that the plane shows, in [0, 1].
-    """
+    first. Also returns the share of the total variance that the plane shows, in [0, 1]."""
     places = np.zeros((len(vectors), 2), np.float32)
     if len(vectors) < 2:
         return places, 0.0

@@ -289,10 +289,8 @@ def discardable(owner: int) -> QuerySet[models.ImportFile]:
 
 
 def discard_imports(owner: int) -> int:
-    """Removes the owner's chat files; one that is just being read is left to a later check.
-
-    They are in formats of other programs and may be packed, so they are not searched for words.
-    """
+    """Removes the owner's chat files; one that is just being read is left to a later check. They are in formats of
+    other programs and may be packed, so they are not searched for words."""
     rows = list(discardable(owner))
     for row in rows:
         files.discard(row)

@@ -154,9 +154,7 @@ def set_aside(rule: ExpiryRule, owner: ChatUser) -> ExpiryBatch | None:
 @transaction.atomic
 def keep(batch: ExpiryBatch, numbers: Iterable[str] | None = None, *, actor: str) -> int:
     """Brings back these rows, or all that are still set aside, and keeps them from the rule for good; returns how many.
-
-    Raises CurationError when the batch is gone or was kept.
-    """
+    Raises CurationError when the batch is gone or was kept."""
     database.acquire_until_commit(PROGRAM, batch.owner_id)
     batch.refresh_from_db()
     if batch.state != State.ASIDE:

@@ -86,10 +86,8 @@ def due() -> QuerySet[Erasure]:
 
 
 def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
-    """Continues an erasure as far as possible; while another process works on it, waits for that one.
-
-    It has no ``ended_at`` while a run is going on that may have read what is erased, or when ``wait`` was too short.
-    """
+    """Continues an erasure as far as possible; while another process works on it, waits for that one. It has no
+    ``ended_at`` while a run is going on that may have read what is erased, or when ``wait`` was too short."""
     with database.exclusive(_LOCK, erasure.pk, wait=wait) as is_alone:
         if is_alone:
             _go_on(erasure)

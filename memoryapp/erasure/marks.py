@@ -98,10 +98,8 @@ def _letters(word: str) -> float:
 
 @dataclass(slots=True)
 class Collected:
-    """Runs of words. Of more than twice ``MOST_MARKS``, which a large memory has, an even selection is kept.
-
-    ``share`` is the part that is kept, ``unmarked`` counts texts that are too short to have any run.
-    """
+    """Runs of words. Of more than twice ``MOST_MARKS``, which a large memory has, an even selection is kept. ``share``
+    is the part that is kept, ``unmarked`` counts texts that are too short to have any run."""
 
     runs: set[str] = field(default_factory=set)
     share: float = 1.0
@@ -208,9 +206,7 @@ _NAMED_ITEM = re.compile(r"(?:Topic|Session|Person|Artifact):\d+")
 @dataclass(frozen=True, slots=True)
 class Redaction:
     """``ids`` are the erased and touched rows as events name them, ``messages`` the numbers of erased messages.
-
-    ``hides_terms`` says that the query itself was erased: then its words go, by which candidates were found.
-    """
+    ``hides_terms`` says that the query itself was erased: then its words go, by which candidates were found."""
 
     marks: Marks
     ids: frozenset[str] = frozenset()

@@ -75,9 +75,7 @@ class Residue:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What the scanner needs of a receipt: keyed hashes of runs of words, and the lengths of the runs in words.
-
-    ``share`` is the part of all runs of five words that has a hash; None if an earlier version made the receipt.
-    """
+    ``share`` is the part of all runs of five words that has a hash; None if an earlier version made the receipt."""
 
     key: bytes
     lengths: tuple[int, ...]
@@ -283,11 +281,8 @@ def _in_session(text: str) -> Iterator[str]:
 
 
 def in_files(sought: Receipt) -> Iterator[Residue]:
-    """Yields every file that contains erased words: in the data folder, and beside a database in another folder.
-
-    The database's own files are left out: they contain pages, compressed values and the write-ahead log, not plain
-    text.
-    """
+    """Yields every file that contains erased words: in the data folder, and beside a database in another folder. The
+    database's own files are left out: they contain pages, compressed values and the write-ahead log, not plain text."""
     cluster = paths.cluster(settings.DATA_DIR)
     tops = dict.fromkeys((settings.DATA_DIR, cluster.base, Path(settings.MEDIA_ROOT)))
     seen: set[Path] = set()

@@ -97,10 +97,8 @@ def texts_elsewhere(owner: ChatUser) -> Iterator[str]:
 
 
 def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
-    """Returns the runs of words that no message, summary or fact of another memory contains.
-
-    The index of words names the few rows that have all words of a run, so that no other row of others is read.
-    """
+    """Returns the runs of words that no message, summary or fact of another memory contains. The index of words names
+    the few rows that have all words of a run, so that no other row of others is read."""
     left: set[str] = set()
     ordered = sorted(runs)
     for first in range(0, len(ordered), _RUNS_AT_ONCE):

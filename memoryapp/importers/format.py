@@ -90,10 +90,8 @@ class DatabaseLayout:
 
 @dataclass(frozen=True, slots=True)
 class LinesLayout:
-    """JSON Lines; the sample is the value of a line, an object.
-
-    With ``takes_any``, any file is read as such lines if a person names the format.
-    """
+    """JSON Lines; the sample is the value of a line, an object. With ``takes_any``, any file is read as such lines if a
+    person names the format."""
 
     recognises: Callable[[Any], bool]
     open: Callable[[SourceFile, Hints], Reader]

@@ -47,10 +47,8 @@ class NoChat(UnreadableFile):
 
 
 class UnknownSpeaker(UnreadableFile):
-    """A file does not say which of its ``speakers`` is the user; only the first of them are kept.
-
-    ``sentence`` says why; the text also says what to do.
-    """
+    """A file does not say which of its ``speakers`` is the user; only the first of them are kept. ``sentence`` says
+    why; the text also says what to do."""
 
     def __init__(self, sentence: str, speakers: Sequence[str]) -> None:
         self.sentence, self.speakers = sentence, speakers[:MOST_SPEAKERS]
@@ -104,9 +102,7 @@ class MessageRecord:
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """A record that is not imported: its place (a line number, or a path in the document), the reason and its user.
-
-    ``known_id`` is the id of the stored message that it would have changed, ``text`` the beginning of its own text.
-    """
+    ``known_id`` is the id of the stored message that it would have changed, ``text`` the beginning of its own text."""
 
     line: int | str
     reason: str
@@ -123,9 +119,7 @@ class LeftOut(Rejected):
 @dataclass(frozen=True, slots=True)
 class Distilled:
     """What another program made of messages: a topic, fact, person or artifact (``kind``) with its row's ``values``.
-
-    ``topic`` is that program's number of the topic from which it was made, as in the metadata of the messages.
-    """
+    ``topic`` is that program's number of the topic from which it was made, as in the metadata of the messages."""
 
     kind: str
     user: str

@@ -114,10 +114,8 @@ Pieces = Iterator[bytes]
 
 @dataclass(slots=True)
 class Meter:
-    """How many of a file's ``size`` bytes on the disk were read. The whole file is read ``passes`` times.
-
-    ``patience`` is asked at each piece whether to read on.
-    """
+    """How many of a file's ``size`` bytes on the disk were read. The whole file is read ``passes`` times. ``patience``
+    is asked at each piece whether to read on."""
 
     size: int
     read: int = 0
@@ -218,10 +216,8 @@ class _Joined(io.RawIOBase):
 def sources(
     path: Path, members: Callable[[Sequence[str]], list[str]], ask: Callable[[], None] = lambda: None
 ) -> list[SourceFile]:
-    """Returns the file itself, or those files of an exported archive that ``members`` chooses from their names.
-
-    ``ask`` is called while they are read, and ends it by an exception. Raises UnreadableFile and OSError.
-    """
+    """Returns the file itself, or those files of an exported archive that ``members`` chooses from their names. ``ask``
+    is called while they are read, and ends it by an exception. Raises UnreadableFile and OSError."""
     if not path.exists():
         raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
     if path.is_dir():

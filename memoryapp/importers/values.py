@@ -70,10 +70,8 @@ def clean(value: Any, depth: int = 0) -> Any:
 
 
 def moment(value: object) -> datetime:
-    """Returns an ISO 8601 text, or seconds or parts of seconds since 1970, as an aware time in UTC.
-
-    A time without a zone is in UTC. Raises BadRecord.
-    """
+    """Returns an ISO 8601 text, or seconds or parts of seconds since 1970, as an aware time in UTC. A time without a
+    zone is in UTC. Raises BadRecord."""
     if value is None or value == "":
         raise BadRecord(_("it has no time"))
     try:

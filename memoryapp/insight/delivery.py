@@ -77,10 +77,8 @@ def recall_outcome(finished: RunFinished) -> Literal["found", "unsure", "nothing
 
 
 def deliver(run: Run, text: str) -> Delivered:
-    """Compares the assistant's answer with what the run chose, and stores both; a later answer takes its place.
-
-    Raises DeliveryError for a run that has not ended and for an empty answer.
-    """
+    """Compares the assistant's answer with what the run chose, and stores both; a later answer takes its place. Raises
+    DeliveryError for a run that has not ended and for an empty answer."""
     answer = storable(text).strip()[:LONGEST]
     outline = Outline.of([item.event for item in followers.stored(run.pk)])
     if outline.finished is None:

@@ -157,10 +157,8 @@ def with_active_sessions() -> QuerySet[ChatUser]:
 
 
 def latest_sessions(owner: ChatUser, limits: SessionLimits, most: int) -> list[Session]:
-    """Returns the sessions of the owner's ``most`` latest messages that are in no topic, the latest first.
-
-    The oldest of them may have begun earlier.
-    """
+    """Returns the sessions of the owner's ``most`` latest messages that are in no topic, the latest first. The oldest
+    of them may have begun earlier."""
     latest = Message.objects.of(owner).active().order_by("-sent_at", "-id").values("pk")[:most]
     return active.cut(Message.objects.filter(pk__in=latest), limits)[::-1]
 

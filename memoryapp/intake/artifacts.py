@@ -70,10 +70,8 @@ def attach(message: Message, name: str, mime_type: str, content: bytes) -> bool:
 
 
 def take_in(owner: ChatUser | None = None) -> int:
-    """Makes artifacts of the readable files that came with queries and have none yet. Returns how many.
-
-    Artifacts that a person deleted are not made again.
-    """
+    """Makes artifacts of the readable files that came with queries and have none yet. Returns how many. Artifacts that
+    a person deleted are not made again."""
     has_one = Artifact.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
     rows = StoredMedia.objects.filter(~Exists(has_one), documents.readable(), owner__erasing_since__isnull=True)
     rows = rows if owner is None else rows.filter(owner=owner)
@@ -138,10 +136,8 @@ def kind_of(mime_type: str) -> MediaType | None:
 
 
 def _described(row: Artifact, media: MediaContent, describer: Describer) -> _Contents:
-    """Returns the description of the file.
-
-    Raises Unreadable when the file is too large or the model accepts no such files, and LLMError, UnreadableAnswer.
-    """
+    """Returns the description of the file. Raises Unreadable when the file is too large or the model accepts no such
+    files, and LLMError, UnreadableAnswer."""
     if media.item.size_bytes > describer.most_bytes:
         raise Unreadable(Note("file_too_large", {"most": describer.most_bytes}))
     message = row.message.text if row.message else ""
@@ -187,10 +183,7 @@ def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
 
 def process_due(owner: ChatUser | None = None, describer: Describer | None = None) -> int:
     """Reads the files that are due, oldest first; returns how many were read. A file that cannot be read stops no
-    other.
-
-    Pictures and sound wait while there is no ``describer``.
-    """
+    other. Pictures and sound wait while there is no ``describer``."""
     made = 0
     for number in due(owner).values_list("pk", flat=True)[:1_000]:
         row = _claim(number)

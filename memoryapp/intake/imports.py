@@ -287,9 +287,7 @@ class Course:
 
 class _SeenIds:
     """The ids of a file's messages with their content hashes, for a rehearsal, which stores nothing to compare with.
-
-    They are stored on disk, because a file may contain millions of messages.
-    """
+    They are stored on disk, because a file may contain millions of messages."""
 
     def __init__(self) -> None:
         self._rows = sqlite3.connect("")

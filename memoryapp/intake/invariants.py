@@ -48,10 +48,8 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """``query`` selects the id of each broken row of ``subject``, and the values in ``sentence``.
-
-    In the query, ``{mine}`` restricts its first table, called ``x``, to the requested owner.
-    """
+    """``query`` selects the id of each broken row of ``subject``, and the values in ``sentence``. In the query,
+    ``{mine}`` restricts its first table, called ``x``, to the requested owner."""
 
     name: str
     subject: str

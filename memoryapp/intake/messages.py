@@ -53,9 +53,7 @@ class Added:
 @dataclass(frozen=True, slots=True)
 class Sorted:
     """Records compared with the memory: ``new`` ones, and how many are in the same batch (``own``) or not (``known``).
-
-    ``refused`` and ``changed`` are records with the id of another message, as in ``Added``.
-    """
+    ``refused`` and ``changed`` are records with the id of another message, as in ``Added``."""
 
     new: Sequence[MessageRecord]
     own: int

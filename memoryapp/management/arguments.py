@@ -56,9 +56,8 @@ def project(argument: str) -> str:
 
 
 def named_user(name: str, command: str = "", deed: Deed = Deed.READ) -> ChatUser:
-    """Returns the chat user of that name. Raises CommandError, which lists known names, if there is none.
-
-    The audit log has what a ``command`` does with a memory."""
+    """Returns the chat user of that name. Raises CommandError, which lists known names, if there is none. The audit log
+    has what a ``command`` does with a memory."""
     owner = ChatUser.objects.filter(name=name).first()
     if owner:
         if command:

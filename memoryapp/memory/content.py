@@ -71,10 +71,8 @@ Connection = psycopg.AsyncConnection[Any]
 def background(
     found: Mapping[str, Any], *, profile: str = "", messages: Sequence[MessageContent] | None = None
 ) -> Background:
-    """Returns the background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``.
-
-    ``profile`` precedes the facts; ``messages`` is the running conversation, None the active session.
-    """
+    """Returns the background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``. ``profile`` precedes
+    the facts; ``messages`` is the running conversation, None the active session."""
     facts, circle, recent, last = (found[name] or () for name in ("facts", "circle", "recent", "last"))
     running = tuple(map(_message, reversed(last))) if messages is None else tuple(messages)
     return Background(

@@ -164,10 +164,8 @@ def first_moment(owner_id: int) -> datetime | None:
 
 
 def messages_at(owner_id: int, moment: datetime) -> QuerySet[Message]:
-    """Messages that were in by the moment: those of an import came when it began, others when they were sent.
-
-    What was withdrawn later was still there; what was withdrawn by then and brought back later was not.
-    """
+    """Messages that were in by the moment: those of an import came when it began, others when they were sent. What was
+    withdrawn later was still there; what was withdrawn by then and brought back later was not."""
     came = Q(batch__started_at__lte=moment) | Q(batch__isnull=True, sent_at__lte=moment)
     was_there = Q(is_withdrawn=False) | Exists(_places(owner_id, moment))
     found = Message.objects.of(owner_id).filter(came & was_there)

@@ -101,10 +101,8 @@ def is_between_people(roles: Collection[str]) -> bool:
 def cut_sessions(
     messages: Iterable[Moment], *, interval: timedelta, most: int, between_people: timedelta | None = None
 ) -> list[Session]:
-    """Returns the sessions of messages that are ordered by label and time; the oldest session comes first.
-
-    Streams between people are cut at pauses of ``between_people``, if it is given, others at those of ``interval``.
-    """
+    """Returns the sessions of messages that are ordered by label and time; the oldest session comes first. Streams
+    between people are cut at pauses of ``between_people``, if it is given, others at those of ``interval``."""
     sessions: list[Session] = []
     for _label, stream in groupby(messages, key=lambda message: message.label):
         moments = list(stream)
@@ -343,10 +341,8 @@ def label(owner: ChatUser, rows: models.QuerySet[Message], project: str) -> None
 
 
 def settle(owner: ChatUser, parts: Parts) -> None:
-    """Makes the passages that are missing over new topics, whose messages are the ``parts``, in order.
-
-    A passage that lies within one part stays as it is; one that lies across parts is made anew in each.
-    """
+    """Makes the passages that are missing over new topics, whose messages are the ``parts``, in order. A passage that
+    lies within one part stays as it is; one that lies across parts is made anew in each."""
     database.acquire_until_commit("messages", owner.pk)
     part_of = {message.id: place for place, part in enumerate(parts) for message in part}
     known = _known(owner, list(part_of))

@@ -146,10 +146,8 @@ def _exactly_one(*names: str) -> models.Q:
 
 
 class RefusedText(Owned):
-    """A text that an embedding model refused. It is sent again from ``retry_at`` on, not with every sweep.
-
-    It belongs to one passage, card, topic or item; ``reason`` is the sentence of the last refusal.
-    """
+    """A text that an embedding model refused. It is sent again from ``retry_at`` on, not with every sweep. It belongs
+    to one passage, card, topic or item; ``reason`` is the sentence of the last refusal."""
 
     profile = models.ForeignKey(EmbeddingProfile, models.CASCADE, db_index=False)
     passage = models.ForeignKey(Passage, models.CASCADE, null=True, blank=True)

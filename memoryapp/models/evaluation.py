@@ -71,10 +71,8 @@ class Judgement(Owned):
 
 
 class Grade(Owned):
-    """How well a message answers the query of a run, as an operator sees it: 0 not, 1 partly, 2 well.
-
-    It counts for every run of the same query. A message stays what it is whatever becomes of its topic.
-    """
+    """How well a message answers the query of a run, as an operator sees it: 0 not, 1 partly, 2 well. It counts for
+    every run of the same query. A message stays what it is whatever becomes of its topic."""
 
     run = models.ForeignKey("memoryapp.Run", models.CASCADE, related_name="grades", verbose_name=_("run"))
     message = models.ForeignKey("memoryapp.Message", models.CASCADE, verbose_name=_("message"))

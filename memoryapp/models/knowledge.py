@@ -245,10 +245,7 @@ class FindingMessage(Owned):
 
 class UnreadTopic(Owned):
     """A topic from which facts and people could not be extracted: it waits until ``due_at``, or failed and waits for a
-    person.
-
-    There is no row for a topic that was read, nor for one whose turn has not come.
-    """
+    person. There is no row for a topic that was read, nor for one whose turn has not come."""
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")

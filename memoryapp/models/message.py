@@ -221,10 +221,8 @@ def is_wide_field() -> models.GeneratedField:
 
 
 class Passage(Owned):
-    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its number of words.
-
-    The index ``passage_owner`` contains what every search reads of every passage, so that no text is read.
-    """
+    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its number of words. The
+    index ``passage_owner`` contains what every search reads of every passage, so that no text is read."""
 
     text = models.TextField(_("text"))
     terms = SearchVectorField(_("terms"))

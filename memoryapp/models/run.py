@@ -205,10 +205,8 @@ class RunEvent(Owned):
 
 
 class RawReply(Owned):
-    """The assistant message of a turn as it came, stored beside its event; a fork sends it back.
-
-    ``message`` is JSON text, because ``jsonb`` would reorder its keys and rewrite its numbers.
-    """
+    """The assistant message of a turn as it came, stored beside its event; a fork sends it back. ``message`` is JSON
+    text, because ``jsonb`` would reorder its keys and rewrite its numbers."""
 
     event = models.OneToOneField(
         RunEvent, models.CASCADE, primary_key=True, related_name="raw_reply", verbose_name=_("event")
@@ -238,9 +236,7 @@ class RunProgress(Owned):
 
 class QueryVector(Owned):
     """The vector of the query as the search compared it; the preview of edits uses it on past runs without a model.
-
-    ``typed_vector`` is the vector of the query as it was typed, if a rewrite was searched as well.
-    """
+    ``typed_vector`` is the vector of the query as it was typed, if a rewrite was searched as well."""
 
     run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
@@ -254,10 +250,8 @@ class QueryVector(Owned):
 
 
 class Trace(Owned):
-    """A trace that a program sent: one run for each chat user. ``number`` is its id, 128 bits.
-
-    ``has_root`` says that the span that encloses all others has ended.
-    """
+    """A trace that a program sent: one run for each chat user. ``number`` is its id, 128 bits. ``has_root`` says that
+    the span that encloses all others has ended."""
 
     run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
     number = models.UUIDField(_("trace id"))
@@ -274,9 +268,7 @@ class Trace(Owned):
 
 class TraceSpan(Owned):
     """A span as it was sent. It is kept while others of its trace may still come, then the run's events suffice.
-
-    ``span`` is its id, 16 hexadecimal digits. Nothing else refers to a span.
-    """
+    ``span`` is its id, 16 hexadecimal digits. Nothing else refers to a span."""
 
     trace = models.ForeignKey(Trace, models.CASCADE, db_index=False, related_name="spans", verbose_name=_("trace"))
     span = models.CharField(_("span"), max_length=16)

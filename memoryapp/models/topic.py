@@ -228,10 +228,8 @@ class Suggestion(Owned):
 
 
 class ForgetRequest(Owned):
-    """A message that an agent asks to have erased; it waits for a person, who erases it or keeps it.
-
-    Either way the row is gone: with its message, or by the decision to keep it. ``asked_by`` names the agent's token.
-    """
+    """A message that an agent asks to have erased; it waits for a person, who erases it or keeps it. Either way the row
+    is gone: with its message, or by the decision to keep it. ``asked_by`` names the agent's token."""
 
     message = models.OneToOneField("memoryapp.Message", models.CASCADE, verbose_name=_("message"))
     asked_by = models.CharField(_("asked by"), max_length=200)

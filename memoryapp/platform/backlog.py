@@ -33,9 +33,7 @@ LOOKED_AT = 50_000
 
 class BacklogCollector(Collector):
     """Counts what waits: imports, sessions, passages, suggestions, artifacts, runs, erasures, messages to webhooks.
-
-    ``wanted`` is the embedding profile that the settings name: if another one serves, it is to take over.
-    """
+    ``wanted`` is the embedding profile that the settings name: if another one serves, it is to take over."""
 
     def __init__(self, wanted: Profile) -> None:
         self._wanted = wanted

@@ -103,10 +103,8 @@ def conninfo() -> str:
 
 
 def pool(*, is_single: bool = False) -> AsyncConnectionPool:
-    """Returns a pool that is not open yet; use it as an async context manager.
-
-    If ``is_single``, it opens one connection at most, and only when it is needed.
-    """
+    """Returns a pool that is not open yet; use it as an async context manager. If ``is_single``, it opens one
+    connection at most, and only when it is needed."""
     most = 1 if is_single else max(LEAST_CONNECTIONS, MOST_CONNECTIONS // settings.WEB_CONCURRENCY)
     return SeeingPool(
         conninfo(),
@@ -173,10 +171,8 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
 
 
 async def round_trip(connection: psycopg.AsyncConnection[Any], *asked: SqlStatement | None) -> list[list[Any]]:
-    """Returns the rows of each statement, all in one round trip and one transaction; no rows for None.
-
-    Sent one after another, the statements of a search take a tenth longer beside the server, and more over a network.
-    """
+    """Returns the rows of each statement, all in one round trip and one transaction; no rows for None. Sent one after
+    another, the statements of a search take a tenth longer beside the server, and more over a network."""
     if not any(asked):
         return [[] for _ in asked]
     # In text format, columns of bytes arrive as hexadecimal digits, twice as long.
@@ -236,10 +232,8 @@ def acquire_until_commit(what: str, number: int, *, waits: bool = True) -> bool:
 def try_acquire(
     what: str, number: int, *, wait: timedelta = timedelta(0), meanwhile: Callable[[], None] = lambda: None
 ) -> bool:
-    """Takes the lock if it is free now or within ``wait``; returns False if another connection still holds it.
-
-    While it waits, ``meanwhile`` is called about ten times a second.
-    """
+    """Takes the lock if it is free now or within ``wait``; returns False if another connection still holds it. While it
+    waits, ``meanwhile`` is called about ten times a second."""
     deadline = time.monotonic() + wait.total_seconds()
     while not (free := _call("pg_try_advisory_lock", what, number)) and time.monotonic() < deadline:
         meanwhile()
@@ -542,10 +536,8 @@ def check_pooling() -> None:
 
 
 def _backend(connection: psycopg.Connection) -> int | None:
-    """Returns the pid of the server process; None when a pooler allows no transactions at all.
-
-    PgBouncer has one code for this and for a server that it cannot reach, which is an outage.
-    """
+    """Returns the pid of the server process; None when a pooler allows no transactions at all. PgBouncer has one code
+    for this and for a server that it cannot reach, which is an outage."""
     try:
         row = connection.execute("SELECT pg_backend_pid()").fetchone()
     except psycopg.errors.ProtocolViolation as error:

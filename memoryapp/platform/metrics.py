@@ -229,10 +229,8 @@ def embedding(texts: int) -> Iterator[None]:
 
 
 def exposition(*read: Collector) -> bytes:
-    """Returns all metrics in the text format of Prometheus, with those that ``read`` looks up now.
-
-    Raises whatever these raise, such as DatabaseError.
-    """
+    """Returns all metrics in the text format of Prometheus, with those that ``read`` looks up now. Raises whatever
+    these raise, such as DatabaseError."""
     registry = CollectorRegistry()
     for collector in (*read, ProcessCollectors()):
         registry.register(collector)

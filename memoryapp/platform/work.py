@@ -66,10 +66,8 @@ Report = Callable[[WorkProgress], None]
 
 
 class Steps:
-    """Writes the progress of the work into its row; ``report`` is called after each write.
-
-    The worker stops when its kind of work was paused meanwhile; a person's own command continues.
-    """
+    """Writes the progress of the work into its row; ``report`` is called after each write. The worker stops when its
+    kind of work was paused meanwhile; a person's own command continues."""
 
     def __init__(self, row: Work, report: Report, *, heeds_pauses: bool) -> None:
         self._row, self._report, self._written = row, report, time.monotonic()

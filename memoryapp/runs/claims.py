@@ -176,10 +176,8 @@ def _as_sent(prompts: PromptBook, labels: Sequence[str]) -> PromptBook:
 
 
 async def _conversation(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[MessageContent, ...] | None:
-    """The running conversation that came with the query; None stands for the active session.
-
-    A message that the memory contains is identified by its number there; the others are numbered from -1 downwards.
-    """
+    """The running conversation that came with the query; None stands for the active session. A message that the memory
+    contains is identified by its number there; the others are numbered from -1 downwards."""
     if claimed.messages is None:
         return None
     names = [str(message["id"]) for message in claimed.messages if message.get("id")]
@@ -228,10 +226,8 @@ class Leases:
 
     @contextmanager
     def renewal(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
-        """Renews the run's lease, which its claim began, while the body lasts.
-
-        ``stop`` is called with the name of the person who asked for the end of the run, or with an empty name.
-        """
+        """Renews the run's lease, which its claim began, while the body lasts. ``stop`` is called with the name of the
+        person who asked for the end of the run, or with an empty name."""
         self._runs[run_id] = stop
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
@@ -267,10 +263,8 @@ class Leases:
 
 @asynccontextmanager
 async def open_leases() -> AsyncIterator[Leases]:
-    """Leases that end with the body.
-
-    They have a connection of their own: queued behind hundreds of runs, a renewal would come too late for all of them.
-    """
+    """Leases that end with the body. They have a connection of their own: queued behind hundreds of runs, a renewal
+    would come too late for all of them."""
     async with database.pool(is_single=True) as pool:
         leases = Leases(pool)
         try:

@@ -118,9 +118,8 @@ def exempt_loaded() -> None:
 
 @dataclass(slots=True)
 class EndpointTrial:
-    """What the chat endpoint at ``host`` and the embedding endpoint can do.
-
-    ``failure`` is why the chat endpoint answers nothing at all; a host is empty when no endpoint is connected."""
+    """What the chat endpoint at ``host`` and the embedding endpoint can do. ``failure`` is why the chat endpoint
+    answers nothing at all; a host is empty when no endpoint is connected."""
 
     host: str = ""
     model: str = ""

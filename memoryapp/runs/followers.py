@@ -78,10 +78,8 @@ async def texts(pool: AsyncConnectionPool, run_id: UUID, after: int = 0) -> Asyn
 async def follow(
     runner: Runner, run_id: UUID, after: int = 0, *, token: int | None = None
 ) -> AsyncGenerator[EventText | None, None]:
-    """Each event with a number above ``after``, up to the last one; None whenever no event came for ten seconds.
-
-    It also ends when the token with the id ``token`` is revoked.
-    """
+    """Each event with a number above ``after``, up to the last one; None whenever no event came for ten seconds. It
+    also ends when the token with the id ``token`` is revoked."""
     pool = (await runner.clients()).pool
     quiet = 0.0
     async with aclosing(looks(runner, run_id)) as each_look:
@@ -102,10 +100,7 @@ async def follow(
 
 async def looks(runner: Runner, run_id: UUID) -> AsyncGenerator[bool, None]:
     """Yields whenever the run may have new events: True at first and after each notice, False after a second without
-    one.
-
-    Notices that arrive while the caller is reading count as one.
-    """
+    one. Notices that arrive while the caller is reading count as one."""
     async with _notices(runner, run_id) as more:
         is_noticed = True
         while True:

@@ -115,10 +115,8 @@ class Journal:
         self.pool = pool
 
     async def write(self, entry: JournalEntry) -> int | None:
-        """Returns the id of the run's owner when the entry is on disk; None when the run does not go on.
-
-        Raises EventsLost when earlier events of the run are missing, and what the database raises.
-        """
+        """Returns the id of the run's owner when the entry is on disk; None when the run does not go on. Raises
+        EventsLost when earlier events of the run are missing, and what the database raises."""
         for _ in range(TRIES - 1):
             try:
                 return await self._store(entry)
@@ -177,11 +175,8 @@ class Recorder:
         self._showing = Showing(run_id, journal.pool, announce)
 
     async def record(self, event: Event) -> None:
-        """Stores the event soon; when this returns for the last event, all events are stored.
-
-        Raises RunClosed when the run has ended meanwhile, and errors of the database, at the latest with the last
-        event.
-        """
+        """Stores the event soon; when this returns for the last event, all events are stored. Raises RunClosed when the
+        run has ended meanwhile, and errors of the database, at the latest with the last event."""
         try:
             await self.stop_showing()
         finally:

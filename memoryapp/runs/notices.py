@@ -59,11 +59,8 @@ async def ignore(run_id: UUID) -> None:
 
 
 class Subscriptions:
-    """The notices of runs that other processes execute, for the followers in one event loop.
-
-    All notices come through one channel, because the embedded layer keeps some memory for each channel that was ever
-    read.
-    """
+    """The notices of runs that other processes execute, for the followers in one event loop. All notices come through
+    one channel, because the embedded layer keeps some memory for each channel that was ever read."""
 
     def __init__(self) -> None:
         self._channel = ""

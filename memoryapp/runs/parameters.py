@@ -61,10 +61,8 @@ def defaults(strategy: AnyStrategy = DEFAULT) -> Any:
 
 
 def of_run(stored: Mapping[str, Any], strategy: AnyStrategy = DEFAULT) -> Any:
-    """The strategy's parameters as the run's row stores them; they were checked when it was written.
-
-    A parameter that was declared later has its default.
-    """
+    """The strategy's parameters as the run's row stores them; they were checked when it was written. A parameter that
+    was declared later has its default."""
     return strategy.parameters(
         **{name: stored.get(name, _default(each)) for name, each in declarations(strategy.parameters).items()}
     )
@@ -82,10 +80,7 @@ def _default(declaration: Declaration) -> Any:
 
 def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a run's row stores: the defaults, those calibrated for the serving embedding profile, and
-    those given.
-
-    Raises ParameterError.
-    """
+    those given. Raises ParameterError."""
     usual: Parameters = defaults(strategy)
     calibrated = strategy.calibrated.get(serving_profile().name, {}) if strategy.calibrated else {}
     return {**usual.as_dict(), **calibrated, **validate(given, strategy)}

@@ -269,10 +269,8 @@ def answer_of(events: Sequence[Event]) -> Answered | None:
 
 
 def part_text(run: Run, name: str) -> str:
-    """One part of the run's context, as it was handed over.
-
-    Raises LookupError for a run that has not ended, and for a part that its context does not contain.
-    """
+    """One part of the run's context, as it was handed over. Raises LookupError for a run that has not ended, and for a
+    part that its context does not contain."""
     return EndedRun(run).part(name)
 
 

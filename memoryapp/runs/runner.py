@@ -57,10 +57,8 @@ class Runner:
         return self._submit(run_id) is not None
 
     async def complete(self, run_id: UUID) -> None:
-        """Starts the run, and returns when this process has finished executing it.
-
-        The run has then ended, unless another process claimed it. Cancelling the caller does not cancel the run.
-        """
+        """Starts the run, and returns when this process has finished executing it. The run has then ended, unless
+        another process claimed it. Cancelling the caller does not cancel the run."""
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
         running = self._submit(run_id)

@@ -17,10 +17,8 @@ def int64s(column: bytes | None) -> Ids:
 
 
 def positions(known: Ids, ids: Ids) -> tuple[Positions, NDArray[np.bool_]]:
-    """The positions of ``ids`` in ``known``, which is ascending, and a mask of the ``ids`` that were found there.
-
-    Not every id is found: a row may have been added between two statements.
-    """
+    """The positions of ``ids`` in ``known``, which is ascending, and a mask of the ``ids`` that were found there. Not
+    every id is found: a row may have been added between two statements."""
     if not len(known):
         return np.zeros(0, np.intp), np.zeros(len(ids), np.bool_)
     places = np.minimum(np.searchsorted(known, ids), len(known) - 1)

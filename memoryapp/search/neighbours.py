@@ -61,10 +61,8 @@ def nearest(owner: ChatUser, vector: Sequence[float], profile: Profile, most: in
 def nearest_to_parts(
     topic: Topic, parts: Sequence[Sequence[int]], profile: Profile, most: int = 3
 ) -> list[list[Neighbour]]:
-    """For each part, given as ids of its messages, the nearest live topics except ``topic``, nearest first.
-
-    The vector of a part is the mean of its passages; without vectors it has no neighbours. Two queries for all parts.
-    """
+    """For each part, given as ids of its messages, the nearest live topics except ``topic``, nearest first. The vector
+    of a part is the mean of its passages; without vectors it has no neighbours. Two queries for all parts."""
     messages = [number for part in parts for number in part]
     places = [place for place, part in enumerate(parts) for _number in part]
     named = profile.identity.values()

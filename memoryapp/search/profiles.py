@@ -53,10 +53,8 @@ def passages(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[P
 
 
 def fresh(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Passage]:
-    """Those of ``passages`` that contain messages of active sessions, of the latest thousand such messages.
-
-    The ids are read first: as one statement over tables that were just filled it took minutes.
-    """
+    """Those of ``passages`` that contain messages of active sessions, of the latest thousand such messages. The ids are
+    read first: as one statement over tables that were just filled it took minutes."""
     active = Message.objects.active() if owner is None else Message.objects.active().of(owner)
     messages = list(active.order_by("-pk").values_list("pk", flat=True)[:MOST_FRESH])
     of_active = PassageMessage.objects.filter(message__in=messages).values_list("passage", flat=True)
@@ -207,10 +205,8 @@ def _is_mostly_refused(row: EmbeddingProfile) -> bool:
 
 @transaction.atomic
 def remove_vectors(row: EmbeddingProfile) -> bool:
-    """Deletes all vectors of a profile; False for one that serves or that the settings name.
-
-    Past runs whose queries were compared in this profile then preview an edit by words alone.
-    """
+    """Deletes all vectors of a profile; False for one that serves or that the settings name. Past runs whose queries
+    were compared in this profile then preview an edit by words alone."""
     old = EmbeddingProfile.objects.select_for_update().filter(pk=row.pk, is_serving=False)
     if row == configured() or not old.exists():
         return False

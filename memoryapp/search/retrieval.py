@@ -48,10 +48,8 @@ FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many candidates of each kind are ranked, and how many of those are shown to the model.
-
-    ``passages`` is how many of the best passages are read in addition.
-    """
+    """How many candidates of each kind are ranked, and how many of those are shown to the model. ``passages`` is how
+    many of the best passages are read in addition."""
 
     topics: int = 50
     people: int = 20

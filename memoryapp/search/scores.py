@@ -93,10 +93,8 @@ class PassageOrigins:
 
 
 def instructions_read(owner_id: int, queries: Sequence[str], origins: PassageOrigins) -> SqlRead[Ids]:
-    """Finds passages with standing instructions; none unless one of the ``queries`` asks for something to be made.
-
-    Only chats with an assistant are searched for instructions.
-    """
+    """Finds passages with standing instructions; none unless one of the ``queries`` asks for something to be made. Only
+    chats with an assistant are searched for instructions."""
     if not any(map(asks_to_make, queries)) or not origins.has_assistant:
         return SqlRead(None, lambda _rows: np.zeros(0, np.int64))
     return SqlRead((INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}), lambda rows: int64s(rows[0][0]))
@@ -184,10 +182,7 @@ def understood_of(
 @dataclass(frozen=True, slots=True)
 class SummaryWords:
     """For the summary of each of the ``topics``: how much of the query it says, in standard deviations, and whether it
-    contains any of its words.
-
-    ``topics`` are ascending; all arrays have shape (topics,).
-    """
+    contains any of its words. ``topics`` are ascending; all arrays have shape (topics,)."""
 
     topics: Ids
     deviations: Floats
@@ -201,10 +196,8 @@ class SummaryWords:
         common: Collection[str] = (),
         weight: float = 1.0,
     ) -> SummaryWords:
-        """From the summaries with each word, by position, for each wording of the query; the better wording counts.
-
-        The ``common`` terms of a large memory are left out. ``weight`` is the weight of words in the fusion.
-        """
+        """From the summaries with each word, by position, for each wording of the query; the better wording counts. The
+        ``common`` terms of a large memory are left out. ``weight`` is the weight of words in the fusion."""
         terms = [one_term_each(matches) for matches in wordings]
         found = [_of_wording({term: each[term] for term in each if term not in common}, len(topics)) for each in terms]
         deviations = weight * np.max([deviations for deviations, _holds in found], axis=0)
@@ -297,10 +290,8 @@ class ScoredTexts:
     is_sum: bool = False
 
     def topic_lifts(self, topics: TopicPassages, summaries: SummaryWords) -> Mapping[str, Floats]:
-        """What the rest of each topic adds to the score of its best passage, by part, shape (topics,) each.
-
-        The parts are the meaning of all its passages and the words of its summary; none when scores are not sums.
-        """
+        """What the rest of each topic adds to the score of its best passage, by part, shape (topics,) each. The parts
+        are the meaning of all its passages and the words of its summary; none when scores are not sums."""
         if not self.is_sum:
             return {}
         summary = summaries.beyond(topics.topics, topics.highest(self.parts["words"]))

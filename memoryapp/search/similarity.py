@@ -161,10 +161,8 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query to one owner's memory: as it was typed, and as a model rewrote it, if that differs.
-
-    ``where`` restricts what is found; ``known`` of active sessions is not, without ``fresh`` nothing of them.
-    """
+    """A query to one owner's memory: as it was typed, and as a model rewrote it, if that differs. ``where`` restricts
+    what is found; ``known`` of active sessions is not, without ``fresh`` nothing of them."""
 
     owner_id: int
     text: str
@@ -234,11 +232,8 @@ class ScoredMemory:
 
 
 async def compare(connection: Connection, asked: Question, cache: IndexCache, fusion: Fusion = fuse) -> ScoredMemory:
-    """Compares everything the owner has with a query; ``fusion`` makes the order.
-
-    It takes one round trip; a second one when the memory is not in the ``cache``, when an edit came since, and for a
-    large memory.
-    """
+    """Compares everything the owner has with a query; ``fusion`` makes the order. It takes one round trip; a second one
+    when the memory is not in the ``cache``, when an edit came since, and for a large memory."""
     owner, texts = asked.owner_id, [bare(wording.text) for wording in asked.wordings]
     index = cache.of(owner) or await current(connection, owner, cache)
     queries = {"query": folded(texts[0]), "rewrite": folded(texts[1] if asked.rewrite else "")}

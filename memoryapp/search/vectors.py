@@ -251,10 +251,7 @@ async def _vectors_of(
     task: _Task, kind: _Kind[Row], texts: Mapping[Row, Sequence[str]]
 ) -> dict[Row, NDArray[np.float32]]:
     """A vector for each row: the unit mean of the vectors of its texts. A row without any is left out, and its refusal
-    is recorded.
-
-    An empty text is refused here, without asking the model.
-    """
+    is recorded. An empty text is refused here, without asking the model."""
     asked = [(row, text) for row, own in texts.items() for text in own if text.strip()]
     reasons: dict[int, str] = {}
     vectors = await _vectors(task.embedder, [text for _row, text in asked], reasons) if asked else {}
@@ -281,10 +278,7 @@ async def _vectors(
     embedder: Embedder, texts: Sequence[str], reasons: dict[int, str], first: int = 0
 ) -> dict[int, NDArray[np.float32]]:
     """Vectors by the positions of their texts, counted from ``first``; the reason for a refused text goes to
-    ``reasons``.
-
-    When a batch fails, its halves are sent, down to the single texts that cause the failure.
-    """
+    ``reasons``. When a batch fails, its halves are sent, down to the single texts that cause the failure."""
     try:
         return dict(enumerate(await _embed(embedder, texts), first))
     except EmbeddingError as error:

@@ -34,10 +34,8 @@ COPY: str = _SQL["copy"]
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """A query for the search: as it was typed, and as ``line`` has it if that differs.
-
-    ``notes`` say why there are no vectors; ``seconds`` is how long making them took.
-    """
+    """A query for the search: as it was typed, and as ``line`` has it if that differs. ``notes`` say why there are no
+    vectors; ``seconds`` is how long making them took."""
 
     line: QueryEnriched
     typed: Wording
@@ -99,10 +97,8 @@ def _fault(
 
 
 def _is_related(line: QueryEnriched, talk: Sequence[str], vectors: Vectors | None, least: float) -> bool:
-    """Whether the rewrite shares a word with the query or the conversation, or is near the query in meaning.
-
-    Without vectors it is accepted.
-    """
+    """Whether the rewrite shares a word with the query or the conversation, or is near the query in meaning. Without
+    vectors it is accepted."""
     known = {stem for text in (line.query, *talk) for stem in stems(text[:QUERY_CHARS])}
     return vectors is None or not known.isdisjoint(stems(line.enriched)) or float(vectors[0] @ vectors[1]) >= least
 

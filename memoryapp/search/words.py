@@ -65,9 +65,7 @@ class WordingWords:
 
 def words_read(owner_id: int, queries: Mapping[str, str], common: Sequence[str]) -> SqlRead[Sequence[WordingWords]]:
     """Counts the words of the ``queries``, of ``query`` and of ``rewrite``, both folded; two values, in this order.
-
-    Common words are counted only in passages, and in summaries, that contain another word.
-    """
+    Common words are counted only in passages, and in summaries, that contain another word."""
 
     def of_wordings(rows: Sequence[Sequence[Any]]) -> Sequence[WordingWords]:
         words = [Occurrences._make(row) for row in rows]

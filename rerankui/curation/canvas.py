@@ -58,10 +58,8 @@ class MessageBar:
 
 @dataclass(frozen=True, slots=True)
 class CanvasPart:
-    """A part that would become a topic; ``near`` are similar topics.
-
-    ``earlier`` and ``later`` are the cuts with the beginning of this part moved by one message.
-    """
+    """A part that would become a topic; ``near`` are similar topics. ``earlier`` and ``later`` are the cuts with the
+    beginning of this part moved by one message."""
 
     number: int
     colour: int
@@ -239,11 +237,8 @@ class _MessageRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicSide:
-    """One topic: today's with its ``number``, or a planned one.
-
-    ``shares`` is how many messages come from which of today's topics; ``people`` are the speakers, those with most
-    messages first.
-    """
+    """One topic: today's with its ``number``, or a planned one. ``shares`` is how many messages come from which of
+    today's topics; ``people`` are the speakers, those with most messages first."""
 
     number: int | None
     summary: str

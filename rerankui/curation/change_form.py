@@ -198,10 +198,8 @@ def _with_following(owner: ChatUser, topics: Sequence[int], chosen: Sequence[int
 
 
 def retarget(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> list[tuple[str, str]] | None:
-    """The same request for the topics that replaced those it was about; None when they cannot be determined.
-
-    As fields of a form, by name and value.
-    """
+    """The same request for the topics that replaced those it was about; None when they cannot be determined. As fields
+    of a form, by name and value."""
     sent = form.cleaned_data
     topics = [now for number in sent["topics"] for now in successors.get(number, (number,))]
     topics = list(dict.fromkeys(topics))

@@ -45,9 +45,7 @@ def choice(label: Any, first: Any, choices: Options | Callable[[], Options], by:
 
 class _MomentInput(forms.DateTimeInput):
     """Shows the exact moment of a link as a minute on the reader's clock, because a browser's field has no time zone.
-
-    Rounded up with ``later``, so that the rows listed by the link stay listed when the form is sent.
-    """
+    Rounded up with ``later``, so that the rows listed by the link stay listed when the form is sent."""
 
     def __init__(self, later: timedelta, **options: Any) -> None:
         super().__init__(format="%Y-%m-%dT%H:%M", **options)

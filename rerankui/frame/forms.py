@@ -234,10 +234,8 @@ class PromptForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """The form of a token: ``users`` are the chat users whose memories it opens; none means every memory.
-
-    Chat users are given by name: the first ones are boxes to tick, and any can be typed, one a line.
-    """
+    """The form of a token: ``users`` are the chat users whose memories it opens; none means every memory. Chat users
+    are given by name: the first ones are boxes to tick, and any can be typed, one a line."""
 
     LISTED = 30
     UNKNOWN_LISTED = 3

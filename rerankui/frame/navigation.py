@@ -15,11 +15,8 @@ from memoryapp.models import Role
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A page that the navigation or the palette leads to.
-
-    ``name`` is its route, ``also`` are other words by which the palette finds it. ``of_memory`` says that the address
-    contains the chat user.
-    """
+    """A page that the navigation or the palette leads to. ``name`` is its route, ``also`` are other words by which the
+    palette finds it. ``of_memory`` says that the address contains the chat user."""
 
     name: str
     label: str | Promise

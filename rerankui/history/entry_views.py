@@ -25,10 +25,8 @@ MOST_SOURCES = 4
 
 @dataclass(frozen=True, slots=True)
 class Rewording:
-    """``label`` says of what, empty where there is only one thing it could be of.
-
-    A row that came or went has nothing to be compared with: its ``values`` stand under their names instead.
-    """
+    """``label`` says of what, empty where there is only one thing it could be of. A row that came or went has nothing
+    to be compared with: its ``values`` stand under their names instead."""
 
     label: str
     difference: Difference | None
@@ -37,10 +35,8 @@ class Rewording:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """An entry with the texts that it changed, and its consequence in numbers.
-
-    ``took_back`` is the change that it undid, where a list folds both into one row.
-    """
+    """An entry with the texts that it changed, and its consequence in numbers. ``took_back`` is the change that it
+    undid, where a list folds both into one row."""
 
     entry: HistoryEntry
     rewordings: tuple[Rewording, ...]

@@ -386,10 +386,8 @@ def withdraw(request: HttpRequest, owner: ChatUser, batch: int) -> HttpResponse:
 
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def memory_make(request: HttpRequest) -> HttpResponse:
-    """The form of a new memory; a post makes it and leads to where its first file is given.
-
-    A script that has the file already gets the address to which it may send it, or a sentence.
-    """
+    """The form of a new memory; a post makes it and leads to where its first file is given. A script that has the file
+    already gets the address to which it may send it, or a sentence."""
     form = MemoryForm(request.POST if request.method == "POST" else None)
     has_script = "X-Upload" in request.headers
     if form.is_valid():

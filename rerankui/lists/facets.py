@@ -33,10 +33,8 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """``by`` is a field or an expression of the database; ``words`` are those of its values, as text.
-
-    With ``in_order`` the values are listed by themselves, greatest first, otherwise by their counts.
-    """
+    """``by`` is a field or an expression of the database; ``words`` are those of its values, as text. With ``in_order``
+    the values are listed by themselves, greatest first, otherwise by their counts."""
 
     name: str
     label: str | Promise
@@ -107,10 +105,8 @@ def is_narrowed(facets: Sequence[Facet], query: QueryDict) -> bool:
 def counted(
     request: HttpRequest, rows: QuerySet[Any], facets: Sequence[Facet], latest: Sequence[str] = ()
 ) -> list[CountedFacet]:
-    """Each facet with its values among ``rows``, as the other facets narrow them.
-
-    With an order as ``latest``, only the first ``MOST_COUNTED`` of the rows are counted.
-    """
+    """Each facet with its values among ``rows``, as the other facets narrow them. With an order as ``latest``, only the
+    first ``MOST_COUNTED`` of the rows are counted."""
     found = (_counted(request, _among(narrowed(rows, facets, request.GET, each.name), latest), each) for each in facets)
     return [facet for facet in found if len(facet.values) > 1 or any(value.is_chosen for value in facet.values)]
 

@@ -56,10 +56,8 @@ class NearList:
 
 @dataclass(frozen=True, slots=True)
 class AskedList(Generic[FilterT]):
-    """What an address asks of a list. ``owner`` is None for one of all memories, ``moment`` for today.
-
-    ``at`` is the row that the page is to be around, ``request`` is None where only the rows are wanted.
-    """
+    """What an address asks of a list. ``owner`` is None for one of all memories, ``moment`` for today. ``at`` is the
+    row that the page is to be around, ``request`` is None where only the rows are wanted."""
 
     owner: Any
     filters: FilterT

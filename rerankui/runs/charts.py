@@ -53,10 +53,8 @@ class RiverStage:
 
 @dataclass(frozen=True, slots=True)
 class RiverLine:
-    """A topic: its rank at each stage of the picture, None where it did not come, and its line through them.
-
-    ``points`` are the places where it stood, in the picture's units. ``state`` is what became of it in the end.
-    """
+    """A topic: its rank at each stage of the picture, None where it did not come, and its line through them. ``points``
+    are the places where it stood, in the picture's units. ``state`` is what became of it in the end."""
 
     id: str
     summary: str
@@ -120,10 +118,8 @@ class RankRiver:
 
 
 def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> RankRiver | None:
-    """The topics that a run was shown or chose; None where its search found nothing.
-
-    ``handed_over`` is the text of the topics in its context, ``used`` the ids that the assistant's answer used.
-    """
+    """The topics that a run was shown or chose; None where its search found nothing. ``handed_over`` is the text of the
+    topics in its context, ``used`` the ids that the assistant's answer used."""
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     finished = events[-1] if isinstance(events[-1], RunFinished) else None
     chosen = [each.id for each in finished.selected] if finished else []
@@ -309,10 +305,8 @@ class StagePoint:
 
 @dataclass(frozen=True, slots=True)
 class StageStrip:
-    """One stage: ``points`` are ordinary runs, ``outliers`` those far from what is usual there, longest first.
-
-    ``box`` is where the middle half of the runs lies, as x and width.
-    """
+    """One stage: ``points`` are ordinary runs, ``outliers`` those far from what is usual there, longest first. ``box``
+    is where the middle half of the runs lies, as x and width."""
 
     name: str
     words: str | Promise

@@ -196,10 +196,8 @@ def run_page(
     progress: RunProgress | None = None,
     talk: Mapping[int, Message] | None = None,
 ) -> RunPage:
-    """The run as it was after the event ``step``; without it, as it is now.
-
-    A run of a file has its messages in ``talk``; then nothing is read from the database.
-    """
+    """The run as it was after the event ``step``; without it, as it is now. A run of a file has its messages in
+    ``talk``; then nothing is read from the database."""
     last = stored[-1].seq if stored else 0
     step = min(max(step, 1), last) if step is not None and last else last
     views = event_views(stored, step)

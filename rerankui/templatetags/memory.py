@@ -114,10 +114,8 @@ def _bars(heights: Sequence[float]) -> Iterator[tuple[int, float, float]]:
 
 @register.simple_tag
 def months_chart(months: Sequence[tuple[date, int]], owner_id: int) -> SafeString:
-    """A bar for each month's messages, leading to the month in the talk; the numbers are in the titles.
-
-    A young memory's bars are as narrow as those of a year, with its months named together at their left end.
-    """
+    """A bar for each month's messages, leading to the month in the talk; the numbers are in the titles. A young
+    memory's bars are as narrow as those of a year, with its months named together at their left end."""
     most = max(count for _month, count in months)
     bars = format_html_join("", _MONTH, (_month_bar(at, *month, most, owner_id) for at, month in enumerate(months)))
     ends = list(dict.fromkeys(date_format(months[place][0], pgettext("axis", "F Y")) for place in (0, -1)))

@@ -39,10 +39,8 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """A line of each text, side by side; a side is None if its text has no such line.
-
-    A ``fold`` has no sides and represents ``folded`` equal lines.
-    """
+    """A line of each text, side by side; a side is None if its text has no such line. A ``fold`` has no sides and
+    represents ``folded`` equal lines."""
 
     kind: Kind
     old: TextLine | None = None
@@ -172,11 +170,8 @@ def begins_as_json(text: str) -> bool:
 
 
 def indented(text: str) -> str:
-    """The JSON with an element a line.
-
-    It reads each character once and never goes back, so that the lines of a beginning are the first lines of the whole:
-    what somebody reads while it is being written stays where it is.
-    """
+    """The JSON with an element a line. It reads each character once and never goes back, so that the lines of a
+    beginning are the first lines of the whole: what somebody reads while it is being written stays where it is."""
     return "".join(_lines(text))
 
 

@@ -36,10 +36,8 @@ from rerankui.web.moment import moment_of
 
 @dataclass(frozen=True, slots=True)
 class TopicTalk(PageContext):
-    """What a topic says: its summary and a page of its messages, which are the same at every moment.
-
-    ``title`` is what the summary begins with, ``more`` the rest; ``place`` is the number of messages on earlier pages.
-    """
+    """What a topic says: its summary and a page of its messages, which are the same at every moment. ``title`` is what
+    the summary begins with, ``more`` the rest; ``place`` is the number of messages on earlier pages."""
 
     owner: ChatUser
     topic: Topic

@@ -56,10 +56,8 @@ class StrategyChoice:
 
 @dataclass(frozen=True, slots=True)
 class QuestionBox(PageContext):
-    """Both forms, of which one may be the one that was sent, and what the reader may do with them.
-
-    ``topics`` counts those of the moment; ``may_write`` tells that answers come in a model's own words.
-    """
+    """Both forms, of which one may be the one that was sent, and what the reader may do with them. ``topics`` counts
+    those of the moment; ``may_write`` tells that answers come in a model's own words."""
 
     memory: ChatUser
     question: str
@@ -84,10 +82,8 @@ class QuestionBox(PageContext):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPage(PageContext):
-    """The context of a page with the question box, whose names it has beside its own.
-
-    ``answers`` are those to one question, as HTML; ``memories_first`` puts the button for memories first.
-    """
+    """The context of a page with the question box, whose names it has beside its own. ``answers`` are those to one
+    question, as HTML; ``memories_first`` puts the button for memories first."""
 
     box: QuestionBox
     answers: Sequence[tuple[Run, str]] = ()

@@ -159,10 +159,8 @@ def session(request: Request, message: int) -> HttpResponse:
 
 
 def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter, months: Sequence[Month]) -> int:
-    """How many are found, by their texts up to ``MOST_COUNTED``: each is looked at.
-
-    Nothing is counted where the page holds all of them, nor where ``months`` say how many there are.
-    """
+    """How many are found, by their texts up to ``MOST_COUNTED``: each is looked at. Nothing is counted where the page
+    holds all of them, nor where ``months`` say how many there are."""
     if not (page.before or page.after):
         return len(page)
     if filters.chosen["q"]:

@@ -295,10 +295,8 @@ class _Trial:
 
 @open_to(Role.VIEWER, post=Role.VIEWER)
 def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The editor over one run.
-
-    ``name`` in the address says which of its prompts, ``version`` begins with that version instead of the run's own.
-    """
+    """The editor over one run. ``name`` in the address says which of its prompts, ``version`` begins with that version
+    instead of the run's own."""
     parent = own_run_or_404(request, pk)
     trial = _trial(request, parent, [item.event for item in followers.stored(parent.pk)])
     if trial is None:

@@ -75,10 +75,8 @@ def counted_requests(request: HttpRequest) -> Steps:
 
 @middleware
 def private_pages(request: HttpRequest) -> Steps:
-    """Adds ``private, no-store`` to answers in a login session, except those that say how they may be stored.
-
-    It looks at the cookie and not at the account, which would be one more query.
-    """
+    """Adds ``private, no-store`` to answers in a login session, except those that say how they may be stored. It looks
+    at the cookie and not at the account, which would be one more query."""
     response = yield
     is_kept = "max-age" in response.get("Cache-Control", "") and "no-store" not in response["Cache-Control"]
     if settings.SESSION_COOKIE_NAME in request.COOKIES and not is_kept:

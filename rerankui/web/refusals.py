@@ -41,10 +41,8 @@ class MalformedMiddleware(MiddlewareMixin):
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answers a request that Django itself refuses, such as a form that is not in UTF-8.
-
-    Django's own view looks for a CSRF token in the form, which would be refused once more.
-    """
+    """Answers a request that Django itself refuses, such as a form that is not in UTF-8. Django's own view looks for a
+    CSRF token in the form, which would be refused once more."""
     return HttpResponseBadRequest(render_to_string("400.html"))
 
 

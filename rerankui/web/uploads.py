@@ -79,10 +79,8 @@ def body_name(body: IO[bytes]) -> str:
 
 
 class Untaken:
-    """Passes requests on to ``application``, and removes afterwards a body that no view took.
-
-    A ticket is valid after the end of its login session: somebody who was signed out meanwhile could fill the disk.
-    """
+    """Passes requests on to ``application``, and removes afterwards a body that no view took. A ticket is valid after
+    the end of its login session: somebody who was signed out meanwhile could fill the disk."""
 
     def __init__(self, application: Any) -> None:
         self._application = application

@@ -52,10 +52,8 @@ def reworded(owner: ChatUser, noun: str) -> QuerySet[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A topic that the archivist reads, and the call that returned its findings.
-
-    ``evidence`` contains its messages. If ``is_automatic``, findings are used without a person.
-    """
+    """A topic that the archivist reads, and the call that returned its findings. ``evidence`` contains its messages. If
+    ``is_automatic``, findings are used without a person."""
 
     owner: ChatUser
     topic: Topic

@@ -211,11 +211,8 @@ class _Archivist:
         self._prompts = prompt_versions.in_force_now()
 
     def read(self, topic: Topic, *, may_give_up: bool) -> bool:
-        """Reads the topic and returns True, or gives it up and returns False, so that it waits for a person.
-
-        Raises ModelFailed when the model is at fault, or instead of giving up an unreadable answer unless
-        ``may_give_up``.
-        """
+        """Reads the topic and returns True, or gives it up and returns False, so that it waits for a person. Raises
+        ModelFailed when the model is at fault, or instead of giving up an unreadable answer unless ``may_give_up``."""
         messages = [content(row) for row in Message.objects.of(self._owner).filter(topic=topic).in_order()]
         try:
             with metrics.extracting(self._owner.pk):

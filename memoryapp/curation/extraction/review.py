@@ -78,12 +78,8 @@ def _project(finding: Finding) -> str:
 def confirm(
     finding: Finding, *, actor: str, values: Mapping[str, Any] | None = None, keep_both: bool = False
 ) -> KnowledgeEdit | None:
-    """Makes the finding part of the memory; ``values`` are those that the person changed.
-
-    With ``keep_both`` a fact does not replace another one. Returns None if nothing had to change.
-
-    Raises FindingDecided, CurationError.
-    """
+    """Makes the finding part of the memory; ``values`` are those that the person changed. With ``keep_both`` a fact
+    does not replace another one. Returns None if nothing had to change. Raises FindingDecided, CurationError."""
     owner = _lock(finding)
     edit: KnowledgeEdit | None
     row: int | None
@@ -154,10 +150,7 @@ def reject(finding: Finding, *, actor: str) -> None:
 @transaction.atomic
 def reject_answer(finding: Finding, seen: Sequence[int], *, actor: str) -> int:
     """Rejects every finding that waits from the answer of this one, and returns how many; ``seen`` are the numbers of
-    those that the person was shown.
-
-    Raises CurationError when others wait now; then none is rejected.
-    """
+    those that the person was shown. Raises CurationError when others wait now; then none is rejected."""
     owner = _lock(finding)
     found = list(waiting_of_answer(finding))
     if [each.pk for each in found] != list(seen):
@@ -187,9 +180,7 @@ def _without(owner: ChatUser, finding: Finding, actor: str) -> KnowledgeEdit | N
 @transaction.atomic
 def merge(finding: Finding, number: int, *, actor: str) -> KnowledgeEdit | None:
     """Confirms that the finding is the row ``number``. A person gains the names and biography; a fact keeps its words.
-
-    Returns None if the row needed no change. Raises FindingDecided, CurationError.
-    """
+    Returns None if the row needed no change. Raises FindingDecided, CurationError."""
     owner = _lock(finding)
     edit = None
     if finding.noun == Noun.PERSON:
@@ -222,10 +213,8 @@ def _joined(person: Person, values: Mapping[str, Any]) -> dict[str, Any]:
 
 @transaction.atomic
 def take_back(finding: Finding, *, actor: str) -> None:
-    """Undoes the decision about the finding, and about those decided with it; they wait again.
-
-    Raises CurationError, Depends if later changes need it; then all stay decided.
-    """
+    """Undoes the decision about the finding, and about those decided with it; they wait again. Raises CurationError,
+    Depends if later changes need it; then all stay decided."""
     owner = ChatUser.objects.get(pk=finding.owner_id)
     knowledge.lock(owner)
     finding.refresh_from_db()

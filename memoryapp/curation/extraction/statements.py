@@ -32,11 +32,8 @@ def folded(text: str) -> str:
 
 
 class Meanings:
-    """The vectors of the texts of one pass.
-
-    ``alike`` is the least cosine with which one fact replaces another; ``related`` is the lower limit for a relation of
-    which only one fact can be true.
-    """
+    """The vectors of the texts of one pass. ``alike`` is the least cosine with which one fact replaces another;
+    ``related`` is the lower limit for a relation of which only one fact can be true."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.alike: float = settings.FACT_SIMILARITY_THRESHOLD

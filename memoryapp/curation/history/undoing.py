@@ -128,10 +128,7 @@ class Night:
 
 def nights(owner: ChatUser, by: str = MERGER) -> list[Night]:
     """The latest nights with changes of ``by`` in effect, newest first; each lasts from noon to noon on the reader's
-    clock.
-
-    Two queries. What is earlier than the last 500 changes is left out until those are undone.
-    """
+    clock. Two queries. What is earlier than the last 500 changes is left out until those are undone."""
     model: type[TopicEdit | KnowledgeEdit] = KnowledgeEdit if by == EXTRACTOR else TopicEdit
     undo = model._meta.model_name
     may_stand = Q(**{f"{undo}__isnull": True}) | Q(**{f"{undo}__{undo}__isnull": False})
@@ -156,11 +153,8 @@ def night_of(owner: ChatUser, day: date | None = None, by: str = MERGER) -> Nigh
 
 
 def undo_night(owner: ChatUser, night: Night, *, actor: str, reason: str = "") -> list[Record]:
-    """Undoes all changes of the night: all of them or none. What is undone is not extracted again, and what waits
-    from the same answers is rejected.
-
-    Raises Depends with later changes that depend on them, CurationError.
-    """
+    """Undoes all changes of the night: all of them or none. What is undone is not extracted again, and what waits from
+    the same answers is rejected. Raises Depends with later changes that depend on them, CurationError."""
     return undo_between(owner, night.by, night.first, night.end, actor=actor, reason=reason)
 
 

@@ -70,9 +70,7 @@ def add(row: Row, change: KnowledgeEdit) -> KnowledgeEdit:
 
 def take_back(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> list[KnowledgeEdit]:
     """Deletes the rows that the import brought, except those that somebody changed since; one change for each noun.
-
-    Each can be undone like any other change; the rows then return under their numbers.
-    """
+    Each can be undone like any other change; the rows then return under their numbers."""
     lock(owner)
     made = []
     for noun, rows in brought(owner, batch).items():
@@ -147,9 +145,7 @@ def supersede(
     call: AgentCall | None = None,
 ) -> KnowledgeEdit:
     """Makes ``past`` a past fact since the time of another one, which is in the memory and gets these ``values``.
-
-    Raises Stale when either is a past fact already, CurationError for a value that is not allowed.
-    """
+    Raises Stale when either is a past fact already, CurationError for a value that is not allowed."""
     lock(owner)
     old, new = locked(owner, Noun.FACT, [past.pk, by.pk])
     if old.superseded_at is not None or new.superseded_at is not None:
@@ -180,10 +176,8 @@ def edit(
     reason: str = "",
     call: AgentCall | None = None,
 ) -> KnowledgeEdit:
-    """The row with other ``values``; ``seen`` are the values that its editor was shown.
-
-    Raises Stale when it has other values by now, CurationError when nothing changes or a value is not allowed.
-    """
+    """The row with other ``values``; ``seen`` are the values that its editor was shown. Raises Stale when it has other
+    values by now, CurationError when nothing changes or a value is not allowed."""
     lock(owner)
     noun = noun_of(row)
     [current] = locked(owner, noun, [row.pk])
@@ -249,10 +243,7 @@ def merge_people(
     owner: ChatUser, survivor: Person, others: Iterable[Person], *, actor: str, reason: str = ""
 ) -> KnowledgeEdit:
     """Makes one person of several: all names are kept as aliases, mentions are added up, first and last mention
-    combined.
-
-    The survivor's own name, username and circle are kept if they exist. Raises CurationError.
-    """
+    combined. The survivor's own name, username and circle are kept if they exist. Raises CurationError."""
     ids = list(dict.fromkeys(person.pk for person in others))
     if not ids or survivor.pk in ids:
         raise CurationError(_("A merge needs at least two different people."))
@@ -318,10 +309,8 @@ def _gone(merge: KnowledgeEdit) -> tuple[str, ...]:
 
 
 def unmerged_rows(merge: KnowledgeEdit) -> tuple[Rows, Rows] | None:
-    """Returns the values of all rows before and after the people are taken apart.
-
-    None if the change did not merge people, if the remaining person is gone, or if one of the others is there again.
-    """
+    """Returns the values of all rows before and after the people are taken apart. None if the change did not merge
+    people, if the remaining person is gone, or if one of the others is there again."""
     gone = [number for number, values in merge.after.items() if values is None]
     stays = [number for number, values in merge.after.items() if values is not None]
     if not gone or not stays or not _merged_people(merge):

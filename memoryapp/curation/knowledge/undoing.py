@@ -19,10 +19,8 @@ MOST_CHANGES = 500
 
 @transaction.atomic
 def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = "") -> KnowledgeEdit:
-    """Takes the change back; for an undo, this redoes the change.
-
-    Raises Depends when later changes by hand prevent it, CurationError when anything else does.
-    """
+    """Takes the change back; for an undo, this redoes the change. Raises Depends when later changes by hand prevent it,
+    CurationError when anything else does."""
     lock(owner)
     last = _last(owner, change)
     before, after = unmerged_rows(last) or (last.after, last.before)

@@ -15,10 +15,7 @@ from memoryapp.models import ChatUser, TopicEdit
 
 def plan_merge(owner: ChatUser, topic_ids: Iterable[int], summary: str = "") -> Change:
     """One topic made of two or more, which need not be neighbours. Without a summary all summaries are joined, oldest
-    first.
-
-    Raises CurationError or Stale.
-    """
+    first. Raises CurationError or Stale."""
     ids = list(dict.fromkeys(topic_ids))
     if len(ids) < 2:
         raise CurationError(_("A merge needs at least two different topics."))

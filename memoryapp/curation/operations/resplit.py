@@ -34,9 +34,7 @@ def plan_resplit(owner: ChatUser, topic_id: int, drafts: Sequence[TopicDraft]) -
 
 def propose_split(owner: ChatUser, topic_id: int, embedder: Embedder, most_chars: int) -> list[TopicDraft]:
     """The drafts into which the embedded segmenter would divide the topic today, in order; one draft if it would not.
-
-    Raises CurationError, Stale or EmbeddingError.
-    """
+    Raises CurationError, Stale or EmbeddingError."""
     topic = operation.live_topic(owner, topic_id)
     messages = Message.objects.of(owner).filter(topic=topic).in_order()
     return async_to_sync(segment)([content(row) for row in messages], embedder, most_chars)

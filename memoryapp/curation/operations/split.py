@@ -15,12 +15,8 @@ from memoryapp.models import ChatUser, Topic
 def plan_split(
     owner: ChatUser, topic_id: int, at: Iterable[int], summaries: Sequence[str] = (), *, summarise: Summarise = opening
 ) -> Change:
-    """The topic in parts, each of which begins at one of the messages ``at``.
-
-    Without ``summaries`` the first part keeps the topic's; empty ones are generated.
-
-    Raises CurationError or Stale, and whatever ``summarise`` raises.
-    """
+    """The topic in parts, each of which begins at one of the messages ``at``. Without ``summaries`` the first part
+    keeps the topic's; empty ones are generated. Raises CurationError or Stale, and whatever ``summarise`` raises."""
     topic = operation.live_topic(owner, topic_id)
     parts = _parts(topic, operation.messages_by_topic([topic])[topic.pk], set(at))
     if summaries and len(summaries) != len(parts):

@@ -137,11 +137,8 @@ def resumes_at(owner: ChatUser) -> datetime | None:
 
 
 def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORKER) -> Pass:
-    """Has the merger judge one batch of the owner's suggested merges, the best first.
-
-    The owner's row of work shows the progress. Raises LLMError and UnreadableAnswer; then the rest of the batch waits,
-    and earlier verdicts stay.
-    """
+    """Has the merger judge one batch of the owner's suggested merges, the best first. The owner's row of work shows the
+    progress. Raises LLMError and UnreadableAnswer; then the rest of the batch waits, and earlier verdicts stay."""
     with database.exclusive("consolidate", owner.pk) as alone:
         if not alone:
             return Pass(busy=True)

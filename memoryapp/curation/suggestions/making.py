@@ -73,10 +73,7 @@ class Merge:
 @dataclass(frozen=True, slots=True)
 class TopicVectors:
     """Live topics to compare: ids and lengths in characters, shape (n,), and as ``matrix`` unit vectors, (n,
-    dimensions).
-
-    Each of the first ``asked`` topics is compared with all.
-    """
+    dimensions). Each of the first ``asked`` topics is compared with all."""
 
     ids: Ids
     sizes: Ids
@@ -441,10 +438,8 @@ VECTORS: str = _SQL["vectors"]
 
 
 def with_unchecked() -> QuerySet[ChatUser]:
-    """Chat users with a live topic that has a vector and was not yet compared for a merge.
-
-    Without chat users for whom consolidation is off, and those whose queue is full.
-    """
+    """Chat users with a live topic that has a vector and was not yet compared for a merge. Without chat users for whom
+    consolidation is off, and those whose queue is full."""
     vectors = TopicVector.objects.filter(topic=OuterRef("pk"))
     unchecked = Topic.objects.live().filter(Exists(vectors), owner=OuterRef("pk"), consolidation_checked=False)
     waiting = Suggestion.objects.filter(owner=OuterRef("pk"), state=State.OPEN).order_by("pk")
@@ -552,11 +547,8 @@ def _evidence(found: Merge | Split) -> dict[str, Any]:
 
 @transaction.atomic
 def _store(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]) -> int:
-    """Stores suggestions that are new, if there is room; returns how many.
-
-    The topics ``looked_at`` are marked as considered, unless one of their merges found no room: it is searched for
-    again.
-    """
+    """Stores suggestions that are new, if there is room; returns how many. The topics ``looked_at`` are marked as
+    considered, unless one of their merges found no room: it is searched for again."""
     database.acquire_until_commit("suggestions", owner.pk)
     settle(owner)
     rows = Suggestion.objects.filter(owner=owner)

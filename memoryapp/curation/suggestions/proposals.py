@@ -57,10 +57,7 @@ def is_model_connected() -> bool:
 
 def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicDraft]:
     """The drafts into which the model would divide ``topic``: in order, each of consecutive messages, all of them
-    together.
-
-    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
-    """
+    together. Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction."""
     _check_connected()
     messages = [content(row) for row in Message.objects.of(owner).filter(topic=topic).in_order()]
     agent = AgentCaller(owner, splitter.AGENT, clients.open_chat, asked_by)
@@ -122,10 +119,8 @@ def _summary_asked(owner: ChatUser, topics: Sequence[Topic], merged: Sequence[To
 
 
 def paraphrases_proposed(owner: ChatUser, question: str, asked_by: str) -> list[str]:
-    """Other wordings of ``question`` by the model, each one line, at least one.
-
-    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
-    """
+    """Other wordings of ``question`` by the model, each one line, at least one. Raises ProposalError with a sentence
+    for people. May not be called in an event loop or a transaction."""
     _check_connected()
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = AgentCaller(owner, paraphraser.AGENT, clients.open_chat, asked_by)
@@ -136,10 +131,8 @@ def paraphrases_proposed(owner: ChatUser, question: str, asked_by: str) -> list[
 
 
 def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> AnsweredCall[MergeVerdict]:
-    """Whether the model judges that ``topics`` are one; it is asked again each time.
-
-    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
-    """
+    """Whether the model judges that ``topics`` are one; it is asked again each time. Raises ProposalError with a
+    sentence for people. May not be called in an event loop or a transaction."""
     _check_connected()
     with _failures_in_words():
         return merge_judged_by(clients.open_chat, owner, topics, asked_by)

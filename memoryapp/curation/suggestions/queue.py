@@ -68,10 +68,8 @@ def holder(suggestion: Suggestion) -> User | None:
 
 
 def lease(suggestion: Suggestion, user: User) -> User | None:
-    """Leases the suggestion to the user for two minutes, or renews the lease. Returns the holder.
-
-    The holder is somebody else if they were first, and nobody if the suggestion is no longer open.
-    """
+    """Leases the suggestion to the user for two minutes, or renews the lease. Returns the holder. The holder is
+    somebody else if they were first, and nobody if the suggestion is no longer open."""
     free = Suggestion.objects.filter(_free_for(user), pk=suggestion.pk, state=State.OPEN)
     free.update(held_by=user, held_at=timezone.now())
     suggestion.refresh_from_db(fields=("state", "held_by", "held_at"))
@@ -85,10 +83,8 @@ def release(suggestion: Suggestion, user: User) -> None:
 
 @transaction.atomic
 def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> Suggestion | None:
-    """The best suggestion, or the one after ``after``, that nobody else holds; it is leased to this user.
-
-    After the last one it continues with the first.
-    """
+    """The best suggestion, or the one after ``after``, that nobody else holds; it is leased to this user. After the
+    last one it continues with the first."""
     settle(owner)
     free = opened(owner).filter(_free_for(user)).select_for_update(skip_locked=True, of=("self",))
     found = None
@@ -112,10 +108,8 @@ def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit:
 
 @transaction.atomic
 def take_back(suggestion: Suggestion, *, actor: str) -> Suggestion:
-    """Undoes the edit that accepted the suggestion, if it is in effect, and opens the suggestion again.
-
-    Raises Depends when later edits depend on that edit, SuggestionDecided when the topics no longer exist.
-    """
+    """Undoes the edit that accepted the suggestion, if it is in effect, and opens the suggestion again. Raises Depends
+    when later edits depend on that edit, SuggestionDecided when the topics no longer exist."""
     edit = suggestion.edit
     if edit is not None and in_effect(suggestion.owner_id, [edit.pk]).get(edit.pk):
         undo(suggestion.owner, edit, actor=actor)
@@ -124,10 +118,8 @@ def take_back(suggestion: Suggestion, *, actor: str) -> Suggestion:
 
 @transaction.atomic
 def reopen(suggestion: Suggestion) -> Suggestion:
-    """Takes back a decision that changed no topics; others are taken back by ``curation.undo`` of their edit.
-
-    Raises SuggestionDecided when that edit is in effect, or the topics no longer exist.
-    """
+    """Takes back a decision that changed no topics; others are taken back by ``curation.undo`` of their edit. Raises
+    SuggestionDecided when that edit is in effect, or the topics no longer exist."""
     Suggestion.objects.filter(pk=suggestion.pk, edit=None).update(state=State.OPEN, decided_by="", decided_at=None)
     settle(suggestion.owner)
     suggestion.refresh_from_db()
@@ -251,9 +243,7 @@ def _summaries(rows: Sequence[Suggestion], asked: set[int]) -> tuple[str, ...]:
 
 def accept_from(owner: ChatUser, least: float, user: User) -> AcceptedClusters:
     """Merges each cluster of suggestions with at least this score, at most ``MOST_AT_ONCE`` of them, the best first.
-
-    Each is a change of its own: what cannot be merged is left open.
-    """
+    Each is a change of its own: what cannot be merged is left open."""
     found = clusters(owner, least)
     fitting = [cluster for cluster in found if cluster.fits][:MOST_AT_ONCE]
     edits = tuple(_merges(owner, fitting, user))

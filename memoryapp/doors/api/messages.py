@@ -56,10 +56,8 @@ router = Router(tags=["messages"])
     response={**described(AddedAnswer, 400, 404, 409, 413), 422: UnstoredErrorAnswer},
 )
 async def add(request: HttpRequest, body: MessagesBody) -> AddedAnswer:
-    """Add messages to a memory. A message with a known id is left unchanged, so a call can be repeated.
-
-    If none of them could be stored and at least one was rejected, the answer is 422 with the reasons.
-    """
+    """Add messages to a memory. A message with a known id is left unchanged, so a call can be repeated. If none of them
+    could be stored and at least one was rejected, the answer is 422 with the reasons."""
     if len(body.messages) > MOST_A_CALL:
         raise RequestRefused(413, f"At most {MOST_A_CALL:,} messages a call, not {len(body.messages):,}.")
     return await answered(AddedAnswer, take_in, grant_of(request), body)
@@ -209,10 +207,8 @@ async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
     "/sessions/closed", operation_id="getClosedSessions", response=described(ClosedAnswer, 202, 404, 409, 422)
 )
 async def closed(request: HttpRequest, query: Query[ClosedQuery]) -> ClosedAnswer:
-    """Read what became of sessions whose archiving took longer than the request that closed them.
-
-    The answer to that request has this address in its header `Location`.
-    """
+    """Read what became of sessions whose archiving took longer than the request that closed them. The answer to that
+    request has this address in its header `Location`."""
     return await answered(ClosedAnswer, _closed, grant_of(request), query)
 
 
@@ -313,11 +309,8 @@ async def export(request: HttpRequest, name: str, project: Project = "") -> Stre
 # Declared last: a name may contain slashes, so this address also matches those above.
 @erasure_router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 202, 404))
 async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
-    """Erase a chat user with all their data, for good. The answer is sent when nothing is left.
-
-    The erasure continues if the connection is lost; a repeated request waits for its end. The token must open every
-    memory.
-    """
+    """Erase a chat user with all their data, for good. The answer is sent when nothing is left. The erasure continues
+    if the connection is lost; a repeated request waits for its end. The token must open every memory."""
     return await answered(ErasedAnswer, _erased, grant_of(request), name)
 
 
@@ -331,9 +324,7 @@ async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
 )
 async def erase_user(request: HttpRequest, user: KnownName, project: Project = "") -> ErasedAnswer:
     """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
-
-    With a `project` only what has that label is erased. The token must open every memory.
-    """
+    With a `project` only what has that label is erased. The token must open every memory."""
     return await answered(ErasedAnswer, _erased, grant_of(request), user, project)
 
 

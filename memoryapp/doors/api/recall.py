@@ -275,10 +275,8 @@ async def _at_end(run: Run, include: Sequence[str]) -> RecallAnswer:
     openapi_extra={"responses": {200: STREAM}},
 )
 async def recall_stream(request: HttpRequest, body: RecallBody) -> StreamingHttpResponse:
-    """Ask a memory a question, and get every event as it is recorded; the last one is ``run_finished``.
-
-    The header ``Content-Location`` names the run. If the connection breaks, continue at ``GET /v1/runs/<id>/stream``.
-    """
+    """Ask a memory a question, and get every event as it is recorded; the last one is ``run_finished``. The header
+    ``Content-Location`` names the run. If the connection breaks, continue at ``GET /v1/runs/<id>/stream``."""
     grant = grant_of(request)
     run = await in_thread(start_run, grant, body, caller_span(request.headers))
     runner.launch(run.pk)
@@ -333,11 +331,8 @@ async def qa(request: HttpRequest, body: QuestionBody) -> WordsAnswer:
     openapi_extra={"responses": {200: PROGRESS}},
 )
 async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHttpResponse:
-    """Ask the agent a question, follow its progress and get its answer.
-
-    The header ``Content-Location`` names the run. If the connection breaks, read the run at that address: it continues
-    without the client.
-    """
+    """Ask the agent a question, follow its progress and get its answer. The header ``Content-Location`` names the run.
+    If the connection breaks, read the run at that address: it continues without the client."""
     grant = grant_of(request)
     run = await in_thread(start_run, grant, _in_force(body), caller_span(request.headers))
     runner.launch(run.pk)
@@ -347,10 +342,8 @@ async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHtt
 
 
 def _in_force(body: QuestionBody) -> RecallBody:
-    """The question to *react*; to *plain* while that is switched off, without the parameters that *plain* lacks.
-
-    Raises ParameterError for one that *react* lacks.
-    """
+    """The question to *react*; to *plain* while that is switched off, without the parameters that *plain* lacks. Raises
+    ParameterError for one that *react* lacks."""
     asked = body.recall(REACT.name)
     if settings.ENABLE_AGENT:
         return asked

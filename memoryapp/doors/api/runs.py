@@ -99,9 +99,7 @@ async def capsule(
     request: HttpRequest, pk: UUID, format: Literal["html", "json"] = "html", mask: bool = False
 ) -> HttpResponse | CapsuleAnswer:
     """Read a finished run as one file: HTML that replays without a server, or JSON that another installation opens.
-
-    With ``mask`` names, numbers and addresses of mail and web are replaced by dots, and counted.
-    """
+    With ``mask`` names, numbers and addresses of mail and web are replaced by dots, and counted."""
     made = await in_thread(_capsule, grant_of(request), pk, mask)
     if format == "json":
         return await answered(CapsuleAnswer, capsules.document, made)
@@ -120,10 +118,8 @@ async def stream(
     last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_SEQ)] = 0,
     after: Annotated[int, Query(ge=0, le=LARGEST_SEQ)] = 0,
 ) -> StreamingHttpResponse:
-    """Follow the events as server-sent events until the last one.
-
-    The first one follows the number ``Last-Event-ID`` or ``after``, whichever is larger.
-    """
+    """Follow the events as server-sent events until the last one. The first one follows the number ``Last-Event-ID`` or
+    ``after``, whichever is larger."""
     grant = grant_of(request)
     await in_thread(_run, grant, pk)
     return event_stream(pk, grant, after=max(last_event_id, after))
@@ -136,10 +132,8 @@ async def stream(
     response=described(RunAnswer, 202, 400, 404, 409, 413, 422),
 )
 async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
-    """Make a run that begins like this one and goes on with changes from a turn on, and wait for its end.
-
-    What comes before the turn is replayed from this run without asking a model.
-    """
+    """Make a run that begins like this one and goes on with changes from a turn on, and wait for its end. What comes
+    before the turn is replayed from this run without asking a model."""
     grant = grant_of(request)
     made = await in_thread(start_fork, grant, await in_thread(_run, grant, pk), body)
     await wait_for_end(made)
@@ -150,10 +144,8 @@ async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
     "/runs/{uuid:pk}/why_not", operation_id="whyNot", auth=Token(Scope.READ), response=described(WhyNotAnswer, 404, 422)
 )
 async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = "", text: str = "") -> WhyNotAnswer:
-    """Ask why a finished run did not choose a topic, a message or what some words say; exactly one of them is given.
-
-    No chat model is asked. What belongs to another memory is as unknown as what never was.
-    """
+    """Ask why a finished run did not choose a topic, a message or what some words say; exactly one of them is given. No
+    chat model is asked. What belongs to another memory is as unknown as what never was."""
     return await answered(WhyNotAnswer, explained, grant_of(request), pk, topic, message, text)
 
 
@@ -164,10 +156,8 @@ async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = ""
     response=described(DeliveredAnswer, 400, 404, 413, 422),
 )
 async def answer(request: HttpRequest, pk: UUID, body: AnswerBody) -> DeliveredAnswer:
-    """Send what the assistant said with what a finished run handed over: which of the chosen memories it used.
-
-    No model is asked. A later answer takes the place of an earlier one.
-    """
+    """Send what the assistant said with what a finished run handed over: which of the chosen memories it used. No model
+    is asked. A later answer takes the place of an earlier one."""
     return await answered(DeliveredAnswer, _delivered, grant_of(request), pk, body.text)
 
 

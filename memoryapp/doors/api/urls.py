@@ -51,10 +51,8 @@ class DescribedAPI(NinjaAPI):
 
 @cache
 def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
-    """The description with the headers of refusals, which the statuses of an endpoint cannot declare.
-
-    The summary of an endpoint is the first sentence of its docstring, instead of the name of its function.
-    """
+    """The description with the headers of refusals, which the statuses of an endpoint cannot declare. The summary of an
+    endpoint is the first sentence of its docstring, instead of the name of its function."""
     schema = get_schema(api=api, path_prefix=path_prefix)
     # The one body that its endpoint reads itself, in two encodings.
     schema["components"]["schemas"]["TracesBody"] = TracesBody.model_json_schema()

@@ -40,10 +40,8 @@ class Caller:
         return not self.named and self._only() is None
 
     def memory(self, name: str, *, may_be_new: bool = False) -> Memory:
-        """Returns the memory of the address, or else of this name. Raises RequestRefused and BeingErased.
-
-        One of whom nothing is known yet is refused, unless it ``may_be_new`` and the token may create any.
-        """
+        """Returns the memory of the address, or else of this name. Raises RequestRefused and BeingErased. One of whom
+        nothing is known yet is refused, unless it ``may_be_new`` and the token may create any."""
         wanted = clean(self.named or name or self._only() or "").strip()
         if not wanted:
             raise RequestRefused(422, "user: name the chat user whose memory is meant.")

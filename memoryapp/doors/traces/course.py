@@ -130,10 +130,8 @@ def speaks(span: SentSpan) -> bool:
 
 
 def step_of(span: SentSpan) -> TraceStep | None:
-    """What the span means in any convention that is understood; None for all other spans.
-
-    A span that names a kind of OpenInference is read so, even if it has attributes of both.
-    """
+    """What the span means in any convention that is understood; None for all other spans. A span that names a kind of
+    OpenInference is read so, even if it has attributes of both."""
     meaning = conventions.openinference_meaning(span) or conventions.genai_meaning(span)
     return TraceStep(span, meaning) if meaning else None
 

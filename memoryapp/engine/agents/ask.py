@@ -224,10 +224,8 @@ _OPENINGS = 200
 
 
 class MessageLines:
-    """The lines of ``messages``, oldest first, in about ``chars`` characters.
-
-    Each line represents ``step`` consecutive messages and shows the first of them.
-    """
+    """The lines of ``messages``, oldest first, in about ``chars`` characters. Each line represents ``step`` consecutive
+    messages and shows the first of them."""
 
     def __init__(self, messages: Sequence[MessageContent], chars: int) -> None:
         self._messages = messages

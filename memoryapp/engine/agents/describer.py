@@ -53,10 +53,8 @@ class Description:
 def describe(
     media: MediaContent, message: str, *, chat: Chat, seconds: float, prompts: prompt.PromptBook = prompt.UNEDITED
 ) -> Ask[Description]:
-    """Asks what is in ``media``; ``message`` is the text that came with it, possibly empty.
-
-    A model that does not accept such media fails: without them it could only guess.
-    """
+    """Asks what is in ``media``; ``message`` is the text that came with it, possibly empty. A model that does not
+    accept such media fails: without them it could only guess."""
     lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(message)[:_LONGEST_SUMMARY]}"]
     return Ask(
         chat,
@@ -71,10 +69,8 @@ def describe(
 
 
 def described_so_far(answer: str) -> Description | None:
-    """What an answer describes that was cut off; None if it was cut off before the text of the file began.
-
-    The text of a long page may be longer than a model's answer can be, also when it is asked again.
-    """
+    """What an answer describes that was cut off; None if it was cut off before the text of the file began. The text of
+    a long page may be longer than a model's answer can be, also when it is asked again."""
     value = _object(answer)
     found = _description(answer) if value and isinstance(value.get("text"), str) else None
     return replace(found, is_cut=True) if found else None

@@ -283,10 +283,8 @@ async def joined(
 
 
 def _is_whole(part: Sequence[MessageContent], talk: Sequence[MessageContent]) -> bool:
-    """Whether the part holds an exchange: what a person says and the assistant's reply, or words of two people.
-
-    Where only one speaks, two of their messages.
-    """
+    """Whether the part holds an exchange: what a person says and the assistant's reply, or words of two people. Where
+    only one speaks, two of their messages."""
     if any(message.role == "assistant" for message in talk):
         asked = next((at for at, message in enumerate(part) if message.role in ("user", "peer")), len(part))
         return any(message.role == "assistant" for message in part[asked:])

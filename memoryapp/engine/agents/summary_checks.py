@@ -53,9 +53,7 @@ def fault_of(
     summary: str, messages: Sequence[MessageContent], *, others: Collection[str] = (), known: Iterable[str] = ()
 ) -> SummaryFault | None:
     """What is wrong with a model's ``summary`` of the ``messages``, whose neighbours have the summaries ``others``.
-
-    ``known`` are earlier summaries of the same messages, whose words the new one may repeat.
-    """
+    ``known`` are earlier summaries of the same messages, whose words the new one may repeat."""
     if fault := form_fault(summary, messages):
         return fault
     if not _is_about(summary, messages, known):

@@ -37,10 +37,8 @@ def judge_statements(
     prompts: PromptBook,
     language: Language,
 ) -> Ask[Judged]:
-    """Asks which of the ``sources``, given by number as a model reads them, say each of the ``statements``.
-
-    A statement that the model's answer leaves out has no place in the result.
-    """
+    """Asks which of the ``sources``, given by number as a model reads them, say each of the ``statements``. A statement
+    that the model's answer leaves out has no place in the result."""
     return Ask(
         chat,
         VERIFY.of(prompts, language),

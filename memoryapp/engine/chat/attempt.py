@@ -183,10 +183,8 @@ def is_passing(status: int) -> bool:
 
 
 def wait_before_retry(failures: int, asked: float | None, left: float) -> float | None:
-    """Seconds to wait after that many ``failures``; None when there is no further attempt.
-
-    ``asked`` is the wait that the endpoint asks for, if any; ``left`` is the remaining time of the request.
-    """
+    """Seconds to wait after that many ``failures``; None when there is no further attempt. ``asked`` is the wait that
+    the endpoint asks for, if any; ``left`` is the remaining time of the request."""
     wait = asked if asked is not None else _FIRST_WAIT * 2 ** (failures - 1)
     return None if failures >= TRIES or wait >= left else wait
 
@@ -268,9 +266,7 @@ async def attempt(
     client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], budget: Budget
 ) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
     """Yields the reply so far, and last an ``AttemptEnd``. Raises TimeoutError, httpx.RequestError or InvalidURL.
-
-    ``headers`` are all headers that are sent, including those of the client.
-    """
+    ``headers`` are all headers that are sent, including those of the client."""
     async with budget.spending():
         response = await _send(client, url, headers, body, budget.left)
     async with aclosing(response):

@@ -122,11 +122,8 @@ def reasoning_of(message: Mapping[str, Any]) -> str:
 
 
 def without_reasoning(content: str) -> tuple[str, str]:
-    """The reasoning at the beginning of the content, and the rest.
-
-    Servers that do not know how a model marks its reasoning leave it there. Without its closing mark the model was cut
-    off before it answered.
-    """
+    """The reasoning at the beginning of the content, and the rest. Servers that do not know how a model marks its
+    reasoning leave it there. Without its closing mark the model was cut off before it answered."""
     if _FINAL in content:
         thought, _, rest = content.rpartition(_FINAL)
         return _CHANNEL_MARK.sub("", thought).strip(), _CHANNEL_MARK.sub("", rest).strip()
@@ -148,11 +145,8 @@ def _stands_alone(before: str, after: str) -> bool:
 
 
 def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """The message to send back later: as it came, with its ``reasoning_details`` above all.
-
-    Empty fields are left out, because strict endpoints refuse nulls that they sent themselves; ``content`` is always
-    kept.
-    """
+    """The message to send back later: as it came, with its ``reasoning_details`` above all. Empty fields are left out,
+    because strict endpoints refuse nulls that they sent themselves; ``content`` is always kept."""
     kept = {key: value for key, value in message.items() if value is not None and key != "tool_calls"}
     back = {"role": "assistant", "content": message.get("content"), **kept}
     return {**back, "tool_calls": calls} if calls else back
@@ -447,11 +441,8 @@ def _payloads(data: list[str]) -> list[str]:
 
 
 class Transcript:
-    """The chunks of one answer, joined.
-
-    ``deltas`` counts the deltas that contained something. ``is_counted`` is true once the usage has come after the last
-    of them.
-    """
+    """The chunks of one answer, joined. ``deltas`` counts the deltas that contained something. ``is_counted`` is true
+    once the usage has come after the last of them."""
 
     def __init__(self) -> None:
         self.error: EndpointError | None = None

@@ -77,10 +77,8 @@ class CrossEncoder(Protocol):
     model: str
 
     async def scores(self, query: str, texts: Sequence[str], seconds: float) -> Floats:
-        """A score for each text, in order; higher is better. A text without one has the lowest of the others.
-
-        Raises CrossEncoderError, also after ``seconds``.
-        """
+        """A score for each text, in order; higher is better. A text without one has the lowest of the others. Raises
+        CrossEncoderError, also after ``seconds``."""
         ...
 
 

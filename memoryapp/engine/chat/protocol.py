@@ -24,11 +24,8 @@ from memoryapp.engine.text.answers import breaks_off
 
 
 class LLMError(NotedError):
-    """The chat model gave no answer.
-
-    ``spent`` holds what the failed tries were billed, where the endpoint reported it; ``status`` is HTTP's, 0 where the
-    endpoint answered with none.
-    """
+    """The chat model gave no answer. ``spent`` holds what the failed tries were billed, where the endpoint reported it;
+    ``status`` is HTTP's, 0 where the endpoint answered with none."""
 
     def __init__(self, sentence: str | Note, *, spent: Usage | None = None, status: int = 0) -> None:
         super().__init__(sentence)

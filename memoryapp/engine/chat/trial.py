@@ -40,11 +40,8 @@ _PICTURE = (
 
 @dataclass(frozen=True, slots=True)
 class TrialFinding:
-    """What was found about one question.
-
-    ``can`` is ``instead`` where a run gets what it needs in another way: ``steps`` and ``notes`` say how. ``error`` are
-    the words of a failure, ``detail`` is what came.
-    """
+    """What was found about one question. ``can`` is ``instead`` where a run gets what it needs in another way:
+    ``steps`` and ``notes`` say how. ``error`` are the words of a failure, ``detail`` is what came."""
 
     question: Question
     can: Literal["yes", "instead", "no"]

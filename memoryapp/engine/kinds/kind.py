@@ -127,11 +127,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of an excerpt, located in a real message.
-
-    ``start`` and ``end`` are character offsets in that message's text. For an ``absent`` piece ``message`` is None and
-    the offsets are 0.
-    """
+    """A piece of an excerpt, located in a real message. ``start`` and ``end`` are character offsets in that message's
+    text. For an ``absent`` piece ``message`` is None and the offsets are 0."""
 
     text: str
     status: PieceStatus

@@ -64,10 +64,8 @@ class ToolUsed(EventKind, look="tool", then="tools", told="tool"):
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The source of ``[n]``: a message of a topic, and the ``quote`` from it that supports the answer.
-
-    ``passage`` are the messages of the passage that it belongs to, oldest first; runs of earlier versions do not say.
-    """
+    """The source of ``[n]``: a message of a topic, and the ``quote`` from it that supports the answer. ``passage`` are
+    the messages of the passage that it belongs to, oldest first; runs of earlier versions do not say."""
 
     n: int
     topic: str

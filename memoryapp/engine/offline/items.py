@@ -162,9 +162,7 @@ Why = Literal["named", "known", "described", "here"]
 @dataclass(frozen=True, slots=True)
 class KnownItem:
     """A person or a file as its line describes it: ``names`` are what it is called, ``known`` is the whole description.
-
-    ``file_type`` and ``file_name`` belong to a file, as they are written.
-    """
+    ``file_type`` and ``file_name`` belong to a file, as they are written."""
 
     id: str
     score: float

@@ -194,10 +194,8 @@ def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]
 
 
 def _is_open(before: Sequence[MessageContent], after: MessageContent) -> bool:
-    """Whether the last speaker ``before`` asked something that ``after`` may answer.
-
-    An assistant often ends with an offer: what follows answers it, unless it is a request of its own.
-    """
+    """Whether the last speaker ``before`` asked something that ``after`` may answer. An assistant often ends with an
+    offer: what follows answers it, unless it is a request of its own."""
     last = before[-1]
     if last.role == "assistant":
         return last.text.rstrip(_CLOSING).endswith("?") and "?" not in after.text

@@ -43,10 +43,8 @@ class _Job:
 
 
 class OfflineEmbedder:
-    """The embedder of the embedded model, which is loaded at first use (about 1 s, 150 MB).
-
-    One thread serves all callers in this process; each batch takes whatever is waiting.
-    """
+    """The embedder of the embedded model, which is loaded at first use (about 1 s, 150 MB). One thread serves all
+    callers in this process; each batch takes whatever is waiting."""
 
     # Unrelated texts lie around 0.02 (95 % below 0.14), the passage that ranks first for an answerable
     # question above 0.14 in 99 of 100. A model that reads may find what a cosine misses, so only what is

@@ -179,10 +179,8 @@ def faults(text: PromptText) -> list[PromptFault]:
 
 
 def rendered(text: PromptText, variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """System and user message in OpenAI's format. A ``$`` inside a variable stays as it is.
-
-    Raises KeyError for a variable without a value, and ValueError for a broken text; see ``faults``.
-    """
+    """System and user message in OpenAI's format. A ``$`` inside a variable stays as it is. Raises KeyError for a
+    variable without a value, and ValueError for a broken text; see ``faults``."""
     known = {variable.name: variable for variable in text.prompt.variables}
     values = {name: known[name].enclosed(value) if name in known else value for name, value in variables.items()}
     return [

@@ -184,9 +184,7 @@ async def _finished(
 @dataclass(frozen=True, slots=True)
 class _Picks:
     """The selected candidates by kind, best first and within the limits; ``foreign`` ids are no candidates.
-
-    ``all_foreign`` is true when ids were given and none of them is a candidate.
-    """
+    ``all_foreign`` is true when ids were given and none of them is a candidate."""
 
     topics: tuple[Pick, ...]
     people: tuple[Pick, ...]

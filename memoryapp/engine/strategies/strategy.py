@@ -117,10 +117,8 @@ ReadMessages = Callable[[Sequence[int]], Awaitable[Sequence[MessageContent]]]
 
 @dataclass(frozen=True, slots=True)
 class RerankScores:
-    """How likely each text answers a query: in (0, 1), or on the scale of a cross-encoder; higher is better.
-
-    ``by`` names the cross-encoder; it is empty for the embedded scorer. ``failure`` says why the scorer replaced it.
-    """
+    """How likely each text answers a query: in (0, 1), or on the scale of a cross-encoder; higher is better. ``by``
+    names the cross-encoder; it is empty for the embedded scorer. ``failure`` says why the scorer replaced it."""
 
     scores: Sequence[float]
     by: str = ""

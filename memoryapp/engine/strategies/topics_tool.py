@@ -99,10 +99,8 @@ class TopicsTool:
         return ToolResult(english([why]), TopicsRead(turn, call.id, (), (), unknown, 0, notes=(why,)))
 
     def _fitting(self, sizes: Iterable[tuple[str, int]]) -> tuple[list[str], list[str]]:
-        """The ids that fit into the remaining room, in order, and those that do not.
-
-        The first topic of a reply is always loaded: otherwise a topic larger than the room could never be read.
-        """
+        """The ids that fit into the remaining room, in order, and those that do not. The first topic of a reply is
+        always loaded: otherwise a topic larger than the room could never be read."""
         fits: list[str] = []
         rest: list[str] = []
         room = self._room

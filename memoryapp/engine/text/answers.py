@@ -255,10 +255,8 @@ ExcerptPart = str | int
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One selected item: ``Topic:42``, or the text found in place of an id.
-
-    ``excerpt`` holds texts and message ids, as the model gave them.
-    """
+    """One selected item: ``Topic:42``, or the text found in place of an id. ``excerpt`` holds texts and message ids, as
+    the model gave them."""
 
     id: str
     reason: str = ""

@@ -207,10 +207,8 @@ def _last_season(month: int, today: date, name: str) -> Window:
 
 
 def closeness(stretches: Sequence[Window], days: Floats) -> Floats:
-    """How near each time is to the nearest of the ``stretches``, from 0 to 1; in the shape of ``days``.
-
-    ``days`` are days since 1970-01-01 with fractions. NaN is an unknown time, which is near nothing.
-    """
+    """How near each time is to the nearest of the ``stretches``, from 0 to 1; in the shape of ``days``. ``days`` are
+    days since 1970-01-01 with fractions. NaN is an unknown time, which is near nothing."""
     nearest = np.zeros(len(days))
     for each in stretches:
         before = _number(each.first) - days

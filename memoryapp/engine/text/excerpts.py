@@ -123,10 +123,8 @@ class _Claim:
 
 
 def verify(parts: Sequence[ExcerptPart], messages: Sequence[MessageContent]) -> tuple[Piece, ...]:
-    """Each piece of an excerpt, located in ``messages``, in the model's order.
-
-    ``parts`` are texts (of one or several messages, with or without their heads) or message ids.
-    """
+    """Each piece of an excerpt, located in ``messages``, in the model's order. ``parts`` are texts (of one or several
+    messages, with or without their heads) or message ids."""
     sources = [_Source(place, message) for place, message in enumerate(messages)]
     pieces: list[Piece] = []
     for part in parts:

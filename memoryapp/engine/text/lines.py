@@ -135,10 +135,8 @@ def artifact_line(
     rag_hints: Sequence[str],
     in_session: bool = False,
 ) -> str:
-    """``[Artifact:123] (0.68) pdf: "api-docs.pdf" | api, rest | Entities: OAuth2, JWT | summary | Answers: hints``.
-
-    A file of the running conversation has no score and says so.
-    """
+    """``[Artifact:123] (0.68) pdf: "api-docs.pdf" | api, rest | Entities: OAuth2, JWT | summary | Answers: hints``. A
+    file of the running conversation has no score and says so."""
     found = "in this conversation" if in_session else f"{score:.2f}"
     entity_names, hints = _field(", ".join(entities)), _field("; ".join(rag_hints))
     fields = (

@@ -48,9 +48,7 @@ FileLayout = DatabaseLayout | LinesLayout | TextLayout
 @dataclass(slots=True)
 class ChatFile:
     """A file whose format is known. ``records()`` reads it from the beginning at each call; ``meter`` shows how far.
-
-    ``format`` is the name of its format, ``clock`` the clock of the latest ``records()``.
-    """
+    ``format`` is the name of its format, ``clock`` the clock of the latest ``records()``."""
 
     path: Path
     format: str
@@ -81,10 +79,8 @@ class ChatFile:
                 yield from self.meter.patience.for_each(reader.distilled(clock))
 
     def users(self) -> set[str]:
-        """Returns the users that the file names, and perhaps some whose messages will be rejected.
-
-        This is usually faster than reading all records.
-        """
+        """Returns the users that the file names, and perhaps some whose messages will be rejected. This is usually
+        faster than reading all records."""
         self.meter.patience.begin()
         found = [reader.users(self._own_times()) for reader in self.readers if reader.users]
         return set().union(*found) - {""}
@@ -150,10 +146,8 @@ def open_chat(
 
 
 def _open_all(parts: Sequence[SourceFile], format: str, hints: Hints) -> list[tuple[Format, Reader]]:
-    """Returns the format and reader of each part. Raises UnknownSpeaker with the speakers of all parts.
-
-    A person who was named need not speak in every one of them. A part that holds no chat is one rejection.
-    """
+    """Returns the format and reader of each part. Raises UnknownSpeaker with the speakers of all parts. A person who
+    was named need not speak in every one of them. A part that holds no chat is one rejection."""
     opened: list[tuple[Format, Reader] | None] = []
     asking: list[record.UnknownSpeaker] = []
     strange: dict[int, record.NoChat] = {}
@@ -251,10 +245,8 @@ def _any_lines(asked: str) -> tuple[Format, FileLayout] | None:
 
 
 def _other_layouts(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:
-    """Yields the formats that a source may have which is not one JSON document.
-
-    JSON Lines with a broken first line are no document either, but the other lines can be read.
-    """
+    """Yields the formats that a source may have which is not one JSON document. JSON Lines with a broken first line are
+    no document either, but the other lines can be read."""
     yield from islice(_of_lines(source, MOST_LINES, (dict, list)), 1)
     if found := _find_layout(TextLayout, _beginning(source)):
         yield found

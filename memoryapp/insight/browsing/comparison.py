@@ -47,10 +47,8 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TopicColumn:
-    """One topic. People and terms that another topic shares come first and are marked.
-
-    ``slices`` are its numbers of messages in equal parts of the comparison's period.
-    """
+    """One topic. People and terms that another topic shares come first and are marked. ``slices`` are its numbers of
+    messages in equal parts of the comparison's period."""
 
     topic: Topic
     people: tuple[Term, ...]

@@ -48,10 +48,8 @@ class EmbeddingForecast:
 
 @dataclass(frozen=True, slots=True)
 class ProfileState:
-    """A profile: whether the settings name it and can reach its model, and which vectors it has.
-
-    ``forecast`` is None when nothing is missing; ``refusals`` are the latest of the ``refused`` texts.
-    """
+    """A profile: whether the settings name it and can reach its model, and which vectors it has. ``forecast`` is None
+    when nothing is missing; ``refusals`` are the latest of the ``refused`` texts."""
 
     row: models.EmbeddingProfile
     is_wanted: bool

@@ -39,10 +39,8 @@ BEGINNINGS: str = _SQL["beginnings"].format(chars=_CHARS, messages=_MESSAGES)
 
 
 def foreign_summaries(owners: Sequence[int]) -> dict[int, list[int]]:
-    """The numbers of the live topics with one, by the number of their chat user; two queries.
-
-    Every message's passages are looked at, and the beginnings of talks whose summary is in a language that is known.
-    """
+    """The numbers of the live topics with one, by the number of their chat user; two queries. Every message's passages
+    are looked at, and the beginnings of talks whose summary is in a language that is known."""
     found: dict[int, list[int]] = {owner: [] for owner in owners}
     latin: dict[int, tuple[int, str]] = {}
     for owner, topic, summary, is_foreign, is_latin in fetched(SUMMARIES, [list(owners)]):
@@ -162,10 +160,8 @@ def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
-    """The latest months with messages, with their numbers, oldest first, and the empty months between them.
-
-    If a message is dated centuries off, only months with messages; never more than ``MOST_MONTHS``.
-    """
+    """The latest months with messages, with their numbers, oldest first, and the empty months between them. If a
+    message is dated centuries off, only months with messages; never more than ``MOST_MONTHS``."""
     values: dict[str, int | str] = {
         "owner": owner.pk,
         "zone": timezone.get_current_timezone_name(),

@@ -33,10 +33,8 @@ VECTORS: str = _SQL["vectors"]
 
 
 class MapTopic(NamedTuple):
-    """What the map shows of a topic; ``began`` and ``ended`` are seconds since 1970.
-
-    That many complete rows would take longer to create and delete than everything else.
-    """
+    """What the map shows of a topic; ``began`` and ``ended`` are seconds since 1970. That many complete rows would take
+    longer to create and delete than everything else."""
 
     pk: int
     summary: str
@@ -79,9 +77,7 @@ class LastRun:
 @dataclass(frozen=True, slots=True)
 class TopicMap:
     """``points``, the latest topic first, in ``regions`` if there are many; ``waiting`` topics have no vector yet.
-
-    ``left_out`` counts topics beyond the limit. ``shown`` is the share of the variance that two dimensions keep.
-    """
+    ``left_out`` counts topics beyond the limit. ``shown`` is the share of the variance that two dimensions keep."""
 
     points: tuple[MapPoint, ...]
     waiting: int

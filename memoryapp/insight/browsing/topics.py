@@ -24,11 +24,8 @@ RUNS_LOOKED_AT = 300
 
 @dataclass(frozen=True, slots=True)
 class TopicRuns:
-    """How many recent runs showed a topic to the model, read it and selected it, and how many answers used it.
-
-    ``runs`` are the latest that read or selected it. ``former`` are earlier topics with some of its messages, latest
-    first.
-    """
+    """How many recent runs showed a topic to the model, read it and selected it, and how many answers used it. ``runs``
+    are the latest that read or selected it. ``former`` are earlier topics with some of its messages, latest first."""
 
     candidate: int
     read: int

@@ -158,7 +158,6 @@ def _is_worse(difference: Interval, gains: Sequence[float], sign: int, margin: f
 
 def _by_chance(gains: Sequence[float]) -> float:
     """The sign test: how probably so many of the questions that changed got worse if each was as likely to improve.
-
     Four of four can be chance, which the bootstrap over hundreds of equal answers does not see."""
     worse, changed = sum(gain < 0 for gain in gains), sum(gain != 0 for gain in gains)
     return sum(comb(changed, count) for count in range(worse, changed + 1)) / (1 << changed)

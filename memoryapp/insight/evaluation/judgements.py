@@ -212,10 +212,8 @@ def judge(run: Run, operator: User, is_good: bool | None) -> None:
 
 
 def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
-    """Yields a golden question for each question with a good answer, as a line of a file for ``evaluate``.
-
-    The newest answer counts. An answer whose messages were erased is left out.
-    """
+    """Yields a golden question for each question with a good answer, as a line of a file for ``evaluate``. The newest
+    answer counts. An answer whose messages were erased is left out."""
     asked = set()
     bad = Judgement.objects.filter(owner=owner, is_good=False).values("run")
     good = Judgement.objects.filter(owner=owner, is_good=True).values("run")

@@ -289,10 +289,8 @@ async def carry_on(first: Evaluation, clients: Clients) -> None:
 
 
 def labelled(numbers: Sequence[int]) -> list[LabelledQuestion]:
-    """The golden questions in this order, as they are asked; three statements.
-
-    One whose evidence or words were erased is left out, because nothing says whether another message answers it.
-    """
+    """The golden questions in this order, as they are asked; three statements. One whose evidence or words were erased
+    is left out, because nothing says whether another message answers it."""
     found = GoldenQuestion.objects.filter(pk__in=list(numbers)).select_related("owner").in_bulk()
     questions = [found[number] for number in numbers if number in found]
     evidence = {number for question in questions for number in question.evidence}

@@ -59,10 +59,8 @@ class Questions:
 
 
 def read_questions(path: Path, user: str = "") -> Questions:
-    """The questions of a file; those without a chat user are about ``user``.
-
-    Raises QuestionsError when the file cannot be read, or contains no usable question.
-    """
+    """The questions of a file; those without a chat user are about ``user``. Raises QuestionsError when the file cannot
+    be read, or contains no usable question."""
     try:
         if path.stat().st_size > LONGEST_FILE:
             raise QuestionsError(_("%(path)s is larger than 200 MB.") % {"path": path})

@@ -91,10 +91,8 @@ class QuestionScore:
         return self.expected > 0 and self.covered == self.expected
 
     def row(self) -> dict[str, Any]:
-        """The part of the score that a report stores, so that two reports can be compared question by question.
-
-        It names no chat user and quotes nothing: a report belongs to nobody and outlives the memories it is about.
-        """
+        """The part of the score that a report stores, so that two reports can be compared question by question. It
+        names no chat user and quotes nothing: a report belongs to nobody and outlives the memories it is about."""
         return {
             "qid": self.qid,
             "category": self.category,

@@ -60,9 +60,7 @@ class _Wording:
 @dataclass(frozen=True, slots=True)
 class Research:
     """Orders of today's topics for a run's query. ``rows`` are all messages, ``within`` those that its filters permit.
-
-    ``merged`` are numbers, beyond those of topics, for pairs that are tried as one.
-    """
+    ``merged`` are numbers, beyond those of topics, for pairs that are tried as one."""
 
     whole: _Wording
     typed: _Wording | None

@@ -87,10 +87,8 @@ class LostCase:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """``stages`` it fits; ``tries`` yields what helps, ``make`` makes what was offered or changed since.
-
-    ``make`` raises CurationError, ForkError, ParameterError, BadRecord and MissError for values that cannot be.
-    """
+    """``stages`` it fits; ``tries`` yields what helps, ``make`` makes what was offered or changed since. ``make``
+    raises CurationError, ForkError, ParameterError, BadRecord and MissError for values that cannot be."""
 
     name: str
     label: str | Promise

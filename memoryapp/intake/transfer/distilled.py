@@ -41,9 +41,7 @@ _TELLING: Mapping[str, str] = {"fact": "content", "person": "display_name", "art
 @dataclass(frozen=True, slots=True)
 class DistilledCounts:
     """How many items of each kind are new, and how many known; what was refused and what left out, with the reasons.
-
-    ``users`` are the chat users with at least one item, ``samples`` the first new facts.
-    """
+    ``users`` are the chat users with at least one item, ``samples`` the first new facts."""
 
     new: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)

@@ -56,10 +56,8 @@ class FileActionRefused(Exception):
 
 
 def stage(owner: ChatUser, received: Path, source: str, asked_by: str, zone: str = "") -> ImportFile:
-    """Moves the file ``received`` to the import directory and stores its row; it is rehearsed next.
-
-    ``zone`` is the time zone of the person who uploads it, for times without a zone. Raises BeingErased, OSError.
-    """
+    """Moves the file ``received`` to the import directory and stores its row; it is rehearsed next. ``zone`` is the
+    time zone of the person who uploads it, for times without a zone. Raises BeingErased, OSError."""
     content.check_kept(owner)
     settings.IMPORT_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
     size, who = received.stat().st_size, asked_by[:150]
@@ -84,9 +82,8 @@ def answer(row: ImportFile, **answers: Any) -> None:
 
 
 def begin(row: ImportFile, *, takes_changes: bool | None = None) -> None:
-    """Starts a rehearsed import, or continues a paused or failed one. Raises FileActionRefused.
-
-    ``takes_changes`` is a person's decision about changed texts, None if they were not asked."""
+    """Starts a rehearsed import, or continues a paused or failed one. Raises FileActionRefused. ``takes_changes`` is a
+    person's decision about changed texts, None if they were not asked."""
     fields: dict[str, Any] = {"started_at": row.started_at or timezone.now()}
     found = row.findings
     coming = found.get("added") or found.get("restores", {}).get("message", 0)
@@ -328,10 +325,8 @@ def _open(row: ImportFile, watch: _Watch) -> importers.ChatFile:
 
 
 def _whole(row: ImportFile, watch: _Watch) -> Counter[str]:
-    """Returns how many rows of each kind the export of a whole memory has, if it can be restored here.
-
-    Empty if the file is no such export, or if this memory has messages; the messages of the file are then imported.
-    """
+    """Returns how many rows of each kind the export of a whole memory has, if it can be restored here. Empty if the
+    file is no such export, or if this memory has messages; the messages of the file are then imported."""
     if Message.objects.of(row.owner).exists() or not transfer.recognises(row.path, watch.ask):
         return Counter()
     return transfer.outline(row.path, watch.ask)
@@ -503,9 +498,7 @@ class _Watch:
 
 def _end(row: ImportFile, state: State, stopped: tuple[State, ...] = (), **fields: Any) -> bool:
     """Ends this work unless somebody removed the file or stopped it meanwhile, except by one of the states ``stopped``.
-
-    Returns whether it did.
-    """
+    Returns whether it did."""
     fields = {"share": 0.0, "done": 0, "fault": "", **fields, "state": state, "at": timezone.now()}
     return bool(ImportFile.objects.filter(pk=row.pk, state__in=(row.state, *stopped)).update(**fields))
 

@@ -174,9 +174,7 @@ def restore(
 @dataclass
 class _RestoredMemory:
     """A memory while it is restored. ``numbers`` maps each row's number in the file to the new one, by model.
-
-    ``awaited`` are the rows that others refer to and that the file has not shown yet, with the line that does so.
-    """
+    ``awaited`` are the rows that others refer to and that the file has not shown yet, with the line that does so."""
 
     owner: ChatUser
     path: Path

@@ -170,10 +170,8 @@ def _loopback(host: str) -> bool:
 
 
 def login_sentence(host: str) -> str:
-    """Returns a sentence on how to log in; empty if that is unknown.
-
-    The demo's password is public in this project's source, so it is replaced if other machines have access.
-    """
+    """Returns a sentence on how to log in; empty if that is unknown. The demo's password is public in this project's
+    source, so it is replaced if other machines have access."""
     if not User.objects.exists():
         return f"Nobody can log in yet; this makes an account: {_manage('createsuperuser')}."
     if settings.DEMO_READ_ONLY:
@@ -212,10 +210,8 @@ def _alone(folder: Path, url: str) -> Iterator[bool]:
 
 
 def _bound(host: str, port: int, patience: float) -> socket.socket:
-    """Returns the listening socket. Connections wait in it until the web has started.
-
-    Processes of a killed ``up`` need a moment to close the port; they get ``patience`` seconds.
-    """
+    """Returns the listening socket. Connections wait in it until the web has started. Processes of a killed ``up`` need
+    a moment to close the port; they get ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -253,9 +249,7 @@ def _free_port(host: str, taken: int) -> int:
 
 def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
     """Returns web, worker and beat. Beat is a separate child: as a child of the worker, it would outlive a killed one.
-
-    The background processes have a higher niceness than the web.
-    """
+    The background processes have a higher niceness than the web."""
     metrics = paths.open_folder(settings.DATA_DIR / "metrics")
     # The counts of earlier processes.
     for file in metrics.glob("*.db"):

@@ -104,10 +104,8 @@ def lacks_second_factor(user: User) -> bool:
 
 
 def address_of(request: HttpRequest) -> str | None:
-    """Returns the address of the connection or, behind a proxy, the last one in the header CLIENT_ADDRESS_HEADER.
-
-    The addresses before the last one come from the proxy's client, so they are not trusted.
-    """
+    """Returns the address of the connection or, behind a proxy, the last one in the header CLIENT_ADDRESS_HEADER. The
+    addresses before the last one come from the proxy's client, so they are not trusted."""
     header = request.headers.get(settings.CLIENT_ADDRESS_HEADER, "") if settings.CLIENT_ADDRESS_HEADER else ""
     return _address(header.rpartition(",")[2]) or _address(request.META.get("REMOTE_ADDR") or "")
 

@@ -77,9 +77,7 @@ def make(
     projects: Sequence[str] | None = None,
 ) -> tuple[ApiToken, str]:
     """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
-
-    ``number`` comes from ``reserve``. Raises MadeAlready if a token has it.
-    """
+    ``number`` comes from ``reserve``. Raises MadeAlready if a token has it."""
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]

@@ -215,10 +215,8 @@ def _remove_stale_drafts(target: Path) -> None:
 
 
 def _tool(name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """Returns the command line of a tool of PostgreSQL for the program's database, and its environment.
-
-    The password is in the environment, because command lines can be read by everybody.
-    """
+    """Returns the command line of a tool of PostgreSQL for the program's database, and its environment. The password is
+    in the environment, because command lines can be read by everybody."""
     address = conninfo_to_dict(conninfo())
     secret = {"PGPASSWORD": str(address.pop("password"))} if address.get("password") else {}
     command = [_program(name), *arguments, f"--dbname={make_conninfo(**cast('dict[str, Any]', address))}"]

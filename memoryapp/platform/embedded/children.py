@@ -71,10 +71,7 @@ _PR_SET_PDEATHSIG = 1
 
 def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
     """Returns a ``preexec_fn`` that has the child signalled ``death`` when the thread that started it ends, even by
-    kill -9.
-
-    Returns None except on Linux; there the next start finds a remaining child by its command line.
-    """
+    kill -9. Returns None except on Linux; there the next start finds a remaining child by its command line."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -130,11 +127,8 @@ class Child:
         hang_timeout: float = 30.0,
         start_timeout: float = 120.0,
     ) -> None:
-        """The child inherits the open files ``inherits`` under the same numbers.
-
-        It counts as hanging after ``hang_timeout`` seconds without a watchdog byte; for the first one it has
-        ``start_timeout`` seconds.
-        """
+        """The child inherits the open files ``inherits`` under the same numbers. It counts as hanging after
+        ``hang_timeout`` seconds without a watchdog byte; for the first one it has ``start_timeout`` seconds."""
         self.name = name
         self._hang_timeout, self._start_timeout = hang_timeout, max(start_timeout, hang_timeout)
         self._watchdog = -1

@@ -105,10 +105,8 @@ class Revival:
 
 @contextmanager
 def throwaway() -> Iterator[Path]:
-    """Yields a temporary folder with a server of its own; both are removed afterwards.
-
-    The socket folder is ``Cluster(folder / "postgres").socket``; the server has no database but ``postgres``.
-    """
+    """Yields a temporary folder with a server of its own; both are removed afterwards. The socket folder is
+    ``Cluster(folder / "postgres").socket``; the server has no database but ``postgres``."""
     with tempfile.TemporaryDirectory(prefix="mnemoscope-test-") as name:
         folder = Path(name).resolve()
         folder.chmod(0o711)

@@ -252,9 +252,7 @@ def open_folder(path: Path, mode: int | None = None) -> Path:
 
 def binaries(account: Account) -> Path:
     """Returns the folder of a ``postgres`` and ``initdb`` that ``account`` can run: that of the package, or a copy.
-
-    Raises ServerError when they are not installed for this machine.
-    """
+    Raises ServerError when they are not installed for this machine."""
     # The package itself is never imported: an import writes to /tmp, changes the mode of folders and adds users.
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:

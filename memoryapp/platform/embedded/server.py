@@ -74,9 +74,7 @@ class Server:
 
     def start(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         """Creates the cluster if needed, removes what a crash left, starts the server and waits until it answers.
-
-        Raises ServerError when any of this fails.
-        """
+        Raises ServerError when any of this fails."""
         if not self.cluster.data.exists():
             self._make()
         self._check()
@@ -112,10 +110,8 @@ class Server:
         self.cluster.passfile.unlink(missing_ok=True)  # it belongs to data that is gone
 
     def _hand_over(self) -> None:
-        """Gives the database to the application's role, with a new password.
-
-        The passfile is written last: if it is missing, the next start does all of this again.
-        """
+        """Gives the database to the application's role, with a new password. The passfile is written last: if it is
+        missing, the next start does all of this again."""
         password = secrets.token_urlsafe(32)
         database, statements = paths.DATABASE, HAND_OVER
         if self.cluster.throwaway:

@@ -82,10 +82,8 @@ def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
 
 
 def embedder_of(owner: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
-    """Returns the embedder for vectors of this profile, even if the settings name another one by now.
-
-    A key is sent only to the host it was given for. If no setting names the address, the embedder refuses.
-    """
+    """Returns the embedder for vectors of this profile, even if the settings name another one by now. A key is sent
+    only to the host it was given for. If no setting names the address, the embedder refuses."""
     if owner == offline_embedder().profile:
         return offline_embedder()
     now = settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY

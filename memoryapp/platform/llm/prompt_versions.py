@@ -88,10 +88,8 @@ def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
 
 
 def book(found: Iterable[Mapping[str, Any]] | None) -> PromptBook:
-    """Returns the prompts that runs use now, made of the rows of ``IN_FORCE``.
-
-    A stored text that this version of the program cannot fill would end every run, so it is left out.
-    """
+    """Returns the prompts that runs use now, made of the rows of ``IN_FORCE``. A stored text that this version of the
+    program cannot fill would end every run, so it is left out."""
     return _book([_text(**row) for row in found or ()])
 
 
@@ -162,11 +160,8 @@ def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
 
 
 def put_in_force(key: Key, version: int, *, by: str) -> None:
-    """Puts this version in force from the next run on; 0 returns to the built-in text.
-
-    Does nothing when it is in force already. Raises Faulty for a text that cannot be used, and Prompt.DoesNotExist for
-    an unknown version.
-    """
+    """Puts this version in force from the next run on; 0 returns to the built-in text. Does nothing when it is in force
+    already. Raises Faulty for a text that cannot be used, and Prompt.DoesNotExist for an unknown version."""
     with transaction.atomic():
         _last(key)
         if version and (found := faults(text_of(history(key).get(version=version)))):
@@ -233,10 +228,8 @@ def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class UsedPrompt:
-    """A prompt that a past run sent to a model, with the variables that filled it.
-
-    ``messages`` are the rendered texts by role; empty when the run did not store them.
-    """
+    """A prompt that a past run sent to a model, with the variables that filled it. ``messages`` are the rendered texts
+    by role; empty when the run did not store them."""
 
     key: Key
     version: int

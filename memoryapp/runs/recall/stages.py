@@ -168,10 +168,8 @@ class RunMemory:
         return line if written == line.query else replace(line, enriched=written, note=RESPELLED)
 
     async def _authors(self) -> Sequence[str]:
-        """Who speaks in the memory. The database is queried only when an edit came since the names were read.
-
-        Raises SearchTimeout like a search.
-        """
+        """Who speaks in the memory. The database is queried only when an edit came since the names were read. Raises
+        SearchTimeout like a search."""
         known = self.clients.index_cache.of(self.request.owner_id)
         if known and known.version == self.request.version:
             return known.origins.authors

@@ -58,10 +58,8 @@ class DemoTalk:
 
 
 def load() -> bool:
-    """Loads the demo into a new memory; returns False if there is a chat user, or was one that was erased.
-
-    The sweep makes the vectors that could not be made now, as for any other topic.
-    """
+    """Loads the demo into a new memory; returns False if there is a chat user, or was one that was erased. The sweep
+    makes the vectors that could not be made now, as for any other topic."""
     if not _fill_empty_memory():
         logger.info("The memory holds or held chat users; the demo was left out.")
         return False
@@ -128,10 +126,8 @@ def talks(name: str) -> list[DemoTalk]:
 
 
 def active_session(name: str, now: datetime) -> DemoTalk:
-    """Returns the running talk, moved so that its last message was sent shortly before ``now``.
-
-    At its original date the first sweep would archive it before anybody has seen it.
-    """
+    """Returns the running talk, moved so that its last message was sent shortly before ``now``. At its original date
+    the first sweep would archive it before anybody has seen it."""
     item = json.loads((CONTENT / name / "active.json").read_text("utf-8"))
     last = moment(f"{item['date']}T{item['messages'][-1][0]}")
     later = max(now.replace(second=0, microsecond=0) - SILENCE - last, timedelta(0))

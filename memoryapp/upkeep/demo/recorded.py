@@ -78,10 +78,8 @@ def _recordings() -> Mapping[str, Mapping[str, Any]]:
 
 
 def record_runs() -> int:
-    """Makes the recorded runs, the one to be shown first last; returns how many. Vectors must have been made.
-
-    The demo is complete without them, so a fault is logged.
-    """
+    """Makes the recorded runs, the one to be shown first last; returns how many. Vectors must have been made. The demo
+    is complete without them, so a fault is logged."""
     pending = list(_started())
     try:
         async_to_sync(_execute)(pending)

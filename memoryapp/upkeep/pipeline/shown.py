@@ -74,10 +74,8 @@ def stages(
     owner: ChatUser | None = None,
     erasures: bool = False,
 ) -> list[PipelineStage]:
-    """Every stage of these chat users, or of ``owner`` alone; that of erasures, which name nobody, if requested.
-
-    About twenty queries, whatever the memory contains.
-    """
+    """Every stage of these chat users, or of ``owner`` alone; that of erasures, which name nobody, if requested. About
+    twenty queries, whatever the memory contains."""
     scope = Scope(owners, owner, profile, profiles.being_made(), now)
     # Work that is running, or failed or ended within a day, the latest first.
     rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")

@@ -24,10 +24,8 @@ HOURS = 24
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The chat users and the moment of the page; ``owner`` if it shows a single one.
-
-    ``profile`` serves, and ``following`` is the row of the one that is to take over, if its vectors are being made.
-    """
+    """The chat users and the moment of the page; ``owner`` if it shows a single one. ``profile`` serves, and
+    ``following`` is the row of the one that is to take over, if its vectors are being made."""
 
     owners: QuerySet[ChatUser]
     owner: ChatUser | None

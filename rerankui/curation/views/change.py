@@ -90,9 +90,7 @@ def change_effect(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def change_summary(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """A proposed summary of the new topic at the ``place`` of the change: the model's, else the most telling sentences.
-
-    The page asks for it while a person looks at the change, for each new topic that has no summary yet.
-    """
+    The page asks for it while a person looks at the change, for each new topic that has no summary yet."""
     form = change_form.ChangeForm(request.POST)
     place = request.POST.get("place", "")
     if not form.is_valid() or not place.isdecimal():
@@ -268,9 +266,8 @@ def _read(drafts: Sequence[TopicDraft]) -> tuple[set[int], dict[int, str]]:
 
 
 def _typed_summaries(request: HttpRequest, messages: Sequence[Message], cuts: Sequence[int]) -> dict[int, str]:
-    """What the parts were called, by their first messages: what a person typed stays with the part that begins
-    there, and what was proposed as long as the part is the same.
-    """
+    """What the parts were called, by their first messages: what a person typed stays with the part that begins there,
+    and what was proposed as long as the part is the same."""
     ends = {stretch[0].pk: stretch[-1].pk for stretch in canvas.stretches(messages, cuts)}
     sent = zip(*(request.POST.getlist(name)[:MOST_TOPICS] for name in ("span", "was", "summary")), strict=False)
     kept = {}

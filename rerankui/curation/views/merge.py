@@ -35,9 +35,7 @@ def merge(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def merge_proposal(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """The comparison with the model's summary in the field; without one, with a sentence why, and the field unchanged.
-
-    Only a posted form asks the model.
-    """
+    Only a posted form asks the model."""
     if request.method != "POST":
         return _comparison_page(request, owner, request.GET)
     fields = request.POST.copy()

@@ -24,10 +24,8 @@ GAP = 0.02
 
 @dataclass(frozen=True, slots=True)
 class StageBar:
-    """A stage from ``start`` over ``width``, in milliseconds of ``whole``; ``seconds`` is its wall time.
-
-    ``is_gap``: the program worked between two stages that have seconds of their own.
-    """
+    """A stage from ``start`` over ``width``, in milliseconds of ``whole``; ``seconds`` is its wall time. ``is_gap``:
+    the program worked between two stages that have seconds of their own."""
 
     seq: int
     stage: str
@@ -195,10 +193,8 @@ _PLAYED: Mapping[str, Callable[[Any], Sequence[PlayedStep]]] = {
 
 
 def played_run(owner: ChatUser) -> PlayedRun | None:
-    """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read.
-
-    No fork: what it replays from its parent took no time, and tells nothing of how long a run takes.
-    """
+    """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read. No
+    fork: what it replays from its parent took no time, and tells nothing of how long a run takes."""
     runs = (
         Run.objects.of(owner)
         .by_hand()

@@ -37,9 +37,7 @@ class QuestionBody(fields.StrictBody):
 
 class CitedMessage(fields.Answer):
     """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
-
-    ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
-    """
+    ``passage`` are the ids of the messages of the passage that it belongs to, oldest first."""
 
     n: int = of("citation", "n")
     topic: str = of("citation", "topic")

@@ -80,10 +80,8 @@ class EditName(Answer):
 
 
 class Edit(EditName):
-    """An edit: the first 200 topics that it took ``out`` and ``put`` in, and the counts of all of them.
-
-    ``stands`` is true if the edit is in effect now. An undo can be undone; then the first edit is in effect again.
-    """
+    """An edit: the first 200 topics that it took ``out`` and ``put`` in, and the counts of all of them. ``stands`` is
+    true if the edit is in effect now. An undo can be undone; then the first edit is in effect again."""
 
     reason: str
     undoes: int | None
@@ -96,10 +94,8 @@ class Edit(EditName):
 
 
 class EditsAnswer(Answer):
-    """Edits in the order in which they were made; ``next`` is the ``after`` of the following page, or null.
-
-    To follow a memory, ask again with the last id as ``after``: no edit is ever added before it.
-    """
+    """Edits in the order in which they were made; ``next`` is the ``after`` of the following page, or null. To follow a
+    memory, ask again with the last id as ``after``: no edit is ever added before it."""
 
     edits: list[Edit]
     next: int | None
@@ -288,9 +284,7 @@ class EffectAnswer(Answer):
 
 class ChangedAnswer(Answer):
     """The id of the edit, the topics that it put in, and the ids that it retired; these now lead to the new topics.
-
-    With ``dry_run`` nothing is changed: ``edit`` is null, and ``effect`` shows what past runs would have found.
-    """
+    With ``dry_run`` nothing is changed: ``edit`` is null, and ``effect`` shows what past runs would have found."""
 
     model_config = ConfigDict(
         json_schema_extra={

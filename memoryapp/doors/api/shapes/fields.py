@@ -324,10 +324,8 @@ STRATEGY: dict[str, Any] = {"enum": list(STRATEGIES), "default": DEFAULT.name}
 
 
 def after(kind: str, example: str) -> WithJsonSchema:
-    """Returns the schema of ``after``: the id of the last row of the previous page, with or without its kind.
-
-    The example stands in the description, since OpenAPI wants ``examples`` of a parameter as an object.
-    """
+    """Returns the schema of ``after``: the id of the last row of the previous page, with or without its kind. The
+    example stands in the description, since OpenAPI wants ``examples`` of a parameter as an object."""
     first, rest = kind[0], kind[1:]
     named = rf"\[?(?:[{first}{first.lower()}]{rest}:)?[0-9]{{1,18}}\]?"
     described = f"the id of the last row of the page before, such as {example}"

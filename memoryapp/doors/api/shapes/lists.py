@@ -104,9 +104,7 @@ def _fact_state(value: Any) -> Any:
 
 class ListedFact(fields.Answer):
     """``importance`` is from 0 to 100. ``topic`` is the topic in which the fact was found; null if a person wrote it.
-
-    ``state`` is ``past`` for a fact that another one replaced; ``superseded_at`` is the time of that one.
-    """
+    ``state`` is ``past`` for a fact that another one replaced; ``superseded_at`` is the time of that one."""
 
     # Read again from what was sent, ``state`` stands beside what it is made of.
     model_config = ConfigDict(extra="ignore")
@@ -131,9 +129,7 @@ class FactsAnswer(fields.Answer):
 
 class ListedImport(fields.Answer):
     """Counts of messages of the file: ``added`` were new, ``skipped`` existed already, ``rejected`` were unreadable.
-
-    ``left_out`` are no part of the talk that was shown, by reason.
-    """
+    ``left_out`` are no part of the talk that was shown, by reason."""
 
     id: int
     source: str
@@ -157,8 +153,7 @@ MOST_A_CALL = 1_000
 
 class MessagesBody(BaseModel):
     """Up to 1,000 messages of one chat user, of one ``project``; ``session`` is the label of those that have none of
-    their own. Further
-    fields of the body are stored with the first message."""
+    their own. Further fields of the body are stored with the first message."""
 
     model_config = ConfigDict(
         extra="allow", json_schema_extra={"example": {"user": "anna", "messages": [fields.EXAMPLE_MESSAGE]}}

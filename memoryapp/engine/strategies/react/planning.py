@@ -220,11 +220,8 @@ def filters_of(question: str, today: date) -> Filters:
 
 
 def _chats(question: str) -> list[str]:
-    """The chats that a question names, each once.
-
-    The end of a name without quotation marks is unknown: each beginning of a series of capitalised words may be the
-    name.
-    """
+    """The chats that a question names, each once. The end of a name without quotation marks is unknown: each beginning
+    of a series of capitalised words may be the name."""
     called = list[str]()
     for found in _IN_CHAT.findall(question):
         quoted, plain = "".join(found[::2]), "".join(found[1::2]).split()

@@ -136,11 +136,8 @@ class Pool:
         self.order = [id for id in self.order if id in kept]
 
     def event(self, shown: int) -> CandidatesFound:
-        """The pool as candidates: topics by their best score, behind those whose passages were put first.
-
-        So many are ``shown``, of those that any search showed. Numbers are those of the search that found the topic
-        best.
-        """
+        """The pool as candidates: topics by their best score, behind those whose passages were put first. So many are
+        ``shown``, of those that any search showed. Numbers are those of the search that found the topic best."""
         first = self._found[0][0].event
         understood = replace(first.understood, where=self._where)
         known = self._candidates()
@@ -253,10 +250,8 @@ class Searching:
         )
 
     async def _find(self, asked: toolbox.SearchInput, where: Where) -> list[FoundPassage]:
-        """The results of all queries; those that arrived in time are in the pool even if a later one is late.
-
-        The queries are searched concurrently, because each may wait for its vector, and join the pool in their order.
-        """
+        """The results of all queries; those that arrived in time are in the pool even if a later one is late. The
+        queries are searched concurrently, because each may wait for its vector, and join the pool in their order."""
         # As far as the parts of a score show it; ranks have weights of their own.
         weight = weights_of(asked.route)[0] if self.parameters.fusion == "zsum" else 1.0
         brought = list[FoundPassage]()

@@ -65,11 +65,8 @@ def coverage(weights: Mapping[str, float], sources: Sequence[str], deviations: f
 
 
 def borne_out(claim: str, text: str) -> float:
-    """Returns the share of a ``claim``'s stems that a ``text`` contains with the same negations.
-
-    It is 0 when a figure of the claim is missing, and when the sentences that share most words with it say the
-    opposite.
-    """
+    """Returns the share of a ``claim``'s stems that a ``text`` contains with the same negations. It is 0 when a figure
+    of the claim is missing, and when the sentences that share most words with it say the opposite."""
     bare = _CITED.sub(" ", claim)
     if not figures(bare) <= figures(text):
         return 0.0

@@ -190,9 +190,7 @@ class Numbered(Shape):
 
 class ComposeOutput(Shape):
     """``prompt`` is what a model reads; ``coverage_est`` how much of the question the citations speak of.
-
-    ``kept_earlier`` says that these are the citations of an earlier call, which speak of more of it.
-    """
+    ``kept_earlier`` says that these are the citations of an earlier call, which speak of more of it."""
 
     prompt: str
     citations: tuple[Numbered, ...]
@@ -249,9 +247,7 @@ class ToolFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class AgentTool(Generic[Output]):
     """A tool as a value: ``run`` makes the output of a valid ``input``, and emits what a model is asked meanwhile.
-
-    ``purpose`` describes it to a model; a tool without one is not offered to models.
-    """
+    ``purpose`` describes it to a model; a tool without one is not offered to models."""
 
     name: ToolName
     input: type[Shape]
@@ -261,10 +257,7 @@ class AgentTool(Generic[Output]):
 
 class Toolbox:
     """The ``allowed`` of the tools, each for ``seconds`` at most, and no longer than half of what is left until the
-    ``deadline`` of the run.
-
-    ``step`` is that of the run.
-    """
+    ``deadline`` of the run. ``step`` is that of the run."""
 
     def __init__(
         self, tools: Sequence[AgentTool[Any]], *, allowed: Collection[str], seconds: float, deadline: Deadline

@@ -217,9 +217,7 @@ def _text(raw: Node, metadata: Node) -> str:
 
 def _document(call: str) -> str:
     """Returns the name and text of a document; of its later versions, only the changed text; of comments, their words.
-
-    A call that was cut off is no JSON, but has words.
-    """
+    A call that was cut off is no JSON, but has words."""
     try:
         written = fields(json.loads(call))
     except ValueError:

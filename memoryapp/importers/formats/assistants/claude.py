@@ -191,10 +191,8 @@ def _all_files(item: Fields) -> list[Fields]:
 
 
 def _files(item: Fields, *, is_alone: bool) -> list[str]:
-    """Returns a mark for each file; if the message ``is_alone`` with them, the text of those without a name, too.
-
-    A long text that a person pastes becomes such a file. Beside other words it is kept in the metadata.
-    """
+    """Returns a mark for each file; if the message ``is_alone`` with them, the text of those without a name, too. A
+    long text that a person pastes becomes such a file. Beside other words it is kept in the metadata."""
     marks = [f"[file: {file['file_name']}]" for file in _all_files(item) if file.get("file_name")]
     for file in _all_files(item):
         if not file.get("file_name"):
@@ -203,10 +201,8 @@ def _files(item: Fields, *, is_alone: bool) -> list[str]:
 
 
 def _extracted_texts(item: Fields, said: str) -> dict[str, Any]:
-    """Returns metadata with the texts of attached files, except of one that is what was said.
-
-    They are not part of the message, because nobody said them.
-    """
+    """Returns metadata with the texts of attached files, except of one that is what was said. They are not part of the
+    message, because nobody said them."""
     found = [
         {"name": str(file.get("file_name") or ""), "content": content}
         for file in _all_files(item)

@@ -70,10 +70,8 @@ Words = tuple[str, str]
 
 
 def _survey(values: Callable[[], Values]) -> tuple[set[Words], set[int | str]]:
-    """Returns the role and words of all items, and the numbers of the lines with messages that were rolled back.
-
-    Most words stand twice in a log, as an item and as an event of the interface; some stand only in the event.
-    """
+    """Returns the role and words of all items, and the numbers of the lines with messages that were rolled back. Most
+    words stand twice in a log, as an item and as an event of the interface; some stand only in the event."""
     spoken: set[Words] = set()
     for _number, value in values():
         if not isinstance(value, Rejected) and (words := _item(value)):

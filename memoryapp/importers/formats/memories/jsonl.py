@@ -32,10 +32,8 @@ EXPORT_MARK = "mnemoscope"
 
 
 def recognises(value: object) -> bool:
-    """Whether a parsed line is a conversation or a message of this format.
-
-    Other programs have lists of messages, too; two fields that ours have must be among the first ones.
-    """
+    """Whether a parsed line is a conversation or a message of this format. Other programs have lists of messages, too;
+    two fields that ours have must be among the first ones."""
     if not isinstance(value, dict):
         return False
     messages = value.get("messages")

@@ -80,10 +80,8 @@ def opened(source: SourceFile) -> Iterator[sqlite3.Connection]:
 
 
 def count(source: SourceFile, rows: sqlite3.Connection, table: str, columns: Iterable[str]) -> int:
-    """Returns how many rows a table has.
-
-    Raises UnreadableFile if these columns have more bytes than the file, as when rows share their pages.
-    """
+    """Returns how many rows a table has. Raises UnreadableFile if these columns have more bytes than the file, as when
+    rows share their pages."""
     # A plain count(*) is one step, which nothing can end.
     size = " + ".join(f"ifnull(length(CAST({name} AS BLOB)), 0)" for name in columns)
     found, total = rows.execute(f"SELECT ifnull(sum(1), 0), total({size}) FROM {table}").fetchone()
@@ -177,10 +175,8 @@ _READ = ("id", "user_id", "role", "content", "topic_id", "created_at", "author",
 
 
 def _topic_at(source: SourceFile, rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
-    """Returns a function that finds the topic of a user's message.
-
-    It uses the ranges of messages that early databases have instead of a column.
-    """
+    """Returns a function that finds the topic of a user's message. It uses the ranges of messages that early databases
+    have instead of a column."""
     ranges: dict[Any, list[tuple[int, int, int]]] = {}
     if columns_of(rows, "topics") >= {"id", "user_id", "start_msg_id", "end_msg_id"}:
         count(source, rows, "topics", ("user_id", "id"))

@@ -69,10 +69,8 @@ def _user(item: object) -> str:
 
 
 def _flat(item: object) -> Fields:
-    """Returns the fields of a memory by their usual names.
-
-    Those of a point of a vector store are in its payload; mem0 for TypeScript writes them in its own way.
-    """
+    """Returns the fields of a memory by their usual names. Those of a point of a vector store are in its payload; mem0
+    for TypeScript writes them in its own way."""
     value = fields(item)
     payload = fields(value.get("payload"))
     value = {**payload, "memory": payload.get("data"), "id": value.get("id")} if payload else value

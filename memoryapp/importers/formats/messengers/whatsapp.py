@@ -280,10 +280,8 @@ def _hour(hour: int, hours: tuple[int, int]) -> int:
 
 
 def date_of(year: int, month: int, day: int) -> date:
-    """Returns the date in our calendar; Buddhist, Persian and Minguo years are known by their size.
-
-    Raises ValueError when there is no such day.
-    """
+    """Returns the date in our calendar; Buddhist, Persian and Minguo years are known by their size. Raises ValueError
+    when there is no such day."""
     latest = datetime.now(UTC).year + 1
     if year < 100:
         # Thai phones shorten 2566 to 66; there was no WhatsApp before 2009.
