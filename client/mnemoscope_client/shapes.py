@@ -140,9 +140,7 @@ class Recalled(Shape):
 
 class Cited(Shape):
     """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words.
-
-    ``passage`` are the ids of the messages of the passage that it belongs to, oldest first.
-    """
+    ``passage`` are the ids of the messages of the passage that it belongs to, oldest first."""
 
     n: int
     topic: str

@@ -37,6 +37,7 @@ from memoryapp.models import (
     Fact,
     Finding,
     FindingMessage,
+    GuardSpot,
     KnowledgeEdit,
     Media,
     Message,
@@ -103,6 +104,7 @@ def decided(owner: ChatUser) -> None:
     Artifact.objects.filter(pk=file.pk).update(state="failed", fault="late", fault_note=note)
     fact = Finding.objects.create(owner=owner, noun="fact", topic=topic, values=values, alike=[past.pk], target=past.pk)
     FindingMessage.objects.create(owner=owner, finding=fact, message=message)
+    GuardSpot.objects.create(owner=owner, message=message, kind="cards", state="marked")
     person = {"display_name": "Egon", "aliases": ["E"], "bio": "A vet.", "circle": "Other", "username": ""}
     Finding.objects.create(
         owner=owner, noun="person", topic=other, values=person, state="confirmed", edit=edit, row=1, decided_by="ada"
@@ -256,7 +258,7 @@ GROUPS = {
     "talk": ("message", "place", "topic", "topicmessage", "editedtopic"),
     "rows": ("person", "fact", "artifact", "chatuser", "storeditem"),
     "history": ("topicedit", "knowledgeedit", "importbatch"),
-    "decisions": ("suggestion", "finding", "findingmessage", "unreadtopic", "pause"),
+    "decisions": ("suggestion", "finding", "findingmessage", "unreadtopic", "pause", "guardspot"),
 }
 
 
@@ -446,7 +448,7 @@ def test_who_did_it_is_marked_as_what_the_file_says(
 
 
 def test_every_column_of_json_or_a_list_has_a_shape() -> None:
-    every = {(model, column.attname) for model in exported() for column in columns(model)}
+    every = {(model, column.attname) for model in (ChatUser, *exported()) for column in columns(model)}
     kinds = ("JSONField", "ArrayField")
     named = {pair for pair in every if pair[0]._meta.get_field(pair[1]).get_internal_type() in kinds}
     assert set(SHAPES) == named

@@ -205,7 +205,7 @@ def two_asked_nights(owners: Sequence[ChatUser]) -> Rows:
 def two_mails(owners: Sequence[ChatUser]) -> Rows:
     waits = {"nightly": nightly(recipients="a@b.example"), "state": "dropped", "mail": "waiting", "mail_at": EARLIER}
     nights = [GoldenNight.objects.create(**waits) for _owner in owners]
-    return Rows([night.pk for night in nights], alarms, "words_of")
+    return Rows([night.pk for night in nights], alarms, "_message")
 
 
 def two_erasures(owners: Sequence[ChatUser], **fields: Any) -> Rows:

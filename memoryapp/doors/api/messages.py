@@ -295,7 +295,7 @@ async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer
     "/users/{path:name}/export",
     operation_id="exportUser",
     auth=Token(Scope.CURATE, deed=Deed.EXPORT),
-    response=described(None, 404, 409),
+    response=described(None, 404, 409, 422),
     openapi_extra={"responses": {200: EXPORT}},
 )
 async def export(request: HttpRequest, name: str, project: Project = "") -> StreamingHttpResponse:

@@ -1,12 +1,12 @@
 """The bodies and answers of what expires: a rehearsal, the rules of a memory, and the batches that were set aside."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from memoryapp.doors.api.shapes.fields import Answer, KnownName, StrictBody, exemplified
-from memoryapp.models import ExpiryBatch, ExpiryRule
+from memoryapp.models import ExpiryRule
 
 
 class RehearseBody(StrictBody):
@@ -55,7 +55,7 @@ class ExpiryRuleAnswer(Answer):
 class ExpiryBatchAnswer(Answer):
     id: int
     rule: int = Field(validation_alias="rule_id")
-    state: ExpiryBatch.State
+    state: Literal["aside", "kept", "gone"]
     rows: int = Field(validation_alias="count")
     at: datetime
     due_at: datetime
