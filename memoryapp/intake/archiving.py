@@ -167,11 +167,11 @@ def _due(owner: ChatUser, now: bool, asked: work.AskedSessions, limits: SessionL
     clock = timezone.now()
     everything = now or asked.everything
     sessions = active.cut(Message.objects.of(owner).active(), limits)
-    sessions.sort(key=lambda session: session.messages[0].label not in asked.labels)
+    sessions.sort(key=lambda session: session.messages[0].session not in asked.labels)
     return [
         session
         for session in sessions
-        if everything or session.messages[0].label in asked.labels or clock >= session.due_at
+        if everything or session.messages[0].session in asked.labels or clock >= session.due_at
     ]
 
 

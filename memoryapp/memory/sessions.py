@@ -54,6 +54,11 @@ class Moment(NamedTuple):
     is_question: bool = False
     role: str = ""
 
+    @property
+    def session(self) -> str:
+        """The label of its session alone."""
+        return self.label.partition("\n")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
