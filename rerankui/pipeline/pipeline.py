@@ -194,9 +194,9 @@ def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
 def _shown_session(session: Session, now: datetime) -> dict[str, Any]:
     """``first`` is its first message; after the ``countdown`` it is archived if nobody writes."""
     first, last = session.messages[0], session.messages[-1]
-    countdown = work.duration(max((session.due_at - now).total_seconds(), 0.0))
-    named = {"first": first.id, "label": first.label, "last_at": last.sent_at}
-    return {**named, "count": len(session.messages), "countdown": countdown}
+    left = max((session.due_at - now).total_seconds(), 0.0)
+    named = {"first": first.id, "label": first.session, "last_at": last.sent_at, "seconds_left": left}
+    return {**named, "count": len(session.messages), "countdown": work.duration(left)}
 
 
 def _work_page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:

@@ -1,6 +1,7 @@
 """The pipeline page: the state of each stage, and who may pause it."""
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -283,3 +284,16 @@ class TestPausing:
         tasks.erase_due()
         row.refresh_from_db()
         assert (row.state, Message.objects.filter(pk=gone.pk).exists()) == ("ready", False)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("label", "shown"), [("", "1 message"), ("Family", "Family: 1 message")])
+def test_an_active_session_has_its_own_label_and_a_countdown(
+    anna: ChatUser, as_viewer: Client, label: str, shown: str
+) -> None:
+    at = timezone.now() - timedelta(minutes=1)
+    add_messages(anna, [replace(record(1, "Cake?", at=at), session=label, project="home")])
+    row = as_viewer.get(f"/memory/{anna.pk}/").content.decode().split('class="title grow clamp clamp-1"')[1]
+    words = " ".join(re.sub(r"<[^>]+>", " ", row.split("</li>")[0].split(">", 1)[1]).split())
+    assert words.startswith(shown)
+    assert "now due" not in words
