@@ -10,10 +10,13 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from memoryapp import models
+from memoryapp.platform import cells
 from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.audit import entries
 
@@ -33,6 +36,8 @@ def may_enter(request: HttpRequest) -> bool:
     if not user.is_active:
         return False
     signing_in.note(request)
+    asked = request.GET.get("cell", "")
+    cells.enter(int(asked) if asked.isdecimal() and int(asked) in cells.numbers() else cells.numbers()[-1])
     is_admin = user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
     if is_admin and settings.AUDIT_LOG and not hasattr(request, "is_audited"):
         request.is_audited = True  # type: ignore[attr-defined]
@@ -59,6 +64,18 @@ admin.site.site_header = admin.site.site_title = "Mnemoscope"
 admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
+class CellFilter(admin.SimpleListFilter):
+    """The cell whose rows a list shows, where there are several."""
+
+    title, parameter_name = _("cell"), "cell"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[int, str]]:
+        return [(number, str(number)) for number in cells.numbers()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset
+
+
 class ReadOnlyAdmin(ModelAdmin):
     """Rows that are only shown. ``unfetched`` columns are never read, ``unlisted`` ones only for one row’s page."""
 
@@ -69,6 +86,17 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*self.unfetched, *self.unlisted)
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        is_of_cells = settings.CELLS > 1 and getattr(self.model, "in_cell", False)
+        return [CellFilter] * is_of_cells + [*super().get_list_filter(request)]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        try:
+            number = self.opts.pk.to_python(object_id)
+            return cells.first(self.get_queryset(request).filter(pk=number), number)
+        except (ValidationError, ValueError):
+            return None
 
     def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.unfetched

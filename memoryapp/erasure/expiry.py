@@ -22,6 +22,7 @@ from memoryapp.curation.knowledge.writing import lock as lock_knowledge
 from memoryapp.curation.knowledge.writing import make
 from memoryapp.curation.undoing import give_back_messages, withdraw_messages
 from memoryapp.engine.beside import table_beside
+from memoryapp.engine.cells import within
 from memoryapp.erasure.cutting import Target
 from memoryapp.erasure.lifecycle import begin
 from memoryapp.models import (
@@ -37,7 +38,7 @@ from memoryapp.models import (
     Message,
     RecallMode,
 )
-from memoryapp.platform import database
+from memoryapp.platform import cells, database
 from memoryapp.platform.audit import entries
 from memoryapp.platform.statements import fetched
 from memoryapp.platform.webhooks.announcing import RETENTION_DUE, announce
@@ -90,6 +91,7 @@ def _first(rule: ExpiryRule, owners: Sequence[int], most: int, batch: int | None
     return [ExpiringNow(*row) for row in _found(rule, owners, "first", batch=batch, most=most)]
 
 
+@cells.everywhere
 def _found(rule: ExpiryRule, owners: Sequence[int], statement: str, **values: Any) -> list[tuple[Any, ...]]:
     before = timezone.now() - timedelta(days=rule.days)
     asked = {"kind": rule.kind, "condition": rule.condition, "rule": rule.pk, "before": before, "batch": None, **values}
@@ -123,7 +125,7 @@ def apply(rule: ExpiryRule, is_enough: Callable[[], bool]) -> None:
     enough, the next time does."""
     owners = ChatUser.objects.filter(pk=rule.owner_id) if rule.owner_id else ChatUser.objects.all()
     for owner in list(owners.order_by("pk")):
-        with database.log_and_continue("What expires of memory %s is not set aside.", owner.pk):
+        with within(owner.cell), database.log_and_continue("What expires of memory %s is not set aside.", owner.pk):
             while set_aside(rule, owner):
                 if is_enough():
                     return
@@ -260,12 +262,14 @@ def batches(owners: QuerySet[ChatUser] | None) -> QuerySet[ExpiryBatch]:
     return rows.annotate(kept=kept).select_related("owner", "rule")
 
 
-def recent_batches(owners: QuerySet[ChatUser]) -> QuerySet[ExpiryBatch]:
+@cells.everywhere(order=lambda batch: batch.pk, most=MOST_RECENT)
+def recent_batches(owners: QuerySet[ChatUser]) -> list[ExpiryBatch]:
     """What is set aside, and what went within a week."""
     lately = Q(state=State.ASIDE) | Q(state=State.GONE, ended_at__gte=timezone.now() - timedelta(days=7))
-    return batches(owners).filter(lately)[:MOST_RECENT]
+    return list(batches(owners).filter(lately)[:MOST_RECENT])
 
 
+@cells.everywhere(join=lambda one, other: None)
 def note_going(owner: ChatUser | None, nouns: Sequence[str], rows: Iterable[Any]) -> None:
     """Gives each of the rows that is set aside its batch, as ``going``. One query."""
     listed = {str(row.pk): row for row in rows}

@@ -30,6 +30,7 @@ from memoryapp.memory.content import content
 from memoryapp.models import ChatUser, EditedTopic, Message, Passage, PassageMessage, TopicEdit
 from memoryapp.platform import database
 from memoryapp.platform.database import SqlStatement, array
+from memoryapp.platform.statements import execute
 
 # Cuts messages into sessions.
 #
@@ -331,7 +332,7 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
 
 def note_change(owner: ChatUser) -> None:
     """Tells searches that the owner's active sessions are not what they were."""
-    ChatUser.objects.filter(pk=owner.pk).update(talk=models.F("talk") + 1)
+    execute(_SQL["change"], [owner.pk])
 
 
 @transaction.atomic

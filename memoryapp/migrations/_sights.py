@@ -6,6 +6,7 @@ limited actor is shown anything.
 """
 
 import tomllib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from django.apps.registry import Apps
@@ -23,8 +24,9 @@ _LAWS = """
 DO $$
 DECLARE law regprocedure;
 BEGIN
-    FOR law IN SELECT oid::regprocedure FROM pg_proc WHERE proname LIKE 'memoryapp\\_%' LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path FROM CURRENT', law);
+    FOR law IN SELECT oid::regprocedure FROM pg_proc WHERE proname LIKE 'memoryapp\\_%'
+        AND pronamespace = current_schema()::regnamespace LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path TO %s', law, current_setting('search_path'));
     END LOOP;
 END $$
 """
@@ -32,17 +34,22 @@ END $$
 _EDITS = "CREATE VIEW memoryapp_anyedit AS SELECT id, at, owner_id AS memory FROM memoryapp_topicedit"
 
 
-def make_sights(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    schema_editor.execute(f"CREATE SCHEMA {SCHEMA}")
-    for table, condition in SIGHTS.items():
+def sights(apps: Apps, tables: Collection[str] = tuple(SIGHTS), schema: str = SCHEMA) -> Iterator[str]:
+    """The statements that make the views of these tables, of the schema at hand, in ``schema``."""
+    yield f"CREATE SCHEMA {schema}"
+    for table in (table for table in SIGHTS if table in tables):
         model = apps.get_model("memoryapp", table.removeprefix("memoryapp_"))
         columns = ", ".join(f'"{name}"' for name in sorted(field.column for field in model._meta.local_fields))
-        written = condition.replace("{own}", _OWN).replace("{seen}", SCHEMA)
+        condition = SIGHTS[table].replace("{own}", _OWN).replace("{seen}", schema)
         option = "WITH LOCAL CHECK OPTION" if table.removeprefix("memoryapp_") in LABELLED else ""
-        view = _VIEW.format(seen=SCHEMA, table=table, columns=columns, condition=written, option=option)
-        schema_editor.execute(view, params=None)
-    schema_editor.execute(_EDITS)
-    schema_editor.execute(_LAWS, params=None)
+        yield _VIEW.format(seen=schema, table=table, columns=columns, condition=condition, option=option)
+    yield _EDITS
+    yield _LAWS
+
+
+def make_sights(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    for statement in sights(apps):
+        schema_editor.execute(statement, params=None)
 
 
 def drop_sights(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:

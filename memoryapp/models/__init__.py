@@ -37,6 +37,6 @@ from memoryapp.models.miss import Miss
 from memoryapp.models.operator import Access, ApiToken, LoginSession, Operator, Role, SavedView
 from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress, Trace, TraceSpan
 from memoryapp.models.topic import EditedTopic, ForgetRequest, Suggestion, Topic, TopicEdit, TopicMessage
-from memoryapp.models.user import ChatUser, RecallMode
+from memoryapp.models.user import ChatUser, RecallMode, Talk
 from memoryapp.models.webhook import Webhook, WebhookDelivery
 from memoryapp.models.work import BulkTopic, BulkWork, Heartbeat, Pause, StagePause, Work

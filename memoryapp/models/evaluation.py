@@ -96,6 +96,7 @@ class Grade(Owned):
 class GoldenQuestion(Owned):
     """A question in a named ``collection``, with the numbers of the messages that answer it; none where none does."""
 
+    in_cell = False
     collection = models.CharField(pgettext_lazy("golden questions", "set"), max_length=80)
     question = models.TextField(_("question"))
     category = models.CharField(_("category"), max_length=60, blank=True)
@@ -184,6 +185,7 @@ class GoldenNight(Mailed):
 class GoldenAlarm(Owned):
     """A night that dropped, in the inbox of a memory whose questions it asked, until a person has seen it."""
 
+    in_cell = False
     night = models.ForeignKey(GoldenNight, models.CASCADE, related_name="alarms", verbose_name=_("night"))
     at = models.DateTimeField(_("at"), auto_now_add=True)
     shown = "{0.night_id}"

@@ -56,6 +56,7 @@ class Operator(Row):
 class Access(Owned):
     """This operator may see this chat user's memory."""
 
+    in_cell = False
     operator = models.ForeignKey(Operator, models.CASCADE, verbose_name=_("operator"))
     shown = "{0.operator} → {0.owner}"
 
@@ -72,6 +73,8 @@ class SavedView(Owned):
     ``query`` are the parameters of the address with their values, not escaped, so that an erasure finds what they
     quote. A shared one is offered to everybody who may see the memory, another to its ``user`` alone.
     """
+
+    in_cell = False
 
     class List(models.TextChoices):
         TOPICS = "topics", _("topics")

@@ -3,7 +3,6 @@
 The rows are the truth: page, socket and report read nothing else.
 """
 
-import uuid
 from typing import Self
 
 from django.conf import settings
@@ -15,6 +14,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
+from memoryapp.engine.cells import run_id
 from memoryapp.models.agent import Prompt
 from memoryapp.models.embedding import EmbeddingProfile
 from memoryapp.models.evaluation import Evaluation
@@ -90,7 +90,7 @@ class Run(Owned):
         RUNNING = "running", _("running")
         FINISHED = "finished", _("finished")
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=run_id, editable=False)
     strategy = models.CharField(_("strategy"), max_length=16)
     origin = models.CharField(_("origin"), max_length=120, blank=True, db_default="")
     query = models.TextField(_("query"))

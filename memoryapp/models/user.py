@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from django.conf import settings
 from django.core.validators import MaxLengthValidator, MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import connection, models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
@@ -73,8 +74,7 @@ class ChatUser(Row):
     these are null the settings apply. From ``least_certainty`` on, in percent, the embedded scorer chooses; null is the
     usual one. A day costs ``daily_cap_usd``, the memory holds ``most_messages`` and ``most_bytes``; null is no bound of
     its own. ``guard`` and ``guard_out`` are the policies of the guard by kind, where they are not those of the
-    settings. ``consolidation`` and ``extraction`` say what is done automatically. ``talk``
-    counts the changes of the active sessions' passages.
+    settings. ``consolidation`` and ``extraction`` say what is done automatically. The rows of the memory lie in ``cell``.
     """
 
     class Consolidation(models.TextChoices):
@@ -117,7 +117,7 @@ class ChatUser(Row):
     guard = models.JSONField(_("what must not be stored"), default=dict, db_default={}, blank=True)
     guard_out = models.JSONField(_("what must not be handed over"), default=dict, db_default={}, blank=True)
 
-    talk = models.PositiveBigIntegerField(_("changes of the talk"), default=0, db_default=0, editable=False)
+    cell = models.PositiveSmallIntegerField(_("cell"), default=0, db_default=0, editable=False)
     erasing_since = models.DateTimeField(_("being erased since"), null=True, blank=True, editable=False)
 
     objects = ChatUserManager()
@@ -130,6 +130,15 @@ class ChatUser(Row):
 
     def __str__(self) -> str:
         return self.display_name or self.name
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Gives a new memory its number, which says in what cell it lies: they are filled in turn."""
+        if settings.CELLS > 1 and self.pk is None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT nextval(pg_get_serial_sequence('memoryapp_chatuser', 'id'))")
+                self.pk = cursor.fetchone()[0]
+            self.cell = self.pk % settings.CELLS + 1
+        super().save(*args, **options)
 
 
 class ProjectField(models.CharField):  # type: ignore[type-arg]
@@ -145,9 +154,23 @@ class ProjectField(models.CharField):  # type: ignore[type-arg]
 
 
 class Owned(Row):
-    """A row of a chat user's memory; it is deleted with the chat user."""
+    """A row of a chat user's memory; it is deleted with the chat user. It lies in the chat user's cell, except in tables
+    that all memories share (without ``in_cell``)."""
 
+    in_cell = True
     owner = models.ForeignKey(ChatUser, models.CASCADE, db_index=False, verbose_name=_("chat user"))
 
     class Meta:
         abstract = True
+
+
+class Talk(Owned):
+    """How often the passages of the owner's active sessions changed; searches compare it with what they keep."""
+
+    changes = models.PositiveBigIntegerField(_("changes of the talk"), default=1, db_default=1)
+    shown = "{0.owner_id} {0.changes}"
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner",), name="talk_once"),)
+        verbose_name = _("changes of the talk")
+        verbose_name_plural = _("changes of the talk")

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.sight import looking
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform import cells
 from memoryapp.platform.database import StagePaused
 from memoryapp.platform.statements import fetched
 
@@ -47,6 +48,7 @@ def midnight(now: datetime) -> datetime:
     return timezone.localtime(now, timezone.get_default_timezone()).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+@cells.everywhere
 def today() -> dict[str, float]:
     """Dollars since midnight: of ``all``, and for each ``memory:7`` and ``token:7`` that spent any. One query."""
     return dict(fetched(_SQL["today"], {"midnight": midnight(timezone.now())}))
@@ -61,8 +63,10 @@ def check_cap(owner: ChatUser, what: str, token: ApiToken | None = None) -> None
         return
     now = timezone.now()
     values = {"owner": owner.pk, "token": token and token.pk, "what": what, "midnight": midnight(now)}
-    forecast, *spent = fetched(_SQL["spent"], values)[0]
-    for (whose, cap), used in zip(caps.items(), spent, strict=True):
+    # The installation and the token spend in all cells.
+    forecasts, *spent = zip(*(fetched(_SQL["spent"], values)[0] for _number in cells.each()), strict=True)
+    forecast = max(forecasts)
+    for (whose, cap), used in zip(caps.items(), map(sum, spent), strict=True):
         if cap is not None and (used >= cap or used + forecast > cap):
             turns = midnight(now) + timedelta(days=1)
             said = {

@@ -36,6 +36,7 @@ from psycopg.pq import PipelineStatus
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.engine.cells import within
 from memoryapp.platform import environment
 from memoryapp.platform.environment import PROGRAM
 from memoryapp.platform.sights import SeeingPool
@@ -448,7 +449,7 @@ class _Executor(MigrationExecutor):
     def apply_migration(
         self, state: ProjectState, migration: Migration, fake: bool = False, fake_initial: bool = False
     ) -> ProjectState:
-        with transaction.atomic(self.connection.alias) if migration.atomic else nullcontext():
+        with within(0), transaction.atomic(self.connection.alias) if migration.atomic else nullcontext():
             return super().apply_migration(state, migration, fake, fake_initial)
 
 

@@ -1,16 +1,24 @@
-"""Shows a limited actor no row beyond its sight, in whatever statement.
+"""What a connection finds: the tables of the cell at hand, and of a limited actor's rows none beyond its sight, in
+whatever statement.
 
-For each table of memories there is a view of the same name in the schema ``memoryapp_seen``, made by the migrations,
-with the rows that a limited actor sees. While the sight is limited, a connection finds the views before the tables: so
-no query of the ORM, no count, no statement in SQL, and none that is written one day, can forget it. Without a limit
-nothing is sent and nothing differs.
+A cell is a schema (``engine.cells``), which a connection finds before the tables that all memories share. For each table of memories there is a view of the same name in the schema ``memoryapp_seen``, made by the migrations,
+with the rows that a limited actor sees; each cell has such views as well. While the sight is limited, a connection finds
+the views before the tables: so no query of the ORM, no count, no statement in SQL, and none that is written one day, can
+forget it. Without a limit and in cell 0 nothing is sent and nothing differs.
+
+Where there are several cells, a statement about memories is refused before one is chosen: the rows of one must not pass
+for those of all.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import psycopg
+from django.apps import apps
+from django.conf import settings
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -18,50 +26,82 @@ from django.db.models import Model
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.engine.sight import EVERYTHING, Sight, looking, sight
+from memoryapp.engine.cells import cell
+from memoryapp.engine.sight import looking, sight
 
 SCHEMA = "memoryapp_seen"
-# Without the views the tables themselves would be found.
-LIMIT = f"""
-SELECT set_config('search_path', '{SCHEMA},' || reset_val, false),
-       set_config('memoryapp.projects', %s::text[]::text, false)
+# Without the first of the schemas the tables of another would be found.
+LIMIT = """
+SELECT set_config('search_path', concat_ws(',', VARIADIC %(schemas)s::text[] || reset_val), false),
+       set_config('memoryapp.projects', %(projects)s::text[]::text, false)
 FROM pg_settings WHERE name = 'search_path' AND EXISTS (
-    SELECT FROM pg_class WHERE relnamespace = to_regnamespace('{SCHEMA}') AND relname = 'memoryapp_message'
+    SELECT FROM pg_class WHERE relnamespace = to_regnamespace((%(schemas)s::text[])[1]) AND relname = 'memoryapp_message'
 )
 """
 UNLIMIT = "RESET search_path"
 # What a connection shows, where that is known, and whether that was set in a transaction, which may be rolled back.
 _SHOWN, _IN_TRANSACTION = "mnemoscope_sight", "mnemoscope_sight_in_transaction"
-_UNKNOWN = Sight(frozenset())
+# The projects and the cell.
+Shown = tuple[frozenset[str] | None, int]
+_ALL: Shown = (None, 0)
+_UNKNOWN: Shown = (None, -1)
 
 
-class NoViews(RuntimeError):
-    """The views of limited actors are missing, so nothing is shown to them."""
+class NotMade(RuntimeError):
+    """The tables of a cell, or the views of limited actors, are missing, so nothing is shown."""
 
 
-def _statement(seen: Sight) -> tuple[str, list[list[str]]]:
-    return (UNLIMIT, []) if seen.projects is None else (LIMIT, [sorted(seen.projects)])
+class NoCell(RuntimeError):
+    """Rows of memories were asked for before it was said of which cell; a fault of the program."""
 
 
-def _is_shown(holder: Any, seen: Sight) -> bool:
-    shown: Sight = getattr(holder, _SHOWN, EVERYTHING)
-    return shown is not _UNKNOWN and shown.projects == seen.projects
+def schema(number: int) -> str:
+    """The schema of a cell."""
+    return f"memoryapp_cell_{number}" if number else "public"
+
+
+def seen_schema(number: int) -> str:
+    """The schema of the views that show a limited actor this cell."""
+    return f"{schema(number)}_seen" if number else SCHEMA
+
+
+@cache
+def tables() -> tuple[str, ...]:
+    """The tables of each cell."""
+    return tuple(model._meta.db_table for model in apps.get_models() if getattr(model, "in_cell", False))
+
+
+@cache
+def _of_memories() -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(tables())})\b")
+
+
+def _wanted() -> Shown:
+    return sight().projects, cell() or 0
+
+
+def _statement(wanted: Shown) -> tuple[str, dict[str, list[str]]]:
+    projects, number = wanted
+    if wanted == _ALL:
+        return UNLIMIT, {}
+    views = [] if projects is None else [seen_schema(number), *([SCHEMA] if number else ())]
+    return LIMIT, {"schemas": [*views, *([schema(number)] if number else ())], "projects": sorted(projects or ())}
 
 
 def _show(holder: Any) -> None:
     """Has the connection show what the code at hand sees. A transaction may be rolled back, and the settings with it:
     what was set in one is unknown when it is over."""
-    seen = sight()
+    wanted = _wanted()
     is_open = holder.connection.info.transaction_status != TransactionStatus.IDLE
     if getattr(holder, _IN_TRANSACTION) and not is_open:
         _forget(holder)
-    if _is_shown(holder, seen):
+    if getattr(holder, _SHOWN) == wanted:
         return
     with holder.wrap_database_errors, holder.connection.cursor() as cursor:
-        found = cursor.execute(*_statement(seen))
-        if seen.projects is not None and found.fetchone() is None:
-            raise NoViews
-    setattr(holder, _SHOWN, seen)
+        found = cursor.execute(*_statement(wanted))
+        if wanted != _ALL and found.fetchone() is None:
+            raise NotMade
+    setattr(holder, _SHOWN, wanted)
     setattr(holder, _IN_TRANSACTION, not holder.get_autocommit())
 
 
@@ -75,6 +115,8 @@ def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, cont
         _forget(context["connection"])
     # After an error a transaction takes nothing but its end.
     elif not sql.startswith(("RELEASE", "SAVEPOINT")):
+        if settings.CELLS > 1 and cell() is None and _of_memories().search(sql):
+            raise NoCell(sql[:200])
         _show(context["connection"])
     return execute(sql, params, many, context)
 
@@ -84,7 +126,7 @@ def _is_grouped_by_key(model: type[Model]) -> bool:
 
 
 def _watch(connection: BaseDatabaseWrapper, **_signal: Any) -> None:
-    setattr(connection, _SHOWN, EVERYTHING)
+    setattr(connection, _SHOWN, _ALL)
     setattr(connection, _IN_TRANSACTION, False)
     if _before not in connection.execute_wrappers:
         connection.execute_wrappers.append(_before)
@@ -108,15 +150,18 @@ class SeeingPool(AsyncConnectionPool):
 
     async def getconn(self, timeout: float | None = None) -> psycopg.AsyncConnection[Any]:  # noqa: ASYNC109 its base's
         connection: psycopg.AsyncConnection[Any] = await super().getconn(timeout)
-        seen = sight()
-        if not _is_shown(connection, seen):
+        if settings.CELLS > 1 and cell() is None:
+            await self.putconn(connection)
+            raise NoCell
+        wanted = _wanted()
+        if getattr(connection, _SHOWN, _ALL) != wanted:
             try:
-                found = await connection.execute(*_statement(seen))
-                if seen.projects is not None and await found.fetchone() is None:
-                    raise NoViews
+                found = await connection.execute(*_statement(wanted))
+                if wanted != _ALL and await found.fetchone() is None:
+                    raise NotMade
             except BaseException:
                 await connection.close()
                 await self.putconn(connection)
                 raise
-            setattr(connection, _SHOWN, seen)
+            setattr(connection, _SHOWN, wanted)
         return connection

@@ -240,7 +240,7 @@ def build_index(version: Version, archive: Archive, talk: ActiveTalk, rows: Sequ
 # Index cache: the data of a whole memory that a search reads and only a change of it changes, kept between searches.
 #
 # The archived messages change only in an edit, and edits are numbered while nobody else changes the owner's topics.
-# The active sessions change with every message; those changes are counted in the owner's row (``ChatUser.talk``). So
+# The active sessions change with every message; those changes are counted in a row of the owner (``Talk``). So
 # each search asks for both numbers, which tell whether the cached data are still valid. After a message only the
 # active sessions are read again. Topics never change, so their facts are kept as well. When a chat user is erased,
 # the process that erases forgets the user at once; other processes do so with their next search, which also asks for

@@ -7,11 +7,11 @@ is signed in without being an operator is refused with a sentence, because an ad
 import uuid
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest
 from django.http.request import HttpHeaders
 from django.shortcuts import get_object_or_404
@@ -21,12 +21,14 @@ from django_htmx.middleware import HtmxDetails
 
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
 from memoryapp.models.audit import Deed, Door
+from memoryapp.platform import cells
 from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.platform.audit import entries
 from rerankui.web.moment import PastMoment, past_of, refusal
 
 View = Callable[..., Any]
+Row = TypeVar("Row", bound=Model)
 
 
 class Request(HttpRequest):
@@ -114,25 +116,16 @@ def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
 
 
 def message_or_404(request: HttpRequest, pk: int) -> Message:
-    found = Message.objects.filter(owner__in=visible_owners(request)).select_related("owner")
-    message = get_object_or_404(found, pk=pk)
-    remember(request, message.owner)
-    return message
+    return row_or_404(request, Message.objects.all(), pk)
 
 
 def topic_or_404(request: HttpRequest, pk: int) -> Topic:
-    seen = Topic.objects.filter(owner__in=visible_owners(request))
-    topic = get_object_or_404(seen.select_related("owner"), pk=pk)
-    remember(request, topic.owner)
-    return topic
+    return row_or_404(request, Topic.objects.all(), pk)
 
 
 def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
     """A run with its owner, and the operator or token that started it."""
-    seen = Run.objects.filter(owner__in=visible_owners(request))
-    run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
-    remember(request, run.owner)
-    return run
+    return row_or_404(request, Run.objects.select_related("operator"), pk)
 
 
 def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
@@ -144,14 +137,23 @@ def own_run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
 
 
 def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
-    call = get_object_or_404(AgentCall.objects.filter(owner__in=visible_owners(request)).select_related("owner"), pk=pk)
-    remember(request, call.owner)
-    return call
+    return row_or_404(request, AgentCall.objects.all(), pk)
+
+
+def row_or_404(request: HttpRequest, rows: QuerySet[Row], pk: int | uuid.UUID) -> Row:
+    """The row, in whichever cell it lies, with its owner, whose memory the page is then about."""
+    seen = rows.filter(owner__in=visible_owners(request), pk=pk)
+    row = cells.first(seen.select_related("owner"), pk)
+    if row is None:
+        raise Http404
+    remember(request, cast(Any, row).owner)
+    return row
 
 
 def remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
     """Pages without a chat user of their own (the runs, the overview) keep showing the last one."""
     entries.saw(owner.pk)
+    cells.enter(owner.cell)
     cast(Request, request).owner = owner
     if request.session.get("owner") != owner.pk:
         request.session["owner"] = owner.pk
@@ -178,5 +180,5 @@ def _owner_of_run(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID) -> int 
     operator = operator_for(user)
     if operator is None:
         return None
-    seen = Run.objects.filter(owner__in=ChatUser.objects.seen_by(operator), pk=pk)
-    return seen.values_list("owner", flat=True).first()
+    run = cells.first(Run.objects.filter(owner__in=ChatUser.objects.seen_by(operator), pk=pk).only("owner"), pk)
+    return run.owner_id if run else None

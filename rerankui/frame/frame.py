@@ -14,6 +14,7 @@ from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.curation.suggestions.inbox import Waiting, waiting_in
+from memoryapp.engine.cells import within
 from memoryapp.models import ChatUser, Operator, Role
 from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.upkeep import demo
@@ -220,7 +221,10 @@ class PageFrame:
     @cached_property
     def waiting(self) -> Waiting:
         """What waits for a decision in this memory."""
-        return waiting_in(self.owner) if self.owner else Waiting()
+        if self.owner is None:
+            return Waiting()
+        with within(self.owner.cell):
+            return waiting_in(self.owner)
 
 
 def frame(request: HttpRequest) -> dict[str, PageFrame]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 from django.core.exceptions import ValidationError
@@ -17,6 +18,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 
+from memoryapp.engine.cells import cell
+from memoryapp.platform import cells
 from rerankui.frame.access import Request
 
 PAGE_SIZE = 50
@@ -79,14 +82,25 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], order: Sequence[str], siz
     by = _Ordering.of(order)
     backwards = _read(rows.model, by, request.GET.get("before", ""))
     if backwards:
-        found = list(rows.filter(by.beyond(*backwards, reverse=True)).order_by(*by.names(reverse=True))[: size + 1])
+        found = _first(rows.filter(by.beyond(*backwards, reverse=True)), by.names(reverse=True), size + 1)
         shown = found[:size][::-1]
         return _page(by, shown, has_before=len(found) > size, has_after=True)
     forwards = _read(rows.model, by, request.GET.get("after", ""))
     if forwards:
         rows = rows.filter(by.beyond(*forwards))
-    found = list(rows.order_by(*by.names())[: size + 1])
+    found = _first(rows, by.names(), size + 1)
     return _page(by, found[:size], has_before=bool(forwards), has_after=len(found) > size)
+
+
+def _first(rows: QuerySet[Row], order: Sequence[str], size: int) -> list[Row]:
+    """The first rows in this order; of all cells, where the rows are of memories and none is chosen."""
+    ordered = rows.order_by(*order)[:size]
+    if cell() is not None or not getattr(rows.model, "in_cell", False):
+        return list(ordered)
+    found: list[Row] = cells.everywhere(lambda: list(ordered.all()))()
+    for name in reversed(order):
+        found.sort(key=attrgetter(name.lstrip("-")), reverse=name.startswith("-"))
+    return found[:size]
 
 
 def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int = PAGE_SIZE) -> Page[Row]:

@@ -26,7 +26,7 @@ from memoryapp.erasure.expiry import recent_batches
 from memoryapp.models import ChatUser, KnowledgeEdit, Role, TopicEdit
 from rerankui.curation.change_form import actor_words
 from rerankui.frame import toasts
-from rerankui.frame.access import open_to, operator_of, remember, visible_owners
+from rerankui.frame.access import open_to, operator_of, row_or_404
 from rerankui.frame.filters import HistoryFilter
 from rerankui.frame.pages import PAGE_SIZE, show
 from rerankui.frame.rows import list_address, page_address
@@ -167,9 +167,7 @@ def undo_record(request: HttpRequest, owner: ChatUser, **number: int) -> HttpRes
 @open_to(Role.CURATOR, post=Role.CURATOR)
 def undo(request: HttpRequest, pk: int) -> HttpResponse:
     """``undo_record`` under an address without the chat user, which older links have."""
-    seen = TopicEdit.objects.filter(owner__in=visible_owners(request))
-    edit = get_object_or_404(seen.select_related("owner"), pk=pk)
-    remember(request, edit.owner)
+    edit = row_or_404(request, TopicEdit.objects.all(), pk)
     return _undo(request, edit.owner, edit)
 
 

@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy
 
 from memoryapp.erasure.expiry import lately
 from memoryapp.models import ChatUser
+from memoryapp.platform import cells
 
 MOST_VALUES = 12
 MOST_COUNTED = 20_000
@@ -121,13 +122,22 @@ def _among(rows: QuerySet[Any], latest: Sequence[str]) -> QuerySet[Any]:
 
 def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> CountedFacet:
     order = (f"-{facet.column}",) if facet.in_order else ("-n", facet.column)
-    values = facet.annotated(rows).order_by().values_list(facet.column).annotate(n=Count("pk")).order_by(*order)
-    listed = list(values[: MOST_VALUES + 1])
+    listed = _values(facet.annotated(rows), facet.column, order)[: MOST_VALUES + 1]
     chosen = _chosen(request.GET, facet)
     shown = [_value(request, facet, value, n, is_chosen=value == chosen) for value, n in listed[:MOST_VALUES]]
     if chosen is not None and not any(value.is_chosen for value in shown):
         shown.append(_value(request, facet, chosen, 0, is_chosen=True))
     return CountedFacet(facet.name, chosen, facet.label, shown, len(listed) > MOST_VALUES)
+
+
+def _in_order(one: list[Any], other: list[Any]) -> list[Any]:
+    return sorted(cells.added(dict(one), dict(other)).items(), key=lambda pair: -pair[1])
+
+
+@cells.everywhere(join=_in_order)
+def _values(rows: QuerySet[Any], column: str, order: Sequence[str]) -> list[tuple[Any, int]]:
+    values = rows.order_by().values_list(column).annotate(n=Count("pk")).order_by(*order)
+    return list(values[: MOST_VALUES + 1])
 
 
 def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> FacetValue:

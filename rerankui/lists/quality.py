@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -13,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.curation.suggestions.proposals import is_model_connected
 from memoryapp.insight.browsing.quality import Quality, qualities
 from memoryapp.models import ChatUser, Role
+from memoryapp.platform import cells
 from rerankui.frame.access import open_to, visible_owners
 from rerankui.frame.pages import page_of
 
@@ -191,7 +193,7 @@ def quality(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 @open_to(Role.VIEWER)
 def quality_of_all(request: HttpRequest) -> HttpResponse:
     page = page_of(request, visible_owners(request), ("name", "id"))
-    found = qualities(page.rows, now=timezone.now())
+    found = cells.by_owner(partial(qualities, now=timezone.now()), page.rows)
     rows = [(owner, row(owner, found[owner.pk])) for owner in page]
     total = sum(found.values(), Quality())
     sums = [head.of(total) for head in heads()]

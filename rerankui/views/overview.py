@@ -1,6 +1,7 @@
 """The start pages: every chat user at a glance, and one memory at a glance."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -12,13 +13,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.engine.cells import within
 from memoryapp.erasure.expiry import recent_batches
 from memoryapp.insight.browsing.profiles import MOST_PASSAGES, passages_without_vector
 from memoryapp.insight.browsing.quality import Holdings, holdings, messages_by_month
 from memoryapp.insight.browsing.usage import usage, worst_runs
 from memoryapp.memory.content import projects_of
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
-from memoryapp.platform import caps, heartbeats
+from memoryapp.platform import caps, cells, heartbeats
 from memoryapp.platform.llm import clients
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
 from memoryapp.upkeep.demo import recorded
@@ -54,7 +56,7 @@ def overview(request: Request) -> HttpResponse:
     filters = OwnerFilter(request.GET)
     found = _named(seen, filters.chosen["q"])
     page = page_of(request, found, filters.order)
-    counts = holdings(page.rows, by_month=True)
+    counts = cells.by_owner(partial(holdings, by_month=True), page.rows)
     context: dict[str, Any] = {"page": page, "filters": filters, "rows": [(owner, counts[owner.pk]) for owner in page]}
     if not request.htmx:
         # The page says that nothing is left to do only where it lists the steps of all memories.
@@ -63,7 +65,7 @@ def overview(request: Request) -> HttpResponse:
         context["lists_all_steps"] = sees_all and operator_of(request).may(Role.CURATOR)
         # The last days of these memories on the reader's calendar.
         now, zone = timezone.now(), timezone.get_current_timezone()
-        context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, now=now, zone=zone)[:FEW]}
+        context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, FEW, now=now, zone=zone)}
         context |= {**_beginning(request), "expiring": recent_batches(seen)}
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= {"alarms": open_for(request)}
@@ -79,13 +81,14 @@ def _beginning(request: HttpRequest) -> dict[str, Any]:
     may_make = operator.may(Role.CURATOR)
     if owner is None:
         return {"may_make": may_make}
-    asked = {
-        "owner": owner,
-        "may_ask": operator.may(Role.DEBUGGER),
-        "strategy": usual_strategy(),
-        "examples": recorded.examples(owner.name) or _examples(owner),
-    }
-    return {"may_make": may_make, "asked": asked, "played": played_run(owner)}
+    with within(owner.cell):
+        asked = {
+            "owner": owner,
+            "may_ask": operator.may(Role.DEBUGGER),
+            "strategy": usual_strategy(),
+            "examples": recorded.examples(owner.name) or _examples(owner),
+        }
+        return {"may_make": may_make, "asked": asked, "played": played_run(owner)}
 
 
 def _examples(owner: ChatUser) -> list[str]:
@@ -100,9 +103,10 @@ def _named(owners: QuerySet[ChatUser], words: str | None) -> QuerySet[ChatUser]:
     return owners.filter(Q(name__icontains=words) | Q(display_name__icontains=words)) if words else owners
 
 
-def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
+@cells.everywhere(order=lambda run: (run.created_at, run.pk), most=RECENT)
+def _recent_runs(owners: QuerySet[ChatUser]) -> list[Run]:
     runs = Run.objects.by_hand().filter(owner__in=owners)
-    return runs.with_answers().select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
+    return list(runs.with_answers().select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT])
 
 
 def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:

@@ -25,7 +25,8 @@ from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompt_registry import built_in
 from memoryapp.engine.prompts.prompt import PromptText, faults, rendered
 from memoryapp.engine.prompts.rerank import RERANK
-from memoryapp.models import Prompt, Role, Run, RunEvent
+from memoryapp.models import ChatUser, Prompt, Role, Run, RunEvent
+from memoryapp.platform import cells
 from memoryapp.platform.llm import prompt_versions
 from memoryapp.platform.llm.prompt_versions import Key, Since, UsedPrompt
 from memoryapp.runs import followers, forks
@@ -214,13 +215,19 @@ def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | PromptRe
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:
     """Returns recent runs that used a version of this prompt, on which another one can be tried."""
-    seen = Run.objects.by_hand().made_here().filter(owner__in=visible_owners(request), state=Run.State.FINISHED)
-    recent = list(seen.select_related("owner")[:LOOKED_THROUGH])
+    recent = _recent(visible_owners(request))
     name, language = key
     labels = _enriched_by(recent) if name == ENRICH.name else {run.pk: run.prompt_version for run in recent}
     return [run for run in recent if (labels.get(run.pk) or "").startswith(f"{name}-{language}-")][:TRIABLE]
 
 
+@cells.everywhere(order=lambda run: (run.created_at, run.pk), most=LOOKED_THROUGH)
+def _recent(owners: QuerySet[ChatUser]) -> list[Run]:
+    seen = Run.objects.by_hand().made_here().filter(owner__in=owners, state=Run.State.FINISHED)
+    return list(seen.select_related("owner")[:LOOKED_THROUGH])
+
+
+@cells.everywhere
 def _enriched_by(recent: Sequence[Run]) -> Mapping[UUID, str | None]:
     """Returns which text the enricher of each run received; the row of a run has only the reranker's."""
     enriched = RunEvent.objects.filter(run__in=recent, kind="query_enriched")

@@ -18,6 +18,7 @@ from django.utils.cache import patch_cache_control
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import get_language_from_request
 
+from memoryapp.engine.cells import cell, within
 from memoryapp.engine.sight import Sight, looking, sight
 from memoryapp.platform import metrics
 
@@ -86,24 +87,25 @@ def private_pages(request: HttpRequest) -> Steps:
 
 @middleware
 def in_sight(request: HttpRequest) -> Steps:
-    """Encloses the sight of a token or an operator: it ends with the answer, whose pieces are still made in it."""
-    with looking():
+    """Encloses the sight of a token or an operator, and the cell of a memory: they end with the answer, whose pieces are
+    still made in them."""
+    with looking(), within(None):
         response = yield
         if isinstance(response, StreamingHttpResponse):
-            pieces, seen = response.streaming_content, sight()
-            response.streaming_content = _seen(pieces, seen) if response.is_async else _seen_at_once(pieces, seen)
+            pieces, seen = response.streaming_content, (sight(), cell())
+            response.streaming_content = _seen(pieces, *seen) if response.is_async else _seen_at_once(pieces, *seen)
         return response
 
 
-async def _seen(pieces: Any, seen: Sight) -> AsyncIterator[bytes]:
-    with looking(seen):
+async def _seen(pieces: Any, seen: Sight, number: int | None) -> AsyncIterator[bytes]:
+    with looking(seen), within(number):
         async with aclosing(pieces):
             async for piece in pieces:
                 yield piece
 
 
-def _seen_at_once(pieces: Any, seen: Sight) -> Iterator[bytes]:
-    with looking(seen):
+def _seen_at_once(pieces: Any, seen: Sight, number: int | None) -> Iterator[bytes]:
+    with looking(seen), within(number):
         yield from pieces
 
 

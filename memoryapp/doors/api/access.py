@@ -24,6 +24,7 @@ from memoryapp.importers.values import clean
 from memoryapp.memory import content, guard
 from memoryapp.models import ApiToken, ChatUser, Run
 from memoryapp.models.audit import Deed, Door
+from memoryapp.platform import cells
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.accounts.tokens import Allowances, Grant
 from memoryapp.platform.audit import entries
@@ -133,6 +134,7 @@ def owner_named(grant: Grant, name: str) -> ChatUser | None:
     owner = grant.visible_owners().filter(name=clean(name)).first()
     if owner is not None:
         entries.saw(owner.pk)
+        cells.enter(owner.cell)
     return owner
 
 
@@ -150,7 +152,7 @@ def row_or_404(grant: Grant, rows: QuerySet[Row], number: Any, noun: str) -> Row
     """Returns the row of that number in a memory that the token opens. Raises RequestRefused for any other number."""
     is_possible = not isinstance(number, int) or 0 <= number <= LARGEST_ID
     seen = rows.filter(owner__in=grant.visible_owners()).select_related("owner")
-    row = seen.filter(pk=number).first() if is_possible and number is not None else None
+    row = cells.first(seen.filter(pk=number), number) if is_possible and number is not None else None
     if row is None:
         raise RequestRefused(404, f"There is no {noun}.")
     entries.saw(cast(Any, row).owner_id)

@@ -5,7 +5,6 @@ come later still belong to it while its spans are kept (``LATE``); afterwards th
 everything that a request has for a chat user, so that it can be sent again after any failure.
 """
 
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from django.utils import timezone
 from memoryapp.doors.traces.course import STRATEGY, TraceCourse, speaks, step_of
 from memoryapp.doors.traces.span import TELLING, SentSpan, text_of
 from memoryapp.engine.beside import table_beside
+from memoryapp.engine.cells import run_id
 from memoryapp.engine.events import RunFinished, to_json
 from memoryapp.engine.json_values import storable, to_text
 from memoryapp.engine.sight import into, looking
@@ -104,7 +104,7 @@ def _make(owner: ChatUser, traces: Sequence[Sequence[SentSpan]], token: ApiToken
     now, written = timezone.now(), []
     for spans in traces:
         course = TraceCourse(spans, now, any(not span.parent for span in spans))
-        written.append((uuid.uuid4(), course, course.events()))
+        written.append((run_id(), course, course.events()))
     number = token.pk if token else None
     with connection.cursor() as cursor:
         with cursor.copy(_RUNS) as copy:

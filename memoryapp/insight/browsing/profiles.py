@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import add, attrgetter, or_
+from typing import Any, NamedTuple
 
 import numpy as np
 from django.conf import settings
@@ -14,6 +15,7 @@ from memoryapp import models
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.platform import cells
 from memoryapp.platform.llm import clients
 from memoryapp.platform.statements import fetched
 from memoryapp.search import profiles
@@ -84,10 +86,14 @@ class ProfileState:
 def states() -> list[ProfileState]:
     """The profile that serves, the one that the settings ask for, and others that still have vectors."""
     wanted = profiles.configured()
-    with_vectors = models.PassageVector.objects.order_by().values("profile").distinct()
-    rows = models.EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk=wanted.pk) | Q(pk__in=with_vectors))
+    rows = models.EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk=wanted.pk) | Q(pk__in=_with_vectors()))
     rows = rows.order_by("-is_serving", "-pk")
     return [_state(row, is_wanted=row == wanted) for row in rows]
+
+
+@cells.everywhere
+def _with_vectors() -> list[int]:
+    return list(models.PassageVector.objects.order_by().values_list("profile", flat=True).distinct())
 
 
 def forecast(row: models.EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
@@ -113,8 +119,7 @@ def _cost(row: models.EmbeddingProfile, tokens: int) -> float | None:
     return tokens * settings.EMBEDDING_PRICE / 1_000_000 if settings.EMBEDDING_PRICE >= 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
+class _Sizes(NamedTuple):
     """Numbers of texts and characters; ``wide`` are the characters of texts in mostly non-Latin letters."""
 
     texts: int
@@ -122,6 +127,7 @@ class _Sizes:
     wide: int
 
 
+@cells.everywhere(join=lambda one, other: _Sizes(*map(add, one, other)))
 def _sizes(rows: QuerySet[models.Passage] | QuerySet[models.Card]) -> _Sizes:
     sums = rows.order_by().aggregate(
         texts=Count("pk"),
@@ -131,6 +137,7 @@ def _sizes(rows: QuerySet[models.Passage] | QuerySet[models.Card]) -> _Sizes:
     return _Sizes(**sums)
 
 
+@cells.everywhere(join=lambda one, other: tuple(map(add, one, other)))
 def _topic_sizes(topics: QuerySet[models.Topic], most_chars: int) -> tuple[int, int]:
     """The number of topics, and the characters of their texts; the summary precedes each piece."""
     pieces = F("size_chars") / most_chars + 1
@@ -141,11 +148,10 @@ def _topic_sizes(topics: QuerySet[models.Topic], most_chars: int) -> tuple[int, 
 
 def _state(row: models.EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
     refused = profiles.refused_texts(row)
-    passages = Coverage(models.PassageVector.objects.filter(profile=row).count(), models.Passage.objects.count())
-    cards = Coverage(models.CardVector.objects.filter(profile=row).count(), models.Card.objects.count())
-    topics = Coverage(
-        models.TopicVector.objects.filter(profile=row, topic__is_live=True).count(), models.Topic.objects.live().count()
-    )
+    made_topics = models.TopicVector.objects.filter(profile=row, topic__is_live=True)
+    passages = Coverage(_count(models.PassageVector.objects.filter(profile=row)), _count(models.Passage.objects.all()))
+    cards = Coverage(_count(models.CardVector.objects.filter(profile=row)), _count(models.Card.objects.all()))
+    topics = Coverage(_count(made_topics), _count(models.Topic.objects.live()))
     # If every text has its vector, missing ones are not searched for: that takes longer than everything else.
     is_complete = all(kind.made >= kind.total for kind in (passages, cards, topics))
     return ProfileState(
@@ -155,10 +161,20 @@ def _state(row: models.EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
         passages=passages,
         cards=cards,
         topics=topics,
-        refused=refused.count(),
-        refusals=list(refused.select_related("owner").order_by("-pk")[:5]),
+        refused=_count(refused),
+        refusals=_newest(refused),
         forecast=forecast(row) if not is_complete and (is_wanted or row.is_serving) else None,
     )
+
+
+@cells.everywhere
+def _count(rows: QuerySet[Any]) -> int:
+    return rows.count()
+
+
+@cells.everywhere(order=attrgetter("pk"), most=5)
+def _newest(refused: QuerySet[models.RefusedText]) -> list[models.RefusedText]:
+    return list(refused.select_related("owner").order_by("-pk")[:5])
 
 
 # Measures how similar the texts of a memory are in a profile, and derives thresholds from that.
@@ -219,6 +235,7 @@ def measured(row: models.EmbeddingProfile) -> Similarities:
     )
 
 
+@cells.everywhere
 def _cosines(row: models.EmbeddingProfile, noun: str, joined: str) -> list[float]:
     values = {"profile": row.pk, "owners": _OWNERS, "vectors": _VECTORS}
     return [cosine for (cosine,) in fetched(PAIRS.format(noun=noun, joined=joined), values)]
@@ -239,6 +256,7 @@ def _distribution(cosines: Sequence[float], share: float) -> Distribution:
 MOST_PASSAGES = 2_000
 
 
+@cells.everywhere
 def passages_without_vector(owners: QuerySet[models.ChatUser], *profiles: Profile) -> int:
     """How many of the newest ``MOST_PASSAGES`` still lack a vector of one of these profiles. Vectors are made in the
     order of passages, so missing ones are among the newest."""

@@ -4,7 +4,7 @@ Runs of evaluations are not counted, because nobody waited for them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from statistics import fmean, median
@@ -20,6 +20,7 @@ from django.utils import timezone
 from memoryapp.engine.agents import AGENTS
 from memoryapp.models import AgentCall, ChatUser, Run, RunEvent, Topic
 from memoryapp.models.run import RunQuerySet
+from memoryapp.platform import cells
 
 DAYS = 30
 
@@ -66,25 +67,48 @@ class RecallUsage:
 def usage(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> RecallUsage:
     """The last ``days`` of these chat users' memories, by days of ``zone``. Two queries."""
     runs = _lately(owners, now, zone, days)
-    by_day = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).order_by().values("day")
-    counted = {row["day"]: row for row in by_day.annotate(recalls=Count("pk"), fallbacks=Count("pk", ~_as_meant()))}
-    totals = runs.aggregate(
+    counted, totals = _by_day(runs, zone), _totals(runs)
+    today = now.astimezone(zone).date()
+    calendar = [today - timedelta(days=back) for back in reversed(range(days))]
+    return RecallUsage(days=[Day(day, **counted.get(day, {})) for day in calendar], **totals)
+
+
+@cells.everywhere
+def _by_day(runs: QuerySet[Run], zone: tzinfo) -> dict[date, dict[str, int]]:
+    days = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).order_by().values("day")
+    counted = days.annotate(recalls=Count("pk"), fallbacks=Count("pk", ~_as_meant()))
+    return {row.pop("day"): row for row in counted}
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Of several cells the times are those of the slowest."""
+    slowest = {name: max(one[name] or 0.0, other[name] or 0.0) for name in ("median_seconds", "p95_seconds")}
+    return {**{name: one[name] + other[name] for name in one.keys() - slowest.keys()}, **slowest}
+
+
+@cells.everywhere(join=_joined)
+def _totals(runs: QuerySet[Run]) -> dict[str, Any]:
+    return runs.aggregate(
         recalls=Count("pk"),
         fallbacks=Count("pk", ~_as_meant()),
         cost_usd=Sum("cost_usd", default=0.0),
         median_seconds=_Percentile("seconds", 0.5, filter=_is_finished()),
         p95_seconds=_Percentile("seconds", 0.95, filter=_is_finished()),
     )
-    today = now.astimezone(zone).date()
-    calendar = [today - timedelta(days=back) for back in reversed(range(days))]
-    return RecallUsage(days=[Day(**counted.get(day, {"day": day})) for day in calendar], **totals)
 
 
-def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> QuerySet[Run]:
-    """Finished recalls of the last ``days`` that deserve a look: first fallbacks, then the slowest."""
+def worst_runs(
+    owners: QuerySet[ChatUser], most: int, *, now: datetime, zone: tzinfo, days: int = DAYS
+) -> Sequence[Run]:
+    """Finished recalls of the last ``days`` that deserve a look, at most so many: first fallbacks, then the slowest."""
+    return _worst(owners, now, zone, days, most)[:most]
+
+
+@cells.everywhere(order=lambda run: (run.fallback not in _MEANT, run.seconds, run.pk))
+def _worst(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int, most: int) -> list[Run]:
     rank = Case(When(_as_meant(), then=Value(1)), default=Value(0))
     runs = _lately(owners, now, zone, days).filter(_is_finished())
-    return runs.with_answers().select_related("owner").order_by(rank, "-seconds", "-id")
+    return list(runs.with_answers().select_related("owner").order_by(rank, "-seconds", "-id")[:most])
 
 
 def _lately(owners: QuerySet[ChatUser], now: datetime, zone: tzinfo, days: int) -> RunQuerySet:
@@ -166,6 +190,7 @@ def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: i
     return [cost for cost in dearest if cost.total]
 
 
+@cells.everywhere
 def _dollars(
     owners: QuerySet[ChatUser], since: datetime, group: Callable[[str], Any]
 ) -> defaultdict[tuple[Any, str], float]:
@@ -203,6 +228,7 @@ class RunTimes:
     seconds: Mapping[str, float]
 
 
+@cells.everywhere(order=lambda each: (each.run.created_at, each.run.pk), most=MOST_RUNS)
 def stage_times(runs: QuerySet[Run], most: int = MOST_RUNS) -> Sequence[RunTimes]:
     """The newest finished ones of ``runs``, newest first. Two queries."""
     listed = list(runs.filter(state=Run.State.FINISHED).order_by("-created_at", "-id")[:most])
@@ -227,10 +253,7 @@ def recall_figures(times: Sequence[RunTimes]) -> RecallFigures | None:
     if not times:
         return None
     owner_of = {each.run.pk: each.run.owner_id for each in times}
-    sizes = Topic.objects.live().filter(owner__in=set(owner_of.values())).order_by().values_list("owner")
-    whole = dict(sizes.annotate(chars=Sum("size_chars")))
-    ended = RunEvent.objects.filter(run__in=owner_of, kind="run_finished").order_by()
-    contexts = [(run, parts) for run, parts in ended.values_list("run", "payload__context") if parts]
+    whole, contexts = _sizes(set(owner_of.values())), _contexts(list(owner_of))
     of_topics = [(run, [part for part in parts if part["name"] in _OF_TOPICS]) for run, parts in contexts]
     shares = [
         min(100.0, 100 * sum(part["chars"] for part in parts) / whole[owner_of[run]])
@@ -244,6 +267,18 @@ def recall_figures(times: Sequence[RunTimes]) -> RecallFigures | None:
         memory_tokens=_median(sum(part["tokens"] for part in parts) for _run, parts in of_topics),
         memory_percent=_median(shares),
     )
+
+
+@cells.everywhere
+def _sizes(owners: Collection[int]) -> dict[int, int]:
+    sizes = Topic.objects.live().filter(owner__in=owners).order_by().values_list("owner")
+    return dict(sizes.annotate(chars=Sum("size_chars")))
+
+
+@cells.everywhere
+def _contexts(runs: Collection[UUID]) -> list[tuple[UUID, list[dict[str, Any]]]]:
+    ended = RunEvent.objects.filter(run__in=runs, kind="run_finished").order_by()
+    return [(run, parts) for run, parts in ended.values_list("run", "payload__context") if parts]
 
 
 def _median(values: Iterable[float]) -> float | None:

@@ -10,11 +10,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Avg, QuerySet
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.context import passages_of
@@ -24,6 +25,7 @@ from memoryapp.insight.evaluation.questions import LabelledQuestion, QuestionsEr
 from memoryapp.insight.evaluation.scores import QuestionScore, cited, report
 from memoryapp.memory.content import content
 from memoryapp.models import ChatUser, Evaluation, GoldenQuestion, Message, PassageMessage, Run
+from memoryapp.platform import cells
 from memoryapp.runs import followers, lifecycle, recall_document
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.parameters import of_each, strategy_named
@@ -217,12 +219,17 @@ def forecast(owners: QuerySet[ChatUser], count: int, strategies: Sequence[str]) 
     cost = seconds = 0.0
     unknown = []
     for name in strategies:
-        latest = Run.objects.filter(owner__in=owners, strategy=name, state=Run.State.FINISHED).order_by("-created_at")
-        past = Run.objects.filter(pk__in=latest.values("pk")[:LOOKED_AT]).aggregate(c=Avg("cost_usd"), s=Avg("seconds"))
-        cost += count * (past["c"] or 0.0)
-        seconds += count * (past["s"] or 0.0)
-        unknown += [name] if past["s"] is None else []
+        past = _latest(owners, name)
+        cost += count * (fmean(cost for cost, _seconds in past) if past else 0.0)
+        seconds += count * (fmean(seconds for _cost, seconds in past) if past else 0.0)
+        unknown += [] if past else [name]
     return PassForecast(count * len(strategies), cost, seconds, tuple(unknown))
+
+
+@cells.everywhere
+def _latest(owners: QuerySet[ChatUser], strategy: str) -> list[tuple[float, float]]:
+    runs = Run.objects.filter(owner__in=owners, strategy=strategy, state=Run.State.FINISHED).order_by("-created_at")
+    return list(runs.values_list("cost_usd", "seconds")[:LOOKED_AT])
 
 
 def begin(questions: Sequence[GoldenQuestion], strategies: Sequence[str], *, source: str, by: str) -> Evaluation:

@@ -23,7 +23,7 @@ from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompt_registry import built_in, prompts
 from memoryapp.engine.prompts.prompt import INSTRUCTION_LANGUAGES, Language, PromptBook, PromptFault, PromptText, faults
 from memoryapp.models import AgentCall, ChatUser, Prompt, Run, RunEvent
-from memoryapp.platform import database
+from memoryapp.platform import cells, database
 
 LOOKED_AT = 500
 # The texts in force of the ``prompts`` with these names.
@@ -215,6 +215,7 @@ def _add(text: PromptText, by: str, note: str) -> Prompt:
     )
 
 
+@cells.everywhere
 def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
     """How many of the last ``LOOKED_AT`` runs, or agents' calls, of these chat users used each text, by label."""
     recent = Run.objects.filter(owner__in=owners).order_by("-created_at", "-id")[:LOOKED_AT]

@@ -1,6 +1,6 @@
 """The stage of imports: files that people gave to the page of imports."""
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
 from memoryapp.celery import sweep
 from memoryapp.intake.imports import IMPORT
@@ -60,9 +60,9 @@ def _why(row: ImportFile) -> str:
     return row.fault if row.source in row.fault else f"{row.source}: {row.fault}"
 
 
-def _shown_already(scope: Scope) -> Q:
+def _shown_already(scope: Scope) -> list[tuple[int, str]]:
     """An import that had begun may also have a row of work."""
-    return Q(Exists(_refused(scope).filter(owner=OuterRef("owner"), source=OuterRef("source"))))
+    return list(_refused(scope).order_by().values_list("owner", "source"))
 
 
 STAGE = Stage("import", words_beside(__file__), _waiting, IMPORT, _hours, _faults, _shown_already)

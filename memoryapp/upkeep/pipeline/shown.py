@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from memoryapp.engine.embeddings import Profile
 from memoryapp.insight.browsing import usage
 from memoryapp.models import AgentCall, ChatUser, EmbeddingProfile, Pause, StagePause, Work
-from memoryapp.platform import work
+from memoryapp.platform import cells, work
 from memoryapp.search import profiles
 from memoryapp.upkeep.pipeline import STAGES
 from memoryapp.upkeep.pipeline.embed import Successor
@@ -84,15 +84,15 @@ def stages(
     return [
         PipelineStage(
             stage,
-            waiting=stage.waiting(scope),
+            waiting=cells.everywhere(stage.waiting)(scope),
             going=[shown for shown in works if shown.work.kind == name and shown.is_going_on],
-            running=stage.running(scope),
-            faults=[*stage.faults(scope), *failed.get(name, ())][:MOST_FAULTS],
-            hours=stage.hours(scope),
+            running=cells.everywhere(stage.running)(scope),
+            faults=[*cells.everywhere(stage.faults)(scope), *failed.get(name, ())][:MOST_FAULTS],
+            hours=[sum(hour) for hour in zip(*cells.everywhere(lambda: [stage.hours(scope)])(), strict=True)],
             cost_usd=dollars.get(name, 0.0),
             latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
             pause=pauses.get(name),
-            **stage.more(scope),
+            **cells.everywhere(stage.more, join=lambda one, other: one)(scope),
         )
         for name, stage in STAGES.items()
         if erasures or not stage.names_nobody
@@ -109,19 +109,25 @@ def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
 def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
     """Work and calls of agents that failed within the last day, or were given up, by stage, the latest first."""
     found: dict[str, list[StageFault]] = {}
-    already = Q()
-    for stage in STAGES.values():
-        if stage.shown_already:
-            already |= Q(kind=stage.name) & stage.shown_already(scope)
+    already = {
+        (name, *key) for name, stage in STAGES.items() for key in cells.everywhere(stage.shown_already)(scope)
+    }
     recent = Q(at__gte=scope.day_ago) | Q(tries__gte=work.MOST_TRIES)
-    rows = Work.objects.filter(recent, state=Work.State.FAILED).exclude(already)
+    rows = Work.objects.filter(recent, state=Work.State.FAILED)
     for row in scope.of(rows).select_related("owner").order_by("-at")[:50]:
+        if (row.kind, row.owner_id, row.source) in already:
+            continue
         given_up = row.tries >= work.MOST_TRIES
         fault = StageFault(row.owner, row.at, why=row.fault, note=row.fault_note, is_work=True, is_given_up=given_up)
         found.setdefault(row.kind, []).append(fault)
-    quiet = [agent for name, stage in STAGES.items() if not stage.shows_calls for agent in usage.agents_of(name)]
-    calls = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="").exclude(agent__in=quiet)
-    for call in scope.of(calls).select_related("owner").defer("events").order_by("-at")[:50]:
+    for call in _failed_calls(scope):
         fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)
         found.setdefault(usage.stage_of(call.agent), []).append(fault)
     return found
+
+
+@cells.everywhere(order=lambda call: call.at, most=50)
+def _failed_calls(scope: Scope) -> list[AgentCall]:
+    quiet = [agent for name, stage in STAGES.items() if not stage.shows_calls for agent in usage.agents_of(name)]
+    calls = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="").exclude(agent__in=quiet)
+    return list(scope.of(calls).select_related("owner").defer("events").order_by("-at")[:50])

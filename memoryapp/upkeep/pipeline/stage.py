@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Aggregate, Count, Q, QuerySet
+from django.db.models import Aggregate, Count, QuerySet
 from django.db.models.functions import TruncHour
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
@@ -134,7 +134,7 @@ class Stage:
     ``waiting`` counts what waits, up to ``most``. ``kind`` is the work that can be paused; None when nothing can.
     ``running`` counts what goes on without a row of ``Work``. ``hours`` are the amounts of the last 24 hours, oldest
     first, empty when the rows record none. ``faults`` are the latest failures that only this stage knows; failed rows
-    of ``Work`` follow by themselves, except those in ``shown_already``, and so do failed calls of its agents, if
+    of ``Work`` follow by themselves, except those whose owner and source are ``shown_already``, and so do failed calls of its agents, if
     ``shows_calls``. ``served_by`` is the model that does the work, by the profile that serves searches. ``more`` are
     further fields of ``PipelineStage``. A stage whose work names nobody is shown to those who see everybody, and
     paused for all alone.
@@ -146,7 +146,7 @@ class Stage:
     kind: WorkKind | None = None
     hours: Callable[[Scope], Sequence[int]] = lambda scope: ()
     faults: Callable[[Scope], Sequence[StageFault]] = lambda scope: ()
-    shown_already: Callable[[Scope], Q] | None = None
+    shown_already: Callable[[Scope], list[tuple[int, str]]] = lambda scope: []
     shows_calls: bool = True
     running: Callable[[Scope], int] = lambda scope: 0
     served_by: Callable[[Profile], str] | None = None

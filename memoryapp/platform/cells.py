@@ -1,0 +1,166 @@
+"""The cells of this installation: how they are made, how a connection finds the tables of one, and how all are asked.
+
+``CELLS`` says how many there are beside cell 0; 1, the usual, means that cell 0 is the only one. A new memory goes to
+the next of them in turn. A connection finds the tables of the cell at hand before those that all memories share
+(``engine.cells``, ``platform.sights``). Where there are several, no statement about memories is sent before one is
+chosen: rows of one cell must not pass for those of all.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import partial, reduce, wraps
+from itertools import groupby
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+import psycopg
+from django.apps import apps
+from django.conf import settings
+from django.db import DatabaseError, transaction
+from django.db.models import Model, QuerySet
+
+from memoryapp.engine.beside import table_beside
+from memoryapp.engine.cells import NUMBERS, cell, enter, made_in, within
+from memoryapp.migrations._sights import sights
+from memoryapp.models import ChatUser
+from memoryapp.platform.database import is_outage
+from memoryapp.platform.sights import schema, seen_schema, tables
+from memoryapp.platform.statements import execute, fetched
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+Row = TypeVar("Row", bound=Model)
+
+
+# Of the shared tables those that statements of a cell read: on Citus each machine has them. In an order of their keys.
+READ_BESIDE = ("chatuser", "embeddingprofile", "prompt", "erasure")
+_SQL = table_beside(__file__)
+_unreached = ContextVar("unreached", default=0)
+
+
+class CellsMissing(Exception):
+    """Memories lie in cells that the settings do not know; the text is a sentence for people."""
+
+
+def numbers() -> range:
+    """The numbers of all cells."""
+    return range(settings.CELLS + 1) if settings.CELLS > 1 else range(1)
+
+
+def each(asked: Iterable[int] | None = None) -> Iterator[int]:
+    """Enters one cell after another, for a loop; afterwards the cell is again what it was."""
+    before = cell()
+    try:
+        for number in numbers() if asked is None else asked:
+            enter(number)
+            yield number
+    finally:
+        enter(before)
+
+
+def asked(read: Callable[[], Found]) -> list[Found]:
+    """What ``read`` finds in each cell. One that cannot be reached is left out and noted (``unreached``), unless none
+    answers."""
+    found, faults = [], []
+    for _number in each():
+        try:
+            found.append(read())
+        except (DatabaseError, psycopg.Error) as error:
+            if settings.CELLS == 1 or not is_outage(error):
+                raise
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    _unreached.set(max(unreached(), len(faults)))
+    return found
+
+
+def unreached() -> int:
+    """How many cells could not be asked for this answer."""
+    return _unreached.get()
+
+
+def everywhere(
+    read: Callable[Given, Found] | None = None,
+    *,
+    order: Callable[[Any], Any] | None = None,
+    most: int | None = None,
+    join: Callable[[Any, Any], Any] | None = None,
+) -> Any:
+    """Has a function that reads of any memories ask each cell where none is chosen, and adds up what it finds: numbers,
+    also those of mappings, and rows, the ``most`` of them by falling ``order``; or joins it two by two."""
+    if read is None:
+        return partial(everywhere, order=order, most=most, join=join)
+
+    @wraps(read)
+    def reading(*args: Given.args, **named: Given.kwargs) -> Found:
+        if settings.CELLS == 1 or cell() is not None:
+            return read(*args, **named)
+        found: Any = reduce(join or added, asked(lambda: read(*args, **named)))
+        return sorted(found, key=order, reverse=True)[:most] if order else found
+
+    return reading
+
+
+def added(one: Any, other: Any) -> Any:
+    """The sum of two numbers, of two lists, or of two mappings by key."""
+    if isinstance(one, Mapping):
+        both = {key: added(one[key], other[key]) for key in one.keys() & other.keys()}
+        return {**one, **other, **both}
+    return one + (list(other) if isinstance(one, list) else other)
+
+
+def by_owner(read: Callable[[list[ChatUser]], Mapping[int, Found]], owners: Iterable[ChatUser]) -> dict[int, Found]:
+    """What ``read`` finds for chat users of one cell, by their number, for those of all."""
+    found = sorted(owners, key=lambda owner: owner.cell)
+    groups = [list(those) for _number, those in groupby(found, lambda owner: owner.cell)]
+    cells = each([those[0].cell for those in groups])
+    return {
+        pk: each_found for those, _number in zip(groups, cells, strict=True) for pk, each_found in read(those).items()
+    }
+
+
+def first(rows: QuerySet[Row], address: object) -> Row | None:
+    """The first of the rows in whichever cell has one, which is entered: where its ``address`` was made, or another."""
+    begin = made_in(address) if isinstance(address, int | UUID) else 0
+    for number in sorted(numbers(), key=lambda number: number != begin):
+        enter(number)
+        if (found := rows.all().first()) is not None:
+            return found
+    return None
+
+
+def make_missing(**_signal: Any) -> None:
+    """Makes the cells that the settings say and the database lacks, each whole or not at all."""
+    for number in numbers():
+        if number and not fetched("SELECT to_regnamespace(%s)", [schema(number)])[0][0]:
+            with within(0), transaction.atomic():
+                _make(number)
+
+
+def _make(number: int) -> None:
+    name = schema(number)
+    values = {"cell": name, "tables": list(tables()), "first": number * NUMBERS}
+    execute(f"CREATE SCHEMA {name}")
+    for table in tables():
+        execute(f"CREATE TABLE {name}.{table} (LIKE {table} INCLUDING ALL EXCLUDING INDEXES)")
+    written = {part: [row[0] for row in fetched(_SQL[part], values)] for part in _SQL if part != "numbers"}
+    execute("SELECT set_config('search_path', %s || ',' || current_setting('search_path'), true)", [name])
+    for statement in (
+        *(each for part in written.values() for each in part),
+        *sights(apps, tables(), seen_schema(number)),
+    ):
+        execute(statement)
+    if fetched("SELECT FROM pg_extension WHERE extname = 'citus'"):
+        _distribute(name)
+    for (statement,) in fetched(_SQL["numbers"], values):
+        execute(statement)
+
+
+def _distribute(name: str) -> None:
+    """Has Citus lay the schema on one of its machines, and the shared tables that its statements read on all."""
+    execute("SET LOCAL citus.enable_unsafe_triggers = on")
+    for table in READ_BESIDE:
+        if not fetched("SELECT FROM pg_dist_partition WHERE logicalrelid = %s::regclass", [f"memoryapp_{table}"]):
+            execute("SELECT create_reference_table(%s)", [f"memoryapp_{table}"])
+    execute("SELECT citus_schema_distribute(%s)", [name])
