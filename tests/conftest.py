@@ -55,7 +55,7 @@ BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
 # What the tests of a folder need more than a database; `manage.py test --quick` leaves these out.
-FOLDERS = {"browser": "browser", "embedded": "processes", "peers": "peers", "processes": "processes"}
+FOLDERS = {"browser": "browser", "citus": "peers", "embedded": "processes", "peers": "peers", "processes": "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
