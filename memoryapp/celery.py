@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from memoryapp.platform import database, heartbeats
+from memoryapp.platform import cells, database, heartbeats
 from memoryapp.platform.database import StagePaused, database_outage, is_gone, is_outage
 from memoryapp.platform.embedded import children
 
@@ -46,9 +46,16 @@ def _transport() -> dict[str, Any]:
 
 class Sweep(Task):  # type: ignore[misc]
     """A task that ends without an error when its work is paused or gone, and during an outage of the database. The
-    remaining work stays in the rows for the next sweep."""
+    remaining work stays in the rows for the next sweep. It is done in each cell, and an outage of one stops no other,
+    unless it is ``of_all``."""
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    of_all = False
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        for _number in (None,) if self.of_all else cells.each():
+            self._once(*args, **options)
+
+    def _once(self, *args: Any, **options: Any) -> Any:
         try:
             return self.run(*args, **options)
         except StagePaused:
@@ -81,12 +88,12 @@ def _since_start() -> datetime:
 SCHEDULE: dict[str, dict[str, Any]] = {}
 
 
-def sweep(every: float) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Makes a function a task that beat sends every so many seconds. Its messages never expire, because a worker whose
-    clock is ahead would drop all."""
+def sweep(every: float, *, of_all: bool = False) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Makes a function a task that beat sends every so many seconds, and that works in each cell, or once for all. Its
+    messages never expire, because a worker whose clock is ahead would drop all."""
 
     def declared(work: Callable[[], None]) -> Callable[[], None]:
-        task: Callable[[], None] = app.task(name=f"memoryapp.tasks.{work.__name__}")(work)
+        task: Callable[[], None] = app.task(name=f"memoryapp.tasks.{work.__name__}", of_all=of_all)(work)
         timing = schedule(every, nowfun=_since_start)
         SCHEDULE[work.__name__.replace("_", "-")] = {"task": f"memoryapp.tasks.{work.__name__}", "schedule": timing}
         return task

@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp import models
+from memoryapp.engine.cells import enter
 from memoryapp.platform import cells
 from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.audit import entries
@@ -37,7 +38,7 @@ def may_enter(request: HttpRequest) -> bool:
         return False
     signing_in.note(request)
     asked = request.GET.get("cell", "")
-    cells.enter(int(asked) if asked.isdecimal() and int(asked) in cells.numbers() else cells.numbers()[-1])
+    enter(int(asked) if asked.isdecimal() and int(asked) in cells.numbers() else cells.numbers()[-1])
     is_admin = user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
     if is_admin and settings.AUDIT_LOG and not hasattr(request, "is_audited"):
         request.is_audited = True  # type: ignore[attr-defined]
@@ -69,8 +70,8 @@ class CellFilter(admin.SimpleListFilter):
 
     title, parameter_name = _("cell"), "cell"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[int, str]]:
-        return [(number, str(number)) for number in cells.numbers()]
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(number), str(number)) for number in cells.numbers()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset

@@ -91,7 +91,7 @@ def _first(rule: ExpiryRule, owners: Sequence[int], most: int, batch: int | None
     return [ExpiringNow(*row) for row in _found(rule, owners, "first", batch=batch, most=most)]
 
 
-@cells.everywhere
+@cells.everywhere()
 def _found(rule: ExpiryRule, owners: Sequence[int], statement: str, **values: Any) -> list[tuple[Any, ...]]:
     before = timezone.now() - timedelta(days=rule.days)
     asked = {"kind": rule.kind, "condition": rule.condition, "rule": rule.pk, "before": before, "batch": None, **values}

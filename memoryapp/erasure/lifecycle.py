@@ -20,6 +20,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.cells import cell, within
 from memoryapp.erasure import chat_user, marks, masking, texts
 from memoryapp.erasure.chat_user import FILES, delete_media, deleted
 from memoryapp.erasure.conversations import Changes, redact_calls, redact_leftovers, redact_runs, texts_of
@@ -106,6 +107,12 @@ def look_again(erasure: Erasure) -> None:
 
 
 def _go_on(erasure: Erasure) -> None:
+    owner = ChatUser.with_erased.filter(pk=erasure.owner_number).first()
+    with within(owner.cell if owner else cell() or 0):
+        _in_cell(erasure)
+
+
+def _in_cell(erasure: Erasure) -> None:
     erasure.refresh_from_db()
     if erasure.kind == Erasure.Kind.MASK and erasure in due():
         masking.go_on(erasure)

@@ -24,6 +24,7 @@ from memoryapp.memory.content import content
 from memoryapp.memory.sessions import Session, SessionLimits, settle
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
 from memoryapp.platform import database, metrics, work
+from memoryapp.platform.cells import of_owner
 from memoryapp.platform.database import StagePaused
 
 # Stores new topics over messages that are in no topic yet, with the passages by which search finds them.
@@ -73,6 +74,7 @@ class Archived:
     busy: bool = False
 
 
+@of_owner
 def archive(
     owner: ChatUser,
     cutter: Cutter,

@@ -19,6 +19,7 @@ from memoryapp.memory import content, guard, sessions
 from memoryapp.models import ChatUser, ImportBatch, Message
 from memoryapp.platform import database
 from memoryapp.platform.caps import check_room
+from memoryapp.platform.cells import of_owner
 from memoryapp.platform.sights import copying
 
 BATCH = 5000
@@ -62,6 +63,7 @@ class Sorted:
     changed: Sequence[MessageRecord]
 
 
+@of_owner
 def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
     """Stores the records that are not in the owner's memory yet, ``BATCH`` at a time. Raises BeingErased, and
     QuotaReached before a batch that does not fit."""

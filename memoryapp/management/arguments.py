@@ -10,9 +10,11 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.cells import enter
 from memoryapp.engine.sight import as_project
 from memoryapp.models import ChatUser, Run
 from memoryapp.models.audit import Deed
+from memoryapp.platform import cells
 from memoryapp.platform.audit import entries
 from memoryapp.runs import lifecycle
 
@@ -60,6 +62,7 @@ def named_user(name: str, command: str = "", deed: Deed = Deed.READ) -> ChatUser
     has what a ``command`` does with a memory."""
     owner = ChatUser.objects.filter(name=name).first()
     if owner:
+        enter(owner.cell)
         if command:
             entries.begin_command(command, deed, owner.pk)
         return owner
@@ -71,11 +74,11 @@ def named_user(name: str, command: str = "", deed: Deed = Deed.READ) -> ChatUser
 def run_named(run: str, command: str, deed: Deed = Deed.READ) -> Run:
     """Returns the run of that id, with its owner. Raises CommandError if there is none."""
     try:
-        found = Run.objects.select_related("owner").get(pk=UUID(run))
-    except (ValueError, Run.DoesNotExist):
-        raise CommandError(
-            f"There is no run “{run[:60]}”; an id is such as 8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11."
-        ) from None
+        found = cells.first(Run.objects.select_related("owner").filter(pk=UUID(run)), UUID(run))
+    except ValueError:
+        found = None
+    if found is None:
+        raise CommandError(f"There is no run “{run[:60]}”; an id is such as 8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11.")
     entries.begin_command(command, deed, found.owner_id)
     return found
 

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import models
 from memoryapp.engine.beside import table_beside
+from memoryapp.engine.cells import enter
 from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.context import ContextItem
 from memoryapp.engine.events import MediaItem
@@ -295,6 +296,7 @@ def found_or_made(name: str) -> ChatUser:
     if marked:
         check_kept(marked)
     found: ChatUser = ChatUser.objects.get_or_create(name=name)[0]
+    enter(found.cell)
     return found
 
 

@@ -48,8 +48,6 @@ class Work(Owned):
     program since the last success: after each the work rests, and after some a person has to ask for it.
     """
 
-    in_cell = False
-
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
         GOING_ON = "going_on", _("going on")
@@ -104,8 +102,6 @@ class StagePause(_Pausing):
 
 class Pause(Owned, _Pausing):
     """The worker does nothing of this kind for one chat user."""
-
-    in_cell = False
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "kind"), name="pause_once"),)

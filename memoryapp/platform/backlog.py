@@ -4,7 +4,8 @@ Work is a state in a row, so there is no other queue to measure. Each count stop
 table uses an index, so `/metrics` can be read every few seconds at little cost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Q
@@ -14,6 +15,7 @@ from prometheus_client.registry import Collector
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import EmbeddingProfile, Rhythm
+from memoryapp.platform import cells
 from memoryapp.platform.statements import fetched
 
 MOST = 10_000
@@ -61,10 +63,15 @@ def ages() -> dict[str, float]:
     """Seconds since the oldest message came that waits for passage, vector, topic; 0 for none. Raises DatabaseError."""
     pause = max(settings.CHUNK_INTERVAL, settings.CHUNK_INTERVAL_PEOPLE)
     values = {"looked_at": LOOKED_AT, "profile": _serving(), "pause": pause}
-    rows = {name: fetched(statement, values) for name, statement in AGES.items()}
-    return {name: found[0][0] if found else 0.0 for name, found in rows.items()}
+    return {name: max(_age(statement, values), default=0.0) for name, statement in AGES.items()}
 
 
+@cells.everywhere()
+def _age(statement: str, values: Mapping[str, Any]) -> list[float]:
+    return [age for (age,) in fetched(statement, values)]
+
+
+@cells.everywhere()
 def depths(wanted: Profile, *, with_paused: bool = True) -> dict[str, int]:
     """What waits in each queue. ``wanted`` is to take over from the profile that serves, if its vectors are made."""
     following = EmbeddingProfile.objects.asked(wanted).filter(is_serving=False).values_list("pk", flat=True).first()

@@ -48,7 +48,7 @@ def midnight(now: datetime) -> datetime:
     return timezone.localtime(now, timezone.get_default_timezone()).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-@cells.everywhere
+@cells.everywhere()
 def today() -> dict[str, float]:
     """Dollars since midnight: of ``all``, and for each ``memory:7`` and ``token:7`` that spent any. One query."""
     return dict(fetched(_SQL["today"], {"midnight": midnight(timezone.now())}))
@@ -58,7 +58,8 @@ def today() -> dict[str, float]:
 def check_cap(owner: ChatUser, what: str, token: ApiToken | None = None) -> None:
     """Raises CapReached if a run of this strategy, or a question of this agent, would pass a cap. One query where a cap
     is set; without a chat model nothing costs anything."""
-    caps = {"all": settings.DAILY_CAP_USD, "memory": owner.daily_cap_usd, "token": token and token.daily_cap_usd}
+    of_token = token.daily_cap_usd if token else None
+    caps: dict[str, float | None] = {"all": settings.DAILY_CAP_USD, "memory": owner.daily_cap_usd, "token": of_token}
     if not settings.LLM_BASE_URL or not any(cap is not None for cap in caps.values()):
         return
     now = timezone.now()

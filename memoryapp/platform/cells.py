@@ -6,11 +6,13 @@ the next of them in turn. A connection finds the tables of the cell at hand befo
 chosen: rows of one cell must not pass for those of all.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import partial, reduce, wraps
+from functools import reduce, wraps
 from itertools import groupby
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -22,10 +24,12 @@ from django.db.models import Model, QuerySet
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.cells import NUMBERS, cell, enter, made_in, within
 from memoryapp.migrations._sights import sights
-from memoryapp.models import ChatUser
 from memoryapp.platform.database import is_outage
 from memoryapp.platform.sights import schema, seen_schema, tables
 from memoryapp.platform.statements import execute, fetched
+
+if TYPE_CHECKING:
+    from memoryapp.models import ChatUser
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -81,25 +85,23 @@ def unreached() -> int:
 
 
 def everywhere(
-    read: Callable[Given, Found] | None = None,
-    *,
-    order: Callable[[Any], Any] | None = None,
-    most: int | None = None,
-    join: Callable[[Any, Any], Any] | None = None,
-) -> Any:
+    *, order: Callable[[Any], Any] | None = None, most: int | None = None, join: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Callable[Given, Found]], Callable[Given, Found]]:
     """Has a function that reads of any memories ask each cell where none is chosen, and adds up what it finds: numbers,
     also those of mappings, and rows, the ``most`` of them by falling ``order``; or joins it two by two."""
-    if read is None:
-        return partial(everywhere, order=order, most=most, join=join)
 
-    @wraps(read)
-    def reading(*args: Given.args, **named: Given.kwargs) -> Found:
-        if settings.CELLS == 1 or cell() is not None:
-            return read(*args, **named)
-        found: Any = reduce(join or added, asked(lambda: read(*args, **named)))
-        return sorted(found, key=order, reverse=True)[:most] if order else found
+    def asking(read: Callable[Given, Found]) -> Callable[Given, Found]:
+        @wraps(read)
+        def reading(*args: Given.args, **named: Given.kwargs) -> Found:
+            if settings.CELLS == 1 or cell() is not None:
+                return read(*args, **named)
+            found: Any = reduce(join or added, asked(lambda: read(*args, **named)))
+            joined: Any = sorted(found, key=order, reverse=True)[:most] if order else found
+            return cast(Found, joined)
 
-    return reading
+        return reading
+
+    return asking
 
 
 def added(one: Any, other: Any) -> Any:
@@ -120,13 +122,25 @@ def by_owner(read: Callable[[list[ChatUser]], Mapping[int, Found]], owners: Iter
     }
 
 
+def of_owner(work: Callable[Concatenate[ChatUser, Given], Found]) -> Callable[Concatenate[ChatUser, Given], Found]:
+    """Has a function whose first argument is a chat user work in the cell of that memory."""
+
+    @wraps(work)
+    def working(owner: ChatUser, /, *args: Given.args, **named: Given.kwargs) -> Found:
+        with within(owner.cell):
+            return work(owner, *args, **named)
+
+    return working
+
+
 def first(rows: QuerySet[Row], address: object) -> Row | None:
     """The first of the rows in whichever cell has one, which is entered: where its ``address`` was made, or another."""
-    begin = made_in(address) if isinstance(address, int | UUID) else 0
-    for number in sorted(numbers(), key=lambda number: number != begin):
+    before, made = cell(), made_in(address) if isinstance(address, int | UUID) else 0
+    for number in sorted(numbers(), key=lambda number: number != made):
         enter(number)
         if (found := rows.all().first()) is not None:
             return found
+    enter(before)
     return None
 
 

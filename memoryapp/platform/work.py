@@ -27,6 +27,7 @@ from memoryapp.engine.notes import Note, NotedError, english
 from memoryapp.engine.sight import looking
 from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.models.work import KINDS, MESSAGES, WorkKind
+from memoryapp.platform.cells import everywhere, of_owner
 from memoryapp.platform.database import StagePaused, lease_holds, log_and_continue
 from memoryapp.platform.logs import cause
 
@@ -285,6 +286,7 @@ def do_for_each(
         serve(owner, kind, act)
 
 
+@of_owner
 def serve(owner: ChatUser, kind: WorkKind, act: Callable[[ChatUser], object], source: str = "") -> None:
     """Does this kind of work for one chat user; its fault is kept, and forgotten after a success."""
     began, message = timezone.now(), f"{kind.capitalize()}: the work for chat user %s failed."
@@ -336,6 +338,7 @@ def pause_sentence(kind: WorkKind, owner: ChatUser) -> str:
     return form % {"stage": paused.get_kind_display(), "who": paused.by}
 
 
+@everywhere(order=lambda shown: (shown.work.started_at is None, shown.work.started_at or shown.work.at), most=20)
 def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
     """Work that was requested, is running, or failed recently for these chat users, the latest first."""
     going = _going_on() | Q(asked_at__isnull=False)
@@ -348,6 +351,7 @@ def _going_on() -> Q:
     return Q(state=Work.State.GOING_ON) & lease_holds("at", SILENT)
 
 
+@everywhere(join=lambda one, other: one or other)
 def current(owner: ChatUser | None, kind: WorkKind) -> WorkProgress | None:
     """Returns the work of a kind that runs for this chat user, or for anybody."""
     rows = Work.objects.filter(_going_on(), kind=kind)

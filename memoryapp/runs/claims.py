@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.beside import table_beside
+from memoryapp.engine.cells import cell, within
 from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.kinds.decisions import DecisionsApplied
 from memoryapp.engine.memory import Background, MessageContent, parse_topic_id, topic_id
@@ -221,14 +222,14 @@ class Leases:
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self._pool = pool
-        self._runs: dict[UUID, Callable[[str], None]] = {}
+        self._runs: dict[UUID, tuple[int, Callable[[str], None]]] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     @contextmanager
     def renewal(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
         """Renews the run's lease, which its claim began, while the body lasts. ``stop`` is called with the name of the
         person who asked for the end of the run, or with an empty name."""
-        self._runs[run_id] = stop
+        self._runs[run_id] = cell() or 0, stop
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
         try:
@@ -244,15 +245,18 @@ class Leases:
                 await self._renew_all()
 
     async def _renew_all(self) -> None:
-        try:
-            async with self._pool.connection() as connection:
-                rows = await (await connection.execute(RENEW, [array(self._runs)])).fetchall()
-        except psycopg.Error as error:
-            logger.warning("the leases of %s runs are not renewed: %s", len(self._runs), error)
-            return
-        for run_id, stopped_by in rows:
-            if run_id in self._runs:
-                self._runs[run_id](stopped_by)
+        for number in {number for number, _stop in self._runs.values()}:
+            renewed = [run_id for run_id, (of_run, _stop) in self._runs.items() if of_run == number]
+            try:
+                with within(number):
+                    async with self._pool.connection() as connection:
+                        rows = await (await connection.execute(RENEW, [array(renewed)])).fetchall()
+            except psycopg.Error as error:
+                logger.warning("the leases of %s runs are not renewed: %s", len(renewed), error)
+                continue
+            for run_id, stopped_by in rows:
+                if run_id in self._runs:
+                    self._runs[run_id][1](stopped_by)
 
     async def close(self) -> None:
         """Stops renewing, because the event loop ends."""

@@ -18,6 +18,7 @@ import psycopg
 from django.conf import settings
 from django.db import DatabaseError
 
+from memoryapp.engine.cells import within
 from memoryapp.engine.chat.attempt import unanswered
 from memoryapp.engine.sight import looking
 from memoryapp.runs import lifecycle
@@ -91,7 +92,7 @@ class Runner:
         """The clients that all runs of this process share."""
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             opened = open_clients(searches_kept=settings.SEARCH_CACHE_TTL)
-            with looking():
+            with looking(), within(None):
                 self._opening = asyncio.ensure_future(self._stack.enter_async_context(opened))
         return await asyncio.shield(self._opening)
 
@@ -170,8 +171,9 @@ def recording(runner: Runner) -> str:
 
 
 async def _write(runner: Runner) -> None:
-    async with asyncio.timeout(SECONDS), (await runner.clients()).pool.connection(SECONDS) as connection:
-        await connection.execute(_WRITE)
+    with within(0):
+        async with asyncio.timeout(SECONDS), (await runner.clients()).pool.connection(SECONDS) as connection:
+            await connection.execute(_WRITE)
 
 
 def provider(runner: Runner) -> str:

@@ -32,6 +32,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.models.user import Owned
+from memoryapp.platform import cells
 from memoryapp.platform.database import waiting, waits
 from memoryapp.platform.llm import clients
 
@@ -78,7 +79,7 @@ def items(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Stor
 
 def is_complete(row: EmbeddingProfile) -> bool:
     """Whether everything has a vector of the profile, apart from texts that its model refused."""
-    return not any(kind(row).exists() for kind in (passages, cards, topics, items))
+    return not any(kind(row).exists() for _cell in cells.each() for kind in (passages, cards, topics, items))
 
 
 def owners(row: EmbeddingProfile) -> Q:
@@ -199,8 +200,9 @@ def change_over() -> EmbeddingProfile | None:
 
 
 def _is_mostly_refused(row: EmbeddingProfile) -> bool:
-    refused = refused_texts(row).count()
-    return refused > MOST_REFUSED * (Passage.objects.count() + Card.objects.count()) if refused else False
+    refused = sum(refused_texts(row).count() for _cell in cells.each())
+    texts = sum(Passage.objects.count() + Card.objects.count() for _cell in cells.each()) if refused else 0
+    return refused > MOST_REFUSED * texts
 
 
 @transaction.atomic
@@ -210,8 +212,9 @@ def remove_vectors(row: EmbeddingProfile) -> bool:
     old = EmbeddingProfile.objects.select_for_update().filter(pk=row.pk, is_serving=False)
     if row == configured() or not old.exists():
         return False
-    for model in (PassageVector, CardVector, TopicVector, ItemVector, QueryVector, RefusedText):
-        model._default_manager.filter(profile=row).delete()
+    for _cell in cells.each():
+        for model in (PassageVector, CardVector, TopicVector, ItemVector, QueryVector, RefusedText):
+            model._default_manager.filter(profile=row).delete()
     return True
 
 
@@ -277,5 +280,4 @@ def awaiting_consent() -> Profile | None:
 def ask_again(row: EmbeddingProfile) -> int:
     """Lets the next sweep ask the model again, also for texts that it refused. Returns how many these are."""
     EmbeddingProfile.objects.filter(pk=row.pk).update(failures=0, rests_until=None)
-    count: int = RefusedText.objects.filter(profile=row).update(retry_at=Now())
-    return count
+    return sum(RefusedText.objects.filter(profile=row).update(retry_at=Now()) for _cell in cells.each())

@@ -21,6 +21,7 @@ from memoryapp.erasure import expiry
 from memoryapp.insight.evaluation import nights, passes
 from memoryapp.insight.misses import misses
 from memoryapp.models import Evaluation
+from memoryapp.platform import cells
 from memoryapp.platform.accounts.signing_in import SessionStore
 from memoryapp.platform.audit import chain
 from memoryapp.platform.database import StagePaused, each_alone, enough_after, lane, log_and_continue
@@ -60,7 +61,7 @@ def end_quiet_traces() -> None:
     arrival.drop_spans()
 
 
-@sweep(every=3.0)
+@sweep(every=3.0, of_all=True)
 def evaluate_asked() -> None:
     """Asks the questions of evaluations that a page started."""
     with lane("evaluate_asked", 1) as is_free:
@@ -81,7 +82,7 @@ async def _carry_on(row: Evaluation) -> None:
         await passes.carry_on(row, opened)
 
 
-@sweep(every=10.0)
+@sweep(every=10.0, of_all=True)
 def watch_nights() -> None:
     """Begins the golden sets of the night that are due, judges those that were asked, and mails what dropped."""
     nights.begin_due()
@@ -95,7 +96,7 @@ def explain_misses() -> None:
     misses.explain_due()
 
 
-@sweep(every=3600.0)
+@sweep(every=3600.0, of_all=True)
 def clear_login_sessions() -> None:
     """Deletes login sessions that have expired, old failures to sign in, and what guests of a demo asked."""
     SessionStore.clear_expired()
@@ -113,7 +114,7 @@ def carry_on_bulk() -> None:
             each_alone(list(bulk.going_on()), "Work %s on many topics does not go on.", carry_on)
 
 
-@sweep(every=2.0)
+@sweep(every=2.0, of_all=True)
 def send_webhooks() -> None:
     """Sends the messages to webhooks that are due. One sweep at a time, which serves every receiver by itself."""
     with lane("send_webhooks", 1) as is_free:
@@ -121,31 +122,32 @@ def send_webhooks() -> None:
             async_to_sync(sending.send_due)()
 
 
-@sweep(every=LOOKS_EVERY)
+@sweep(every=LOOKS_EVERY, of_all=True)
 def keep_watch() -> None:
     """Looks for what is late or in trouble, and tells what begins or is over."""
     alarms.look([watch for watch in WATCHES.values() if watch is not PROCESSES], timezone.now())
     alarms.send_mail_due()
 
 
-@sweep(every=60.0)
+@sweep(every=60.0, of_all=True)
 def seal_audit() -> None:
     """Seals new entries of the audit log, and removes those whose days are over."""
     chain.seal_due()
     chain.prune()
 
 
-@sweep(every=60.0)
+@sweep(every=60.0, of_all=True)
 def expire_due() -> None:
     """Erases what was set aside long enough, and sets aside what rules find now."""
     with lane("expire_due", 1) as is_free:
         if is_free:
-            each_alone(expiry.due_batches(), "Batch %s does not go yet.", expiry.erase)
+            for _number in cells.each():
+                each_alone(expiry.due_batches(), "Batch %s does not go yet.", expiry.erase)
             apply = partial(expiry.apply, is_enough=enough_after(BULK_SECONDS))
             each_alone(expiry.due_rules(), "Rule %s of what expires is not applied.", apply)
 
 
-@sweep(every=3600.0)
+@sweep(every=3600.0, of_all=True)
 def clear_webhooks() -> None:
     """Deletes old messages to webhooks."""
     sending.prune()

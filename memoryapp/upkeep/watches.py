@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -20,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.models import Alarm, StagePause, Work
-from memoryapp.platform import caps, heartbeats
+from memoryapp.platform import caps, cells, heartbeats
 from memoryapp.platform.backlog import depths
 from memoryapp.platform.embedded import backups
 from memoryapp.platform.llm import clients
@@ -74,12 +75,36 @@ class Watch:
         if not isinstance(self.look, str):
             return self.look(now)
         values = {"outages": _OUTAGES, "midnight": caps.midnight(now), "cap": settings.DAILY_CAP_USD}
-        return [Sign(*row) for row in fetched(self.look, values)]
+        found: dict[str, Sign] = cells.everywhere(join=_joined)(_signs)(self.look, values)
+        return found.values()
 
     def names_of(self, subjects: Sequence[str]) -> dict[str, str]:
         """What people call these subjects; one that is gone has no name. At most one query."""
         rows = fetched(self.named, {"subjects": list(subjects)}) if self.named and subjects else []
         return {subject: _(self.names[subject]) for subject in subjects if subject in self.names} | dict(rows)
+
+
+def _signs(look: str, values: Mapping[str, Any]) -> dict[str, Sign]:
+    return {row[0]: Sign(*row) for row in fetched(look, values)}
+
+
+def _joined(one: dict[str, Sign], other: dict[str, Sign]) -> dict[str, Sign]:
+    """Success is due in any cell, and was last in any."""
+    both = {
+        subject: Sign(subject, sign.is_due or other[subject].is_due, _latest(sign.good_at, other[subject].good_at))
+        for subject, sign in one.items()
+        if subject in other
+    }
+    return {**one, **other, **both}
+
+
+def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max(filter(None, (one, other)), default=None)
+
+
+def _ended() -> dict[str, datetime]:
+    rows = Work.objects.filter(state=Work.State.DONE).values_list("kind").annotate(at=Max("at")).order_by()
+    return dict(rows)
 
 
 def _stages(now: datetime) -> Iterable[Sign]:
@@ -89,7 +114,7 @@ def _stages(now: datetime) -> Iterable[Sign]:
     idle = set(StagePause.objects.values_list("kind", flat=True))
     if not settings.LLM_BASE_URL or Alarm.objects.filter(rhythm__watch="cap", healed_at__isnull=True).exists():
         idle.update(_OF_MODELS)
-    ended = dict(Work.objects.filter(state=Work.State.DONE).values_list("kind").annotate(at=Max("at")).order_by())
+    ended: dict[str, datetime] = cells.everywhere(join=lambda one, other: {**one, **other})(_ended)()
     for stage, queue in _QUEUES.items():
         yield Sign(stage, waiting[queue] > 0 and stage not in idle, ended.get(stage), waiting[queue])
 

@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memoryapp.engine import cells
+from memoryapp.engine.cells import enter
 from memoryapp.insight.evaluation.threshold import Trade, trade_of
 from memoryapp.models import ChatUser, GoldenQuestion, Role
 from memoryapp.models.user import CERTAINTY
@@ -34,7 +34,7 @@ def threshold(request: HttpRequest) -> HttpResponse:
         return _set(request, owner)
     context: dict[str, Any] = {"owners": owners, "owner": owner, "may_set": may_set, "width": WIDTH, "height": HEIGHT}
     if owner:
-        cells.enter(owner.cell)
+        enter(owner.cell)
         trade = trade_of(owner)
         context |= {"trade": trade, "lines": _lines(trade), "at": trade.in_force * WIDTH / 100}
     return render(request, "pages/evaluations/threshold.html", context)

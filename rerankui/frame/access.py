@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 from django_htmx.middleware import HtmxDetails
 
+from memoryapp.engine.cells import enter
 from memoryapp.models import AgentCall, ChatUser, Message, Operator, Role, Run, Topic
 from memoryapp.models.audit import Deed, Door
 from memoryapp.platform import cells
@@ -153,7 +154,7 @@ def row_or_404(request: HttpRequest, rows: QuerySet[Row], pk: int | uuid.UUID) -
 def remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
     """Pages without a chat user of their own (the runs, the overview) keep showing the last one."""
     entries.saw(owner.pk)
-    cells.enter(owner.cell)
+    enter(owner.cell)
     cast(Request, request).owner = owner
     if request.session.get("owner") != owner.pk:
         request.session["owner"] = owner.pk

@@ -97,7 +97,7 @@ def _first(rows: QuerySet[Row], order: Sequence[str], size: int) -> list[Row]:
     ordered = rows.order_by(*order)[:size]
     if cell() is not None or not getattr(rows.model, "in_cell", False):
         return list(ordered)
-    found: list[Row] = cells.everywhere(lambda: list(ordered.all()))()
+    found: list[Row] = cells.everywhere()(lambda: list(ordered.all()))()
     for name in reversed(order):
         found.sort(key=attrgetter(name.lstrip("-")), reverse=name.startswith("-"))
     return found[:size]

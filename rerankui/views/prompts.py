@@ -227,7 +227,7 @@ def _recent(owners: QuerySet[ChatUser]) -> list[Run]:
     return list(seen.select_related("owner")[:LOOKED_THROUGH])
 
 
-@cells.everywhere
+@cells.everywhere()
 def _enriched_by(recent: Sequence[Run]) -> Mapping[UUID, str | None]:
     """Returns which text the enricher of each run received; the row of a run has only the reranker's."""
     enriched = RunEvent.objects.filter(run__in=recent, kind="query_enriched")

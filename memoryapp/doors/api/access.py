@@ -19,6 +19,7 @@ from ninja.security import HttpBearer
 from pydantic import BaseModel
 
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, ErrorAnswer, PendingAnswer, RequestRefused
+from memoryapp.engine.cells import enter
 from memoryapp.engine.sight import OutOfSight, Sight, as_project, limited_to, look, sight
 from memoryapp.importers.values import clean
 from memoryapp.memory import content, guard
@@ -134,7 +135,7 @@ def owner_named(grant: Grant, name: str) -> ChatUser | None:
     owner = grant.visible_owners().filter(name=clean(name)).first()
     if owner is not None:
         entries.saw(owner.pk)
-        cells.enter(owner.cell)
+        enter(owner.cell)
     return owner
 
 

@@ -91,7 +91,7 @@ def states() -> list[ProfileState]:
     return [_state(row, is_wanted=row == wanted) for row in rows]
 
 
-@cells.everywhere
+@cells.everywhere()
 def _with_vectors() -> list[int]:
     return list(models.PassageVector.objects.order_by().values_list("profile", flat=True).distinct())
 
@@ -167,7 +167,7 @@ def _state(row: models.EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
     )
 
 
-@cells.everywhere
+@cells.everywhere()
 def _count(rows: QuerySet[Any]) -> int:
     return rows.count()
 
@@ -235,7 +235,7 @@ def measured(row: models.EmbeddingProfile) -> Similarities:
     )
 
 
-@cells.everywhere
+@cells.everywhere()
 def _cosines(row: models.EmbeddingProfile, noun: str, joined: str) -> list[float]:
     values = {"profile": row.pk, "owners": _OWNERS, "vectors": _VECTORS}
     return [cosine for (cosine,) in fetched(PAIRS.format(noun=noun, joined=joined), values)]
@@ -256,7 +256,7 @@ def _distribution(cosines: Sequence[float], share: float) -> Distribution:
 MOST_PASSAGES = 2_000
 
 
-@cells.everywhere
+@cells.everywhere()
 def passages_without_vector(owners: QuerySet[models.ChatUser], *profiles: Profile) -> int:
     """How many of the newest ``MOST_PASSAGES`` still lack a vector of one of these profiles. Vectors are made in the
     order of passages, so missing ones are among the newest."""

@@ -73,11 +73,11 @@ def usage(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int 
     return RecallUsage(days=[Day(day, **counted.get(day, {})) for day in calendar], **totals)
 
 
-@cells.everywhere
+@cells.everywhere()
 def _by_day(runs: QuerySet[Run], zone: tzinfo) -> dict[date, dict[str, int]]:
-    days = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).order_by().values("day")
+    days = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).order_by().values_list("day")
     counted = days.annotate(recalls=Count("pk"), fallbacks=Count("pk", ~_as_meant()))
-    return {row.pop("day"): row for row in counted}
+    return {day: {"recalls": recalls, "fallbacks": fallbacks} for day, recalls, fallbacks in counted}
 
 
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: i
     return [cost for cost in dearest if cost.total]
 
 
-@cells.everywhere
+@cells.everywhere()
 def _dollars(
     owners: QuerySet[ChatUser], since: datetime, group: Callable[[str], Any]
 ) -> defaultdict[tuple[Any, str], float]:
@@ -269,13 +269,13 @@ def recall_figures(times: Sequence[RunTimes]) -> RecallFigures | None:
     )
 
 
-@cells.everywhere
+@cells.everywhere()
 def _sizes(owners: Collection[int]) -> dict[int, int]:
     sizes = Topic.objects.live().filter(owner__in=owners).order_by().values_list("owner")
     return dict(sizes.annotate(chars=Sum("size_chars")))
 
 
-@cells.everywhere
+@cells.everywhere()
 def _contexts(runs: Collection[UUID]) -> list[tuple[UUID, list[dict[str, Any]]]]:
     ended = RunEvent.objects.filter(run__in=runs, kind="run_finished").order_by()
     return [(run, parts) for run, parts in ended.values_list("run", "payload__context") if parts]

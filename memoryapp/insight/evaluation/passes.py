@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.cells import within
 from memoryapp.engine.context import passages_of
 from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
@@ -57,7 +58,8 @@ async def ask(question: LabelledQuestion, clients: Clients, *, evaluation: Evalu
     known = await ended.exclude(fallback__in=_LOST).select_related("owner").afirst()
     if known is not None:
         return await sync_to_async(_score)(known, question, messages, known.seconds)
-    return await _asked(question, owner, messages, clients, evaluation, evaluation.parameters)
+    with within(owner.cell):
+        return await _asked(question, owner, messages, clients, evaluation, evaluation.parameters)
 
 
 async def _asked(
@@ -181,9 +183,10 @@ def _evidence(questions: Sequence[LabelledQuestion]) -> dict[str, tuple[ChatUser
     for user, names in wanted.items():
         if user not in owners:
             raise QuestionsError(_("There is no chat user “%(user)s”. Import their messages first.") % {"user": user})
-        found = Message.objects.of(owners[user]).filter(external_id__in=names)
-        rows = found.values_list("external_id", "pk", "topic_id")
-        messages = {name: _Evidence(number, topic) for name, number, topic in rows}
+        with within(owners[user].cell):
+            found = Message.objects.of(owners[user]).filter(external_id__in=names)
+            rows = found.values_list("external_id", "pk", "topic_id")
+            messages = {name: _Evidence(number, topic) for name, number, topic in rows}
         missing = sorted(names - set(messages))
         if missing:
             raise QuestionsError(
@@ -226,7 +229,7 @@ def forecast(owners: QuerySet[ChatUser], count: int, strategies: Sequence[str]) 
     return PassForecast(count * len(strategies), cost, seconds, tuple(unknown))
 
 
-@cells.everywhere
+@cells.everywhere()
 def _latest(owners: QuerySet[ChatUser], strategy: str) -> list[tuple[float, float]]:
     runs = Run.objects.filter(owner__in=owners, strategy=strategy, state=Run.State.FINISHED).order_by("-created_at")
     return list(runs.values_list("cost_usd", "seconds")[:LOOKED_AT])
@@ -301,13 +304,18 @@ def labelled(numbers: Sequence[int]) -> list[LabelledQuestion]:
     found = GoldenQuestion.objects.filter(pk__in=list(numbers)).select_related("owner").in_bulk()
     questions = [found[number] for number in numbers if number in found]
     evidence = {number for question in questions for number in question.evidence}
-    names = dict(Message.objects.filter(pk__in=evidence).values_list("pk", "external_id"))
+    names = _names(evidence)
     return [
         _labelled(question, names)
         for question in questions
         if _ERASED not in question.question
         and (not question.evidence or any(number in names for number in question.evidence))
     ]
+
+
+@cells.everywhere()
+def _names(messages: Collection[int]) -> dict[int, str]:
+    return dict(Message.objects.filter(pk__in=messages).values_list("pk", "external_id"))
 
 
 def _labelled(question: GoldenQuestion, names: Mapping[int, str]) -> LabelledQuestion:
@@ -330,7 +338,8 @@ def warnings(questions: Sequence[LabelledQuestion]) -> list[str]:
     row = profiles.serving()
     sentences = []
     for owner in ChatUser.objects.filter(name__in={question.user for question in questions}).order_by("name"):
-        counts = {"topics": profiles.topics(row, owner).count(), "passages": profiles.passages(row, owner).count()}
+        with within(owner.cell):
+            counts = {"topics": profiles.topics(row, owner).count(), "passages": profiles.passages(row, owner).count()}
         if any(counts.values()):
             sentences.append(
                 _(

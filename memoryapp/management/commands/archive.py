@@ -17,6 +17,7 @@ from memoryapp.management.arguments import MemoryCommand, named_user, utf8
 from memoryapp.memory.sessions import limits
 from memoryapp.models import ChatUser
 from memoryapp.models.audit import Deed
+from memoryapp.platform import cells
 from memoryapp.platform.llm import clients
 from memoryapp.platform.work import ARCHIVE, ProgressLines
 from memoryapp.search import profiles
@@ -35,14 +36,18 @@ class Command(MemoryCommand):
         parser.add_argument("--now", action="store_true", help="also sessions that may not have ended yet")
 
     def handle(self, *args: Any, user: str | None, now: bool, **options: Any) -> None:
-        owners = [named_user(user, "archive", Deed.CHANGE)] if user is not None else list(with_active_sessions())
-        mark = ArchiveMark.now(owners)
-        self._archive(owners, now)
-        self._embed(owners[0] if user else None)
-        done = mark.archived_since()
-        report = {name: getattr(done, name) for name in ("sessions", "topics", "messages")}
+        owner = None if user is None else named_user(user, "archive", Deed.CHANGE)
+        report: dict[str, int] = cells.everywhere()(self._in_cell)(owner, now)
         form = _("Messages archived: %(messages)s, of sessions: %(sessions)s, into new topics: %(topics)s.")
         self.answer(report, form % report, as_json=options["json"])
+
+    def _in_cell(self, owner: ChatUser | None, now: bool) -> dict[str, int]:
+        owners = [owner] if owner else list(with_active_sessions())
+        mark = ArchiveMark.now(owners)
+        self._archive(owners, now)
+        self._embed(owner)
+        done = mark.archived_since()
+        return {name: getattr(done, name) for name in ("sessions", "topics", "messages")}
 
     def _archive(self, owners: Sequence[ChatUser], now: bool) -> None:
         embedder, lines = clients.embedder_of(profiles.profile_of(profiles.serving())), ProgressLines(self.stderr.write)

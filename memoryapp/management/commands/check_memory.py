@@ -1,6 +1,7 @@
 """``check_memory [--user NAME] [--repair]``: checks every invariant of the store; a line for each violation."""
 
 from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,8 @@ from django.utils.translation import ngettext
 
 from memoryapp.intake.invariants import counted, violations
 from memoryapp.management.arguments import MemoryCommand, named_user, utf8
+from memoryapp.models import ChatUser
+from memoryapp.platform import cells
 from memoryapp.runs import endings
 
 
@@ -26,9 +29,9 @@ class Command(MemoryCommand):
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
         owner = None if user is None else named_user(user)
-        repaired = list(endings.repair(owner)) if options["repair"] else []
-        found = list(violations(owner))
-        checked = counted(owner)
+        repaired = _everywhere(endings.repair, owner) if options["repair"] else []
+        found = _everywhere(violations, owner)
+        checked = cells.everywhere()(counted)(owner)
         report: dict[str, Any] = {"checked": checked, "violations": [asdict(violation) for violation in found]}
         if options["repair"]:
             report["repaired"] = [{**asdict(each), "run": str(each.run)} for each in repaired]
@@ -42,3 +45,8 @@ class Command(MemoryCommand):
         if not options["json"]:
             rows = ", ".join(f"{name} {count}" for name, count in checked.items())
             self.stdout.write(_("Every invariant holds (%(rows)s).") % {"rows": rows})
+
+
+def _everywhere(found: Callable[[ChatUser | None], Iterable[Any]], owner: ChatUser | None) -> list[Any]:
+    rows: list[Any] = cells.everywhere()(lambda: list(found(owner)))()
+    return rows

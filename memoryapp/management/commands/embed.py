@@ -12,6 +12,7 @@ from memoryapp.insight.browsing.profiles import EmbeddingForecast, forecast
 from memoryapp.management.arguments import MemoryCommand
 from memoryapp.management.commands.archive import FOREVER
 from memoryapp.models import EmbeddingProfile, TopicVector
+from memoryapp.platform import cells
 from memoryapp.platform.llm import clients
 from memoryapp.platform.work import ProgressLines
 from memoryapp.search import profiles
@@ -50,9 +51,11 @@ class Command(MemoryCommand):
         watch = partial(lines.watch, None, EMBED)
         embedder = clients.embedder_of(profiles.profile_of(row))
         profiles.ask(row, "embed")
-        if topics_anew:
-            TopicVector.objects.filter(profile=row).delete()
-        made = async_to_sync(embed_pending)(embedder, wait=FOREVER, meanwhile=watch, worker="embed", report=lines)
+        made = 0
+        for _number in cells.each():
+            if topics_anew:
+                TopicVector.objects.filter(profile=row).delete()
+            made += async_to_sync(embed_pending)(embedder, wait=FOREVER, meanwhile=watch, worker="embed", report=lines)
         profiles.change_over()
         return made
 

@@ -8,6 +8,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure
+from memoryapp.engine.cells import enter
 from memoryapp.erasure import NothingToErase, Target, holding
 from memoryapp.management.arguments import MemoryCommand, named_user, project, utf8
 from memoryapp.memory import content
@@ -28,6 +29,7 @@ class Command(MemoryCommand):
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
         owner = content.being_erased(name) or named_user(name)
+        enter(owner.cell)
         if not yes and owner.erasing_since is None:
             self._ask(owner, options["project"])
         entries.begin_command("erase_user", Deed.ERASE, owner.pk)

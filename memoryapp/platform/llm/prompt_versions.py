@@ -215,7 +215,7 @@ def _add(text: PromptText, by: str, note: str) -> Prompt:
     )
 
 
-@cells.everywhere
+@cells.everywhere()
 def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
     """How many of the last ``LOOKED_AT`` runs, or agents' calls, of these chat users used each text, by label."""
     recent = Run.objects.filter(owner__in=owners).order_by("-created_at", "-id")[:LOOKED_AT]

@@ -22,6 +22,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from memoryapp.curation.change import PROGRAM
+from memoryapp.engine.cells import enter
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
@@ -30,6 +31,7 @@ from memoryapp.importers.values import moment
 from memoryapp.intake.archiving import put_topics
 from memoryapp.intake.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Operator, Person, Role, Topic
+from memoryapp.platform import cells
 from memoryapp.platform.llm.clients import embedder
 from memoryapp.search.vectors import embed_pending
 
@@ -64,7 +66,8 @@ def load() -> bool:
         logger.info("The memory holds or held chat users; the demo was left out.")
         return False
     try:
-        async_to_sync(embed_pending)(embedder())
+        for _number in cells.each():
+            async_to_sync(embed_pending)(embedder())
     except EmbeddingError as error:
         logger.warning("The demo is loaded, its vectors will follow: %s", error)
     return True
@@ -86,6 +89,7 @@ def _fill_empty_memory() -> bool:
 def _put_user(name: str) -> None:
     memory = json.loads((CONTENT / name / "memory.json").read_text("utf-8"))
     owner = ChatUser.objects.create(**memory["user"])
+    enter(owner.cell)
     archived, active = talks(name), active_session(name, timezone.now())
     add_messages(owner, [record for talk in (*archived, active) for record in talk.records])
     ids = dict(Message.objects.of(owner).values_list("external_id", "pk"))

@@ -18,6 +18,7 @@ from asgiref.sync import async_to_sync
 from django.db import DatabaseError
 
 from memoryapp.engine.budget import Usage
+from memoryapp.engine.cells import enter, within
 from memoryapp.engine.chat.protocol import ChatRequest, LLMTimeout, PartialReply, Reply
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.events import ModelReplied, Retried, RunFinished, SteppedDown, ToolCall
@@ -87,6 +88,7 @@ def record_runs() -> int:
         logger.exception("The recorded runs of the demo could not be made.")
         return 0
     for run, _topics, turns in pending:
+        enter(run.owner.cell)
         _lengthen(run, [turn["seconds"] for turn in turns])
     return len(pending)
 
@@ -96,6 +98,7 @@ def _started() -> Iterator[tuple[Run, Mapping[str, int], Sequence[Mapping[str, A
         owner = ChatUser.objects.filter(name=name).first()
         if owner is None:
             continue
+        enter(owner.cell)
         firsts = Message.objects.of(owner).filter(external_id__endswith=".1", topic__isnull=False)
         topics = {external.removesuffix(".1"): topic for external, topic in firsts.values_list("external_id", "topic")}
         for asked in recording["runs"]:
@@ -106,7 +109,8 @@ async def _execute(pending: Sequence[tuple[Run, Mapping[str, int], Sequence[Mapp
     async with open_clients() as opened:
         for run, topics, turns in pending:
             clients = replace(opened, chat=DemoChat(turns, topics), enricher=None)
-            await lifecycle.execute(run.pk, clients)
+            with within(run.owner.cell):
+                await lifecycle.execute(run.pk, clients)
 
 
 def _lengthen(run: Run, seconds: Sequence[float]) -> None:

@@ -17,7 +17,7 @@ from memoryapp.upkeep.pipeline.stage import Stage, up_to_most, words_beside
 ERASE = WorkKind("erase", gettext_lazy("Erasing"))
 
 
-@sweep(every=10.0)
+@sweep(every=10.0, of_all=True)
 def erase_due() -> None:
     """Continues erasures that have not ended, because a process was killed or left them to the worker."""
     if work.is_paused(ERASE):
@@ -25,7 +25,7 @@ def erase_due() -> None:
     each_alone(erasure.due(), "Erasure %s has not ended yet.", partial(erasure.finish, wait=timedelta(0)))
 
 
-@sweep(every=5.0)
+@sweep(every=5.0, of_all=True)
 def verify_asked() -> None:
     """Verifies receipts on request; it reads the whole database, so no erasure waits for it."""
     with lane("verify_asked", 1) as is_free:

@@ -78,21 +78,20 @@ def stages(
     twenty queries, whatever the memory contains."""
     scope = Scope(owners, owner, profile, profiles.being_made(), now)
     # Work that is running, or failed or ended within a day, the latest first.
-    rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")
-    works = [work.progress(row) for row in rows.order_by("-at")[:200]]
+    works = [work.progress(row) for row in _works(scope, Q(at__gte=scope.day_ago), 200)]
     pauses, dollars, failed = _pauses(owner), usage.by_stage(scope.seen, scope.day_ago), _failed(scope)
     return [
         PipelineStage(
             stage,
-            waiting=cells.everywhere(stage.waiting)(scope),
+            waiting=cells.everywhere()(stage.waiting)(scope),
             going=[shown for shown in works if shown.work.kind == name and shown.is_going_on],
-            running=cells.everywhere(stage.running)(scope),
-            faults=[*cells.everywhere(stage.faults)(scope), *failed.get(name, ())][:MOST_FAULTS],
-            hours=[sum(hour) for hour in zip(*cells.everywhere(lambda: [stage.hours(scope)])(), strict=True)],
+            running=cells.everywhere()(stage.running)(scope),
+            faults=[*cells.everywhere()(stage.faults)(scope), *failed.get(name, ())][:MOST_FAULTS],
+            hours=[sum(hour) for hour in zip(*cells.everywhere()(lambda: [stage.hours(scope)])(), strict=True)],
             cost_usd=dollars.get(name, 0.0),
             latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
             pause=pauses.get(name),
-            **cells.everywhere(stage.more, join=lambda one, other: one)(scope),
+            **cells.everywhere(join=lambda one, other: one)(stage.more)(scope),
         )
         for name, stage in STAGES.items()
         if erasures or not stage.names_nobody
@@ -109,12 +108,9 @@ def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
 def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
     """Work and calls of agents that failed within the last day, or were given up, by stage, the latest first."""
     found: dict[str, list[StageFault]] = {}
-    already = {
-        (name, *key) for name, stage in STAGES.items() for key in cells.everywhere(stage.shown_already)(scope)
-    }
+    already = {(name, *key) for name, stage in STAGES.items() for key in cells.everywhere()(stage.shown_already)(scope)}
     recent = Q(at__gte=scope.day_ago) | Q(tries__gte=work.MOST_TRIES)
-    rows = Work.objects.filter(recent, state=Work.State.FAILED)
-    for row in scope.of(rows).select_related("owner").order_by("-at")[:50]:
+    for row in _works(scope, recent & Q(state=Work.State.FAILED), 50):
         if (row.kind, row.owner_id, row.source) in already:
             continue
         given_up = row.tries >= work.MOST_TRIES
@@ -124,6 +120,11 @@ def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
         fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)
         found.setdefault(usage.stage_of(call.agent), []).append(fault)
     return found
+
+
+@cells.everywhere(order=lambda row: row.at)
+def _works(scope: Scope, condition: Q, most: int) -> list[Work]:
+    return list(scope.of(Work.objects.filter(condition)).select_related("owner").order_by("-at")[:most])
 
 
 @cells.everywhere(order=lambda call: call.at, most=50)
