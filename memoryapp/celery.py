@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from memoryapp.platform import cells, database, heartbeats
+from memoryapp.platform import database, heartbeats
 from memoryapp.platform.database import StagePaused, database_outage, is_gone, is_outage
 from memoryapp.platform.embedded import children
 
@@ -52,6 +52,8 @@ class Sweep(Task):  # type: ignore[misc]
     of_all = False
 
     def __call__(self, *args: Any, **options: Any) -> None:
+        from memoryapp.platform import cells  # noqa: PLC0415 it has models, which are loaded after this module
+
         for _number in (None,) if self.of_all else cells.each():
             self._once(*args, **options)
 

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp import models
-from memoryapp.engine.cells import enter
+from memoryapp.engine.cells import cell, enter
 from memoryapp.platform import cells
 from memoryapp.platform.accounts import signing_in
 from memoryapp.platform.audit import entries
@@ -38,7 +38,8 @@ def may_enter(request: HttpRequest) -> bool:
         return False
     signing_in.note(request)
     asked = request.GET.get("cell", "")
-    enter(int(asked) if asked.isdecimal() and int(asked) in cells.numbers() else cells.numbers()[-1])
+    if cell() is None:
+        enter(int(asked) if asked.isdecimal() and int(asked) in cells.numbers() else cells.numbers()[-1])
     is_admin = user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
     if is_admin and settings.AUDIT_LOG and not hasattr(request, "is_audited"):
         request.is_audited = True  # type: ignore[attr-defined]

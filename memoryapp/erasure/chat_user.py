@@ -199,7 +199,7 @@ def _forget_golden_sets(owner: int) -> None:
 
 def _others() -> Iterator[tuple[type[Owned], int]]:
     """Tables whose rows are deleted with those of others; rows remain only if they were written meanwhile."""
-    known = {model for model, _at_once in _ROOTS} | {models.Media, models.ImportFile}
+    known = {model for model, _at_once in _ROOTS} | {models.Media, models.ImportFile, models.Talk}
     for model in apps.get_app_config("memoryapp").get_models():
         if issubclass(model, Owned) and model not in known:
             yield model, _MOST
@@ -244,6 +244,8 @@ def _delete_owner(erasure: models.Erasure) -> None:
         gone += delete_log_entries(models.ChatUser, [number]) + _raw(
             models.ApiToken.owners.through.objects.filter(chatuser=number)
         )
+        # The other rows refer to it.
+        gone += _raw(models.Talk.objects.filter(owner=number))
         erasure.ended_at = timezone.now()
         erasure.save(update_fields=["ended_at"])
         _count(erasure, gone + _raw(models.ChatUser.with_erased.filter(pk=number)))

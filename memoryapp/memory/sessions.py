@@ -22,6 +22,7 @@ from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.db.models.functions import Concat
 
 from memoryapp.engine.beside import table_beside
+from memoryapp.engine.cells import cell
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.lexical import count_terms, fold
 from memoryapp.engine.text.lines import one_line, shortened
@@ -332,7 +333,7 @@ def _renew(owner: ChatUser, ids: Collection[int], waits: bool) -> bool:
 
 def note_change(owner: ChatUser) -> None:
     """Tells searches that the owner's active sessions are not what they were."""
-    execute(_SQL["change"], [owner.pk])
+    execute(_SQL["change"], [owner.pk, cell() or 0])
 
 
 @transaction.atomic

@@ -15,6 +15,7 @@ from memoryapp.migrations._keys import make_keys, make_plain_keys
 from memoryapp.migrations._sights import drop_sights, make_sights
 
 
+CELLS = Path(__file__).with_name("cells.sql").read_text(encoding="utf-8")
 AUDIT_LAWS = Path(__file__).with_name("audit.sql").read_text(encoding="utf-8")
 
 
@@ -183,14 +184,16 @@ class Migration(migrations.Migration):
             for model in ("apitoken", "operator")
         ),
         migrations.AlterField("bulkwork", "kind", models.CharField(choices=[('summarise', 'write the summaries again'), ('split', 'split again'), ('extract', 'extract facts and people again'), ('embed', 'make the vectors again'), ('label', 'give to a project')], max_length=12, verbose_name='kind')),
-        migrations.RemoveField("chatuser", "talk"),
         migrations.CreateModel("Talk", [
             ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-            ("changes", models.PositiveBigIntegerField(db_default=1, default=1, verbose_name="changes of the talk")),
+            ("changes", models.PositiveBigIntegerField(db_default=0, default=0, verbose_name="changes of the talk")),
             ("owner", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="memoryapp.chatuser", verbose_name="chat user")),
         ], {"verbose_name": "changes of the talk", "verbose_name_plural": "changes of the talk", "constraints": [models.UniqueConstraint(fields=("owner",), name="talk_once")]}),
+        migrations.RunSQL("INSERT INTO memoryapp_talk (owner_id, changes) SELECT id, talk FROM memoryapp_chatuser", migrations.RunSQL.noop),
+        migrations.RemoveField("chatuser", "talk"),
         migrations.AddField("chatuser", "cell", models.PositiveSmallIntegerField(db_default=0, default=0, editable=False, verbose_name="cell")),
         migrations.AlterField("run", "id", models.UUIDField(default=cells.run_id, editable=False, primary_key=True, serialize=False)),
+        migrations.RunSQL(CELLS, migrations.RunSQL.noop),
         migrations.RunPython(make_keys, make_plain_keys),
         migrations.RunPython(make_sights, drop_sights),
     ]

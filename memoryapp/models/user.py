@@ -10,6 +10,7 @@ from django.db import connection, models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.engine.cells import within
 from memoryapp.engine.sight import LONGEST, into
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ChatUser(Row):
     these are null the settings apply. From ``least_certainty`` on, in percent, the embedded scorer chooses; null is the
     usual one. A day costs ``daily_cap_usd``, the memory holds ``most_messages`` and ``most_bytes``; null is no bound of
     its own. ``guard`` and ``guard_out`` are the policies of the guard by kind, where they are not those of the
-    settings. ``consolidation`` and ``extraction`` say what is done automatically. The rows of the memory lie in ``cell``.
+    settings. ``consolidation`` and ``extraction`` say what is done automatically. The memory's rows lie in ``cell``.
     """
 
     class Consolidation(models.TextChoices):
@@ -138,7 +139,11 @@ class ChatUser(Row):
                 cursor.execute("SELECT nextval(pg_get_serial_sequence('memoryapp_chatuser', 'id'))")
                 self.pk = cursor.fetchone()[0]
             self.cell = self.pk % settings.CELLS + 1
+        is_new = self._state.adding
         super().save(*args, **options)
+        if is_new:
+            with within(self.cell):
+                Talk.objects.get_or_create(owner=self)
 
 
 class ProjectField(models.CharField):  # type: ignore[type-arg]
@@ -154,8 +159,8 @@ class ProjectField(models.CharField):  # type: ignore[type-arg]
 
 
 class Owned(Row):
-    """A row of a chat user's memory; it is deleted with the chat user. It lies in the chat user's cell, except in tables
-    that all memories share (without ``in_cell``)."""
+    """A row of a chat user's memory; it is deleted with the chat user. It lies in the cell of the memory, unless the
+    table is one that all share (``in_cell``)."""
 
     in_cell = True
     owner = models.ForeignKey(ChatUser, models.CASCADE, db_index=False, verbose_name=_("chat user"))
@@ -165,9 +170,10 @@ class Owned(Row):
 
 
 class Talk(Owned):
-    """How often the passages of the owner's active sessions changed; searches compare it with what they keep."""
+    """How often the passages of the owner's active sessions changed; searches compare it with what they keep. In a cell
+    all rows of the memory refer to this one, which says that they lie there."""
 
-    changes = models.PositiveBigIntegerField(_("changes of the talk"), default=1, db_default=1)
+    changes = models.PositiveBigIntegerField(_("changes of the talk"), default=0, db_default=0)
     shown = "{0.owner_id} {0.changes}"
 
     class Meta:

@@ -6,13 +6,11 @@ the next of them in turn. A connection finds the tables of the cell at hand befo
 chosen: rows of one cell must not pass for those of all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import reduce, wraps
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -20,16 +18,15 @@ from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import Model, QuerySet
+from django.utils.translation import gettext as _
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.cells import NUMBERS, cell, enter, made_in, within
 from memoryapp.migrations._sights import sights
+from memoryapp.models import ChatUser, Talk
 from memoryapp.platform.database import is_outage
 from memoryapp.platform.sights import schema, seen_schema, tables
 from memoryapp.platform.statements import execute, fetched
-
-if TYPE_CHECKING:
-    from memoryapp.models import ChatUser
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -39,11 +36,12 @@ Row = TypeVar("Row", bound=Model)
 # Of the shared tables those that statements of a cell read: on Citus each machine has them. In an order of their keys.
 READ_BESIDE = ("chatuser", "embeddingprofile", "prompt", "erasure")
 _SQL = table_beside(__file__)
+_LIKE = ("options", "constraints", "indexes", "keys", "functions", "triggers")
 _unreached = ContextVar("unreached", default=0)
 
 
-class CellsMissing(Exception):
-    """Memories lie in cells that the settings do not know; the text is a sentence for people."""
+class NotMoved(Exception):
+    """The memory stays where it is; the text is a sentence for people."""
 
 
 def numbers() -> range:
@@ -66,7 +64,7 @@ def asked(read: Callable[[], Found]) -> list[Found]:
     """What ``read`` finds in each cell. One that cannot be reached is left out and noted (``unreached``), unless none
     answers."""
     found, faults = [], []
-    for _number in each():
+    for _cell in each():
         try:
             found.append(read())
         except (DatabaseError, psycopg.Error) as error:
@@ -144,6 +142,30 @@ def first(rows: QuerySet[Row], address: object) -> Row | None:
     return None
 
 
+@transaction.atomic
+def move(owner: ChatUser, number: int) -> None:
+    """Moves a memory to another cell: at any moment it is whole in one of both. Who writes meanwhile is refused by the
+    key to its row of talk, as by the end of the memory. Raises NotMoved."""
+    if number not in numbers() or number == owner.cell:
+        raise NotMoved(_("Name another of the cells %(first)s to %(last)s.") % {"first": 0, "last": numbers()[-1]})
+    rows, old, new = ChatUser.objects.filter(pk=owner.pk), schema(owner.cell), schema(number)
+    with within(owner.cell):
+        # Waits for those who write just now.
+        list(Talk.objects.select_for_update().filter(owner=owner))
+        if not rows.filter(cell=owner.cell).exists():
+            raise NotMoved(_("This memory is being erased, or was moved meanwhile."))
+        for table in tables():
+            columns = fetched(_SQL["columns"], [f"{old}.{table}"])[0][0]
+            execute(
+                f"INSERT INTO {new}.{table} ({columns}) SELECT {columns} FROM {old}.{table} WHERE owner_id = %s",
+                [owner.pk],
+            )
+        rows.update(cell=number)
+        for table in tables():
+            execute(f"DELETE FROM {old}.{table} WHERE owner_id = %s", [owner.pk])
+    owner.cell = number
+
+
 def make_missing(**_signal: Any) -> None:
     """Makes the cells that the settings say and the database lacks, each whole or not at all."""
     for number in numbers():
@@ -158,7 +180,7 @@ def _make(number: int) -> None:
     execute(f"CREATE SCHEMA {name}")
     for table in tables():
         execute(f"CREATE TABLE {name}.{table} (LIKE {table} INCLUDING ALL EXCLUDING INDEXES)")
-    written = {part: [row[0] for row in fetched(_SQL[part], values)] for part in _SQL if part != "numbers"}
+    written = {part: [row[0] for row in fetched(_SQL[part], values)] for part in _LIKE}
     execute("SELECT set_config('search_path', %s || ',' || current_setting('search_path'), true)", [name])
     for statement in (
         *(each for part in written.values() for each in part),
