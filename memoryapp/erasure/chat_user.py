@@ -32,6 +32,7 @@ from memoryapp.intake.transfer import files
 from memoryapp.memory.content import erased
 from memoryapp.models.user import Owned
 from memoryapp.platform import database
+from memoryapp.platform.cells import of_owner
 from memoryapp.platform.embedded import paths
 from memoryapp.platform.webhooks.announcing import ERASURE_FINISHED, announce
 
@@ -141,6 +142,7 @@ def holding(owner: models.ChatUser) -> Holding:
     )
 
 
+@of_owner
 def begin_user(owner: models.ChatUser, actor: str) -> models.Erasure:
     """Hides the chat user for good; an erasure that began earlier continues. The rows exist until ``finish_user``."""
     with transaction.atomic():
