@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 from django.conf import settings
+from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.platform.embedded import paths
@@ -14,6 +15,7 @@ class MemoryConfig(AppConfig):
         """Closes the data folder to other accounts, however this process was started, and registers what edits do and
         what connections show."""
         from memoryapp.curation import operations  # noqa: F401, PLC0415 it imports models, which are loaded before
-        from memoryapp.platform import sights  # noqa: F401, PLC0415 so does what it belongs to
+        from memoryapp.platform import cells  # noqa: PLC0415 so does what it belongs to
 
         paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR))
+        post_migrate.connect(cells.bring_up_to_date, sender=self)

@@ -30,6 +30,7 @@ ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # Web processes that `up` starts. Each has an embedded model (250 MB) and up to fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
 # Schemas in which the rows of memories lie, beside the tables that all share; with 1 they lie there as well.
+DATABASE_ROUTERS = ["memoryapp.platform.cells.CellRouter"]
 CELLS = env.whole("CELLS", 1, least=1, most=1000)
 # A child process of `up` that sends no watchdog byte for this time hangs, and is restarted.
 DRAIN_SECONDS = env.seconds("DRAIN_SECONDS", "30s", least=0, most=3600)

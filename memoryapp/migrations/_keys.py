@@ -15,6 +15,8 @@ from django.apps.registry import Apps
 from django.db import models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
+from memoryapp.engine.cells import cell
+
 Key = models.ForeignKey[Any, Any]
 # Checked when the transaction ends, as Django's are: edits, restored memories and undone changes write rows in an order
 # of their own.
@@ -24,6 +26,9 @@ ON DELETE {action} DEFERRABLE INITIALLY DEFERRED"""
 
 def make_keys(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     """Replaces each foreign key that Django made by one of these; keys that were replaced before stay."""
+    if cell():
+        # The keys of a cell are made like these (``platform.cells``).
+        return
     editor: Any = schema_editor
     # Keys of tables and columns of the same migration would otherwise be made after this.
     while editor.deferred_sql:

@@ -12,6 +12,8 @@ from pathlib import Path
 from django.apps.registry import Apps
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
+from memoryapp.engine.cells import cell
+
 SCHEMA = "memoryapp_seen"
 SIGHTS: dict[str, str] = tomllib.loads(Path(__file__).with_name("sights.toml").read_text(encoding="utf-8"))
 # Of labels that are rows of a memory's own: what is written through a view has to be seen through it.
@@ -48,10 +50,17 @@ def sights(apps: Apps, tables: Collection[str] = tuple(SIGHTS), schema: str = SC
 
 
 def make_sights(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    for statement in sights(apps):
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute("SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace")
+        here = {name for (name,) in cursor.fetchall()}
+    for statement in sights(apps, here, _schema()):
         schema_editor.execute(statement, params=None)
 
 
 def drop_sights(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     schema_editor.execute("DROP VIEW IF EXISTS memoryapp_anyedit")
-    schema_editor.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+    schema_editor.execute(f"DROP SCHEMA IF EXISTS {_schema()} CASCADE")
+
+
+def _schema() -> str:
+    return f"memoryapp_cell_{cell()}_seen" if cell() else SCHEMA

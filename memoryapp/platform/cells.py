@@ -16,15 +16,17 @@ from uuid import UUID
 import psycopg
 from django.apps import apps
 from django.conf import settings
-from django.db import DatabaseError, transaction
-from django.db.models import Model, QuerySet
+from django.db import DatabaseError, connection, transaction
+from django.db.models import CASCADE, SET_NULL, Model, ProtectedError, QuerySet
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.cells import NUMBERS, cell, enter, made_in, within
 from memoryapp.migrations._sights import sights
 from memoryapp.models import ChatUser, Talk
-from memoryapp.platform.database import is_outage
+from memoryapp.platform.database import WholeExecutor, is_outage
 from memoryapp.platform.sights import schema, seen_schema, tables
 from memoryapp.platform.statements import execute, fetched
 
@@ -166,18 +168,83 @@ def move(owner: ChatUser, number: int) -> None:
     owner.cell = number
 
 
-def make_missing(**_signal: Any) -> None:
-    """Makes the cells that the settings say and the database lacks, each whole or not at all."""
-    for number in numbers():
-        if number and not fetched("SELECT to_regnamespace(%s)", [schema(number)])[0][0]:
+def bring_up_to_date(**_signal: Any) -> None:
+    """Makes the cells that the settings say and the database lacks, each whole or not at all, and has the tables of the
+    others follow those of cell 0. Called when migrations have run."""
+    for number in numbers()[1:]:
+        if fetched("SELECT to_regnamespace(%s)", [schema(number)])[0][0]:
+            with within(number):
+                _migrate()
+        else:
             with within(0), transaction.atomic():
                 _make(number)
 
 
+def _migrate() -> None:
+    executor = WholeExecutor(connection)
+    targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "memoryapp"]
+    if not executor.migration_plan(targets):
+        return
+    # Keys are made like those of cell 0.
+    keyless = {"supports_foreign_keys": False}
+    before = {name: getattr(connection.features, name) for name in keyless}
+    vars(connection.features).update(keyless)
+    try:
+        executor.migrate(targets)
+    finally:
+        vars(connection.features).update(before)
+    values = _values(cell() or 0)
+    with within(0):
+        written = [row[0] for part in ("keys", "numbers") for row in fetched(_SQL[part], values)]
+    for statement in written:
+        execute(statement)
+
+
+@receiver(pre_delete)
+def _let_go(sender: type[Model], instance: Model, **_signal: Any) -> None:
+    """Does in the other cells what the deletion of a row that all memories share does with those that refer to it: no
+    key says it there."""
+    if settings.CELLS == 1 or getattr(sender, "in_cell", False):
+        return
+    for relation in sender._meta.related_objects:
+        if getattr(relation.related_model, "in_cell", False) and relation.field.name != "owner":
+            for _cell in each():
+                rows = relation.related_model._base_manager.filter(**{relation.field.name: instance})
+                if relation.on_delete is CASCADE:
+                    rows.delete()
+                elif relation.on_delete is SET_NULL:
+                    rows.update(**{relation.field.name: None})
+                elif rows.exists():
+                    raise ProtectedError(str(instance), {*rows[:1]})
+
+
+class CellRouter:
+    """Migrates in a cell the tables of memories alone."""
+
+    def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: Any) -> bool | None:
+        if not cell():
+            return None
+        if app_label != "memoryapp" or model_name is None:
+            return app_label == "memoryapp"
+        known = apps.all_models["memoryapp"].get(model_name)
+        return bool(getattr(known, "in_cell", False)) if known else "owner" in _fields(hints.get("model"))
+
+
+def _fields(model: type[Model] | None) -> set[str]:
+    return {field.name for field in model._meta.local_fields} if model else set()
+
+
+def _values(number: int) -> dict[str, Any]:
+    return {"cell": schema(number), "tables": list(tables()), "first": number * NUMBERS}
+
+
 def _make(number: int) -> None:
-    name = schema(number)
-    values = {"cell": name, "tables": list(tables()), "first": number * NUMBERS}
+    name, values = schema(number), _values(number)
     execute(f"CREATE SCHEMA {name}")
+    execute(f"CREATE TABLE {name}.django_migrations (LIKE django_migrations INCLUDING ALL)")
+    execute(
+        f"INSERT INTO {name}.django_migrations (app, name, applied) SELECT app, name, applied FROM django_migrations"
+    )
     for table in tables():
         execute(f"CREATE TABLE {name}.{table} (LIKE {table} INCLUDING ALL EXCLUDING INDEXES)")
     written = {part: [row[0] for row in fetched(_SQL[part], values)] for part in _LIKE}

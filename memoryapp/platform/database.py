@@ -36,10 +36,11 @@ from psycopg.pq import PipelineStatus
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.engine.cells import within
+from memoryapp.engine.cells import cell, within
 from memoryapp.platform import environment
 from memoryapp.platform.environment import PROGRAM
-from memoryapp.platform.sights import SeeingPool
+from memoryapp.platform.sights import SeeingPool, schema
+from memoryapp.platform.statements import fetched
 
 # The web processes share these connections: more than a small server has cores would only wait for each other there.
 # Measured in two processes on two cores, 50 reranks at once, median of many loads: two connections each 1.4 times the
@@ -445,17 +446,17 @@ def enough_after(seconds: float) -> Callable[[], bool]:
 # killed in between leaves tables that the next start makes again, and fails.
 
 
-class _Executor(MigrationExecutor):
+class WholeExecutor(MigrationExecutor):
     def apply_migration(
         self, state: ProjectState, migration: Migration, fake: bool = False, fake_initial: bool = False
     ) -> ProjectState:
-        with within(0), transaction.atomic(self.connection.alias) if migration.atomic else nullcontext():
+        with within(cell() or 0), transaction.atomic(self.connection.alias) if migration.atomic else nullcontext():
             return super().apply_migration(state, migration, fake, fake_initial)
 
 
 def use() -> None:
     """Has the command ``migrate`` of this process do so."""
-    migrate.MigrationExecutor = _Executor  # type: ignore[attr-defined]
+    migrate.MigrationExecutor = WholeExecutor  # type: ignore[attr-defined]
 
 
 # Checks the database before a process uses it; each refusal is a sentence for the person who starts the process.
@@ -463,6 +464,10 @@ def use() -> None:
 _NEWEST = "The database was last used by a newer version of this program, which made {name}: start that version again."
 _BEFORE = "The database was last used by a version before 0.17.1: upgrade through 0.17.1 first, then start this one."
 _OLDER = f"The database's tables are those of an earlier version: run `{PROGRAM} migrate` or `{PROGRAM} up` first."
+_FEWER = (
+    "Memories lie in cells up to number {last}, and CELLS is {cells}: set it to {last} or more, or move them first with"
+    " move_memory."
+)
 _POOLED = (
     "The database is behind a pooler that gives each transaction another connection, which locks and notices of this "
     "program do not survive: set PgBouncer's pool_mode to session, or connect to PostgreSQL itself."
@@ -479,6 +484,7 @@ def refusal() -> str:
     try:
         check_pooling()
         check_version()
+        _check_cells()
     except UnusableDatabase as reason:
         return str(reason)
     except (DatabaseError, psycopg.Error):
@@ -493,6 +499,7 @@ def check_tables() -> None:
     loader = check_version()
     if loader.applied_migrations and any(key not in loader.applied_migrations for key in loader.graph.nodes):
         raise UnusableDatabase(_OLDER)
+    _check_cells()
 
 
 def check_version() -> MigrationLoader:
@@ -506,6 +513,19 @@ def check_version() -> MigrationLoader:
     if is_before_replaced(applied):
         raise UnusableDatabase(_BEFORE)
     return loader
+
+
+def _check_cells() -> None:
+    """Raises UnusableDatabase where memories lie in cells that the settings do not know, and where the tables of a cell
+    are missing or not those of this version."""
+    there = {name for (name,) in fetched(r"SELECT nspname FROM pg_namespace WHERE nspname ~ '^memoryapp_cell_\d+$'")}
+    wanted = {schema(number) for number in range(1, settings.CELLS + 1)} if settings.CELLS > 1 else set()
+    last = fetched("SELECT max(cell) FROM memoryapp_chatuser")[0][0] if there else None
+    if last and schema(last) not in wanted:
+        raise UnusableDatabase(_FEWER.format(last=last, cells=settings.CELLS))
+    applied = "SELECT count(*) FROM {}.django_migrations WHERE app = 'memoryapp'"
+    if wanted - there or any(fetched(applied.format(name)) != fetched(applied.format("public")) for name in wanted):
+        raise UnusableDatabase(_OLDER)
 
 
 def replaced() -> set[str]:

@@ -1,9 +1,10 @@
-"""What a connection finds: the tables of the cell at hand, and of a limited actor's rows none beyond its sight, in
+"""What a connection finds: the tables of the cell at hand, and of their rows none that a limited actor may not see, in
 whatever statement.
 
-A cell is a schema (``engine.cells``), which a connection finds before the tables that all memories share. For each table of memories there is a view of the same name in the schema ``memoryapp_seen``, made by the migrations,
-with the rows that a limited actor sees; each cell has such views as well. While the sight is limited, a connection finds
-the views before the tables: so no query of the ORM, no count, no statement in SQL, and none that is written one day, can
+A cell is a schema (``engine.cells``), which a connection finds before the tables that all memories share. For each
+table of memories there is a view of the same name in the schema ``memoryapp_seen``, made by the migrations, with the
+rows that a limited actor sees; each cell has such views as well. While the sight is limited, a connection finds the
+views before the tables: so no query of the ORM, no count, no statement in SQL, and none that is written one day, can
 forget it. Without a limit and in cell 0 nothing is sent and nothing differs.
 
 Where there are several cells, a statement about memories is refused before one is chosen: the rows of one must not pass
@@ -35,7 +36,8 @@ LIMIT = """
 SELECT set_config('search_path', concat_ws(',', VARIADIC %(schemas)s::text[] || reset_val), false),
        set_config('memoryapp.projects', %(projects)s::text[]::text, false)
 FROM pg_settings WHERE name = 'search_path' AND EXISTS (
-    SELECT FROM pg_class WHERE relnamespace = to_regnamespace((%(schemas)s::text[])[1]) AND relname = 'memoryapp_message'
+    SELECT FROM pg_class
+    WHERE relnamespace = to_regnamespace((%(schemas)s::text[])[1]) AND relname = 'memoryapp_message'
 )
 """
 UNLIMIT = "RESET search_path"

@@ -87,8 +87,8 @@ def private_pages(request: HttpRequest) -> Steps:
 
 @middleware
 def in_sight(request: HttpRequest) -> Steps:
-    """Encloses the sight of a token or an operator, and the cell of a memory: they end with the answer, whose pieces are
-    still made in them."""
+    """Encloses the sight of a token or an operator, and the cell of a memory: they end with the answer, whose pieces
+    are still made in them."""
     with looking(), within(None):
         response = yield
         if isinstance(response, StreamingHttpResponse):

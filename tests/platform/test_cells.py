@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.core.management.commands import migrate
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Model
 from django.test import Client
@@ -17,9 +18,10 @@ from memoryapp import curation, erasure
 from memoryapp.curation import ChangeRequest
 from memoryapp.engine.cells import NUMBERS, enter, made_in, within
 from memoryapp.engine.sight import limited_to, looking
-from memoryapp.models import ApiToken, ChatUser, Fact, Message, Role, Run, Topic, Work
+from memoryapp.models import ApiToken, ChatUser, Evaluation, Fact, Message, Role, Run, Topic, Work
 from memoryapp.platform import cells
 from memoryapp.platform.accounts import tokens
+from memoryapp.platform.database import WholeExecutor
 from memoryapp.platform.sights import NoCell, schema, seen_schema, tables
 from memoryapp.platform.statements import fetched
 from tests.conftest import fact_of, operator, signed_in, talk
@@ -51,7 +53,7 @@ PARTS = {
 def two(settings: Settings) -> Iterator[None]:
     """An installation with two cells, in which none is chosen."""
     settings.CELLS = 2
-    cells.make_missing()
+    cells.bring_up_to_date()
     with within(None):
         yield
 
@@ -91,9 +93,8 @@ def test_no_statement_about_memories_is_sent_before_a_cell_is_chosen(two: None) 
 
 def test_a_row_is_refused_in_a_cell_that_is_not_its_memorys(two: None) -> None:
     anna = ChatUser.objects.create(name="anna")
-    with within(3 - anna.cell), pytest.raises(IntegrityError), transaction.atomic():
-        fact_of(anna, "Likes tea")
-        connection.check_constraints()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        too_late(anna, 3 - anna.cell)
 
 
 def test_a_limited_actor_sees_its_projects_in_a_cell(two: None) -> None:
@@ -111,7 +112,7 @@ def test_every_address_answers_as_in_one_cell(settings: Settings) -> None:
         one = statuses(every_row(ChatUser.objects.create(name="anna")), "anna")
         transaction.set_rollback(True)
     settings.CELLS = 2
-    cells.make_missing()
+    cells.bring_up_to_date()
     anna = ChatUser.objects.create(name="anna")
     with within(anna.cell):
         memory = every_row(anna)
@@ -190,8 +191,14 @@ def test_a_memory_moves_whole_and_keeps_its_addresses(to: int, two: None) -> Non
         made = fact_of(anna, "Made after the move")
         assert made_in(made.pk) == to
         connection.check_constraints()
-    with within(home), pytest.raises(IntegrityError), transaction.atomic():
-        fact_of(anna, "Too late")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        too_late(anna, home)
+
+
+def too_late(owner: ChatUser, number: int) -> None:
+    """Writes into a cell in which the memory does not lie."""
+    with within(number):
+        fact_of(owner, "Too late")
         connection.check_constraints()
 
 
@@ -248,3 +255,40 @@ def test_a_memory_is_edited_undone_and_erased_in_its_cell(two: None) -> None:
     assert held(anna, anna.cell) == Counter()
     assert held(boris, boris.cell) == kept
     call_command("check_memory")
+
+
+def test_what_refers_to_a_deleted_row_of_all_memories_lets_it_go(two: None) -> None:
+    anna, ada = ChatUser.objects.create(name="anna"), User.objects.create_user("ada")
+    evaluation = Evaluation.objects.create(source="golden", strategy="flash")
+    with within(anna.cell):
+        kept = Run.objects.create(owner=anna, query="Tea?", strategy="flash", operator=ada)
+        Run.objects.create(owner=anna, query="Coffee?", strategy="flash", evaluation=evaluation)
+    with within(0):
+        ada.delete()
+        evaluation.delete()
+    with within(anna.cell):
+        assert Run.objects.get() == kept
+        assert Run.objects.get().operator is None
+
+
+def test_migrations_of_the_next_release_reach_every_cell(
+    two: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "MigrationExecutor", WholeExecutor)
+    anna = ChatUser.objects.create(name="anna")
+    settings.MIGRATION_MODULES = {"memoryapp": "tests.fixtures.next_release"}
+    call_command("migrate", "memoryapp", verbosity=0)
+    for number in cells.numbers():
+        columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s"
+        found = {*fetched(columns, [schema(number)])}
+        assert ("memoryapp_fact", "next") in found
+        assert ("memoryapp_next", "owner_id") in found
+        assert (("memoryapp_apitoken", "next") in found) == (number == 0)
+    with within(anna.cell):
+        fact_of(anna, "Likes tea")
+        connection.check_constraints()
+        (pk,) = fetched("INSERT INTO memoryapp_next (owner_id) VALUES (%s) RETURNING id", [anna.pk])[0]
+        assert made_in(pk) == anna.cell
+        views = fetched("SELECT count(*) FROM information_schema.views WHERE table_schema = %s", [seen_schema(1)])
+        assert views[0][0] > 30
+    call_command("migrate", "memoryapp", verbosity=0)

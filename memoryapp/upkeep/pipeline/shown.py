@@ -87,7 +87,7 @@ def stages(
             going=[shown for shown in works if shown.work.kind == name and shown.is_going_on],
             running=cells.everywhere()(stage.running)(scope),
             faults=[*cells.everywhere()(stage.faults)(scope), *failed.get(name, ())][:MOST_FAULTS],
-            hours=[sum(hour) for hour in zip(*cells.everywhere()(lambda: [stage.hours(scope)])(), strict=True)],
+            hours=cells.everywhere(join=_hour_by_hour)(stage.hours)(scope),
             cost_usd=dollars.get(name, 0.0),
             latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
             pause=pauses.get(name),
@@ -96,6 +96,10 @@ def stages(
         for name, stage in STAGES.items()
         if erasures or not stage.names_nobody
     ]
+
+
+def _hour_by_hour(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    return [sum(hour) for hour in zip(one, other, strict=True)]
 
 
 def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:

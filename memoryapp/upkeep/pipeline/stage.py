@@ -134,10 +134,10 @@ class Stage:
     ``waiting`` counts what waits, up to ``most``. ``kind`` is the work that can be paused; None when nothing can.
     ``running`` counts what goes on without a row of ``Work``. ``hours`` are the amounts of the last 24 hours, oldest
     first, empty when the rows record none. ``faults`` are the latest failures that only this stage knows; failed rows
-    of ``Work`` follow by themselves, except those whose owner and source are ``shown_already``, and so do failed calls of its agents, if
-    ``shows_calls``. ``served_by`` is the model that does the work, by the profile that serves searches. ``more`` are
-    further fields of ``PipelineStage``. A stage whose work names nobody is shown to those who see everybody, and
-    paused for all alone.
+    of ``Work`` follow by themselves, except those whose owner and source are ``shown_already``, and so do failed calls
+    of its agents, if ``shows_calls``. ``served_by`` is the model that does the work, by the profile that serves
+    searches. ``more`` are further fields of ``PipelineStage``. A stage whose work names nobody is shown to those
+    who see everybody, and paused for all alone.
     """
 
     name: str
