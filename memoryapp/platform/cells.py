@@ -6,7 +6,7 @@ the next of them in turn. A connection finds the tables of the cell at hand befo
 chosen: rows of one cell must not pass for those of all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import reduce, wraps
 from itertools import groupby
@@ -193,7 +193,10 @@ def _migrate() -> None:
         executor.migrate(targets)
     finally:
         vars(connection.features).update(before)
-    values = _values(cell() or 0)
+    there = fetched(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    )
+    values = _values(cell() or 0, [name for (name,) in there if name != "django_migrations"])
     with within(0):
         written = [row[0] for part in ("keys", "numbers") for row in fetched(_SQL[part], values)]
     for statement in written:
@@ -234,17 +237,16 @@ def _fields(model: type[Model] | None) -> set[str]:
     return {field.name for field in model._meta.local_fields} if model else set()
 
 
-def _values(number: int) -> dict[str, Any]:
-    return {"cell": schema(number), "tables": list(tables()), "first": number * NUMBERS}
+def _values(number: int, tables: Collection[str]) -> dict[str, Any]:
+    return {"cell": schema(number), "tables": list(tables), "first": number * NUMBERS}
 
 
 def _make(number: int) -> None:
-    name, values = schema(number), _values(number)
+    name, values = schema(number), _values(number, tables())
     execute(f"CREATE SCHEMA {name}")
     execute(f"CREATE TABLE {name}.django_migrations (LIKE django_migrations INCLUDING ALL)")
-    execute(
-        f"INSERT INTO {name}.django_migrations (app, name, applied) SELECT app, name, applied FROM django_migrations"
-    )
+    recorded = "(app, name, applied) SELECT app, name, applied FROM django_migrations"
+    execute(f"INSERT INTO {name}.django_migrations {recorded}")
     for table in tables():
         execute(f"CREATE TABLE {name}.{table} (LIKE {table} INCLUDING ALL EXCLUDING INDEXES)")
     written = {part: [row[0] for row in fetched(_SQL[part], values)] for part in _LIKE}
