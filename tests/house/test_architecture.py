@@ -120,6 +120,7 @@ SHORT_FOR_A_REASON = {
     "memoryapp.platform.embedded.statics": "it imports Django, which the rest of the start does without",
     "memoryapp.management.arguments": "what commands share",
     "memoryapp.engine.prompt_registry": "a registry",
+    "memoryapp.engine.cells": "models and rooms share it, and it imports nothing",
     "memoryapp.engine.threads": "every long computation imports it, and it imports nothing",
     "memoryapp.engine.beside": "every module with word lists imports it, and it imports nothing",
     "memoryapp.engine.emit": "every stage imports it, and it imports events alone",

@@ -274,6 +274,7 @@ def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
         "fork": [str(uuid.uuid4())],
         "import_chat": [str(chat), "--user", "boris"],
         "judged_questions": ["--user", "boris"],
+        "move_memory": ["boris", "1"],
         "recall": [WORD, "--user", "boris"],
         "restore": [],
         "try_endpoint": [],

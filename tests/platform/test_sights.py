@@ -28,7 +28,7 @@ from tests.support.api_client import EVERY_SCOPE, Program
 pytestmark = pytest.mark.django_db
 
 # They hold no words and no counts of a project, or pages and endpoints that are closed to limited actors show them.
-WHOLE = {f"memoryapp_{name}" for name in ("access", "media", "pause")}
+WHOLE = {f"memoryapp_{name}" for name in ("access", "media", "pause", "talk")}
 LABELLED = ("message", "topic", "fact", "person", "artifact", "run", "importfile", "bulkwork")
 # What differs in every answer: tokens of forms, ids of elements, and how long ago something was.
 PASSING = re.compile(
