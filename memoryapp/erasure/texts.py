@@ -88,12 +88,12 @@ def labels(owner: ChatUser) -> Iterator[str]:
     yield from _values(Artifact.objects.filter(owner=owner), _LABELS)
 
 
-def texts_elsewhere(owner: ChatUser) -> Iterator[str]:
-    """The texts and names of all other memories."""
+def remaining_texts() -> Iterator[str]:
+    """The texts and names of all memories."""
     for model in _TEXTS:
         columns = (*_TEXTS[model], *_NAMES.get(model, ()), *(_LABELS if model is Artifact else ()))
-        yield from _values(model._base_manager.exclude(owner=owner), columns)
-    yield from _values(ChatUser.objects.exclude(pk=owner.pk), ("name", "display_name", "profile"))
+        yield from _values(model._base_manager.all(), columns)
+    yield from _values(ChatUser.objects.all(), ("name", "display_name", "profile"))
 
 
 def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
@@ -109,18 +109,13 @@ def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
     return left
 
 
-def everything_elsewhere(owner: ChatUser | None) -> Iterator[str]:
-    """Every text that remains in the database when this memory, or none, is erased, with the names of JSON's fields;
-    and the words of the program that are in its logs, in runs, and in the files of the data folder."""
+def everything_remaining() -> Iterator[str]:
+    """Every text in the database, with the names of JSON's fields; and the words of the program that are in its logs,
+    in runs, and in the files of the data folder."""
     yield from _own_words()
     for model in apps.get_models():
-        if issubclass(model, AbstractBaseSession) or model in _REDACTED:
-            continue
-        rows = model._base_manager.all()
-        if owner and issubclass(model, Owned):
-            rows = rows.exclude(owner=owner)
-        rows = rows.exclude(pk=owner.pk) if owner and model is ChatUser else rows
-        yield from _values(rows, tuple(texts_of(model)), with_fields=True)
+        if not issubclass(model, AbstractBaseSession) and model not in _REDACTED:
+            yield from _values(model._base_manager.all(), tuple(texts_of(model)), with_fields=True)
 
 
 def _values(rows: models.QuerySet[Any], columns: tuple[str, ...], *, with_fields: bool = False) -> Iterator[str]:

@@ -183,6 +183,8 @@ class Migration(migrations.Migration):
             for model in ("apitoken", "operator")
         ),
         migrations.AlterField("bulkwork", "kind", models.CharField(choices=[('summarise', 'write the summaries again'), ('split', 'split again'), ('extract', 'extract facts and people again'), ('embed', 'make the vectors again'), ('label', 'give to a project')], max_length=12, verbose_name='kind')),
+        migrations.AddField("embeddingprofile", "whole_at", models.DateTimeField(blank=True, null=True, verbose_name="had all vectors")),
         migrations.RunPython(make_keys, make_plain_keys),
+        migrations.RunSQL(Path(__file__).with_name("indexes.sql").read_text(encoding="utf-8"), migrations.RunSQL.noop),
         migrations.RunPython(make_sights, drop_sights),
     ]
