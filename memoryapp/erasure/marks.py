@@ -62,10 +62,14 @@ class Marks:
 
     def without(self, texts: Iterable[str]) -> set[bytes]:
         """The hashes of the runs that do not occur in the ``texts``, which remain."""
-        left = set(self.hashes)
+        left, seen = set(self.hashes), set[str]()
         for text in texts if left else ():
             found = words(text)
-            left.difference_update(_hash(self.key, run) for length in self.lengths for run in _runs(found, length))
+            runs = {run for length in self.lengths for run in _runs(found, length)} - seen
+            left.difference_update(_hash(self.key, run) for run in runs)
+            # Most short runs come again, and hashing takes longest.
+            seen = runs if len(seen) > 5 * MOST_MARKS else seen
+            seen |= runs
         return left
 
     def quoted(self, text: str) -> bool:
