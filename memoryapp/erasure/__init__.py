@@ -12,4 +12,4 @@ to a memory do not import this one; they ask ``chat_users`` whether the chat use
 
 from memoryapp.erasure.chat_user import begin_user, discardable, holding
 from memoryapp.erasure.cutting import Reach, Target, reach_of
-from memoryapp.erasure.lifecycle import LOOK_AGAIN, NothingToErase, begin, due, dumped, finish
+from memoryapp.erasure.lifecycle import LOOK_AGAIN, NothingToErase, begin, compare, due, dumped, finish, uncompared

@@ -54,6 +54,7 @@ _AT_ONCE = 1_000
 _LOCK = "forget"
 # Columns whose words many rows have.
 _SHARED = ("sha256", "file_type", "mime_type", "relation", "category")
+UNCOMPARED = Q(others__has_key="name")
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,25 @@ def begin(target: Target, actor: str) -> Erasure:
 def due() -> QuerySet[Erasure]:
     """Erasures that have not ended, and those that have to check once more."""
     late = Q(looked_again_at__isnull=True, ended_at__isnull=False) & ~lease_holds("ended_at", LOOK_AGAIN)
-    return Erasure.objects.filter(Q(ended_at__isnull=True) | late).order_by("pk")
+    return Erasure.objects.filter(Q(ended_at__isnull=True) | late & ~UNCOMPARED).order_by("pk")
+
+
+def uncompared() -> QuerySet[Erasure]:
+    """Erasures of whole chat users that have ended, but whose marks may be of words that others hold rightly."""
+    return Erasure.objects.filter(UNCOMPARED, ended_at__isnull=False).order_by("pk")
+
+
+def compare(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> None:
+    """Takes the marks of what others hold out of the receipt of a whole chat user, then redacts what quotes the others.
+    Nobody waits for it: it reads all that is left, which takes longer the more memories there are."""
+    with database.exclusive(_LOCK, erasure.pk, wait=wait) as is_alone:
+        for row in uncompared().filter(pk=erasure.pk) if is_alone else ():
+            left = Marks.of(row, slice(row.others["name"])).without(texts.everything_remaining())
+            left |= Marks.of(row, slice(row.others["name"], None)).without(texts.remaining_texts())
+            row.marks, row.others = b"".join(sorted(left)), {}
+            row.save(update_fields=["marks", "others"])
+            _redact(row)
+            vacuum(row)
 
 
 def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
@@ -130,15 +149,10 @@ def _in_cell(erasure: Erasure) -> None:
 def _erase_user(erasure: Erasure) -> None:
     if erasure.marked_at is None:
         owner = ChatUser.with_erased.get(pk=erasure.owner_number)
-        found = Collected.of(texts.texts(owner)).without(texts.texts_elsewhere(owner))
         labels = Collected.of(texts.labels(owner), marks.LEAST_NAME_CHARS).without(texts.ordinary_words())
         names = labels | Collected.of(texts.names(owner), marks.LEAST_NAME_CHARS)
-        _store_marks(erasure, found, names.without(texts.everything_elsewhere(owner)))
+        _store_marks(erasure, Collected.of(texts.texts(owner)), names)
     chat_user.finish_user(erasure)
-    erasure.refresh_from_db()
-    if erasure.ended_at is not None:
-        _redact(erasure)
-        vacuum(erasure)
 
 
 def _erase_part(erasure: Erasure) -> None:
@@ -197,17 +211,19 @@ def _cut_others(erasure: Erasure, owner: ChatUser) -> None:
     erasure.others = {}
     erasure.counts, erasure.cut_at = dict(Counter(erasure.counts) + gone), timezone.now()
     erasure.save(update_fields=["others", "counts", "cut_at"])
-    _store_marks(erasure, found.without(texts.everything_elsewhere(None)))
+    _store_marks(erasure, found.without(texts.everything_remaining()))
 
 
 def _store_marks(erasure: Erasure, found: Collected, names: Collected | None = None) -> None:
-    """Stores the marks; if there are too many, those of names and an even selection of the others."""
+    """Stores the marks; if there are too many, those of names and an even selection of the others. With ``names``, of a
+    whole chat user, they are compared later: until then ``others`` says how many, the first, are of names."""
+    erasure.others = erasure.others if names is None else {"name": min(len(names.runs), marks.MOST_MARKS)}
     names = names or Collected()
     erasure.marks, erasure.lengths = marks.packed(found.runs, bytes(erasure.salt), names.runs)
     places = max(0, marks.MOST_MARKS - len(names.runs))
     erasure.share = found.share * min(1.0, places / max(1, len(found.runs)))
     erasure.unmarked, erasure.marked_at = found.unmarked + names.unmarked, timezone.now()
-    erasure.save(update_fields=["marks", "lengths", "share", "unmarked", "marked_at"])
+    erasure.save(update_fields=["marks", "others", "lengths", "share", "unmarked", "marked_at"])
 
 
 def _texts(rows: QuerySet[Message]) -> Iterator[str]:

@@ -55,10 +55,22 @@ class Marks:
     hashes: frozenset[bytes]
 
     @classmethod
-    def of(cls, erasure: Erasure) -> Marks:
+    def of(cls, erasure: Erasure, part: slice = slice(None)) -> Marks:
         packed = bytes(erasure.marks)
-        hashes = frozenset(packed[at : at + MARK_BYTES] for at in range(0, len(packed), MARK_BYTES))
-        return cls(_key(bytes(erasure.salt)), tuple(erasure.lengths), hashes)
+        hashes = [packed[at : at + MARK_BYTES] for at in range(0, len(packed), MARK_BYTES)]
+        return cls(_key(bytes(erasure.salt)), tuple(erasure.lengths), frozenset(hashes[part]))
+
+    def without(self, texts: Iterable[str]) -> set[bytes]:
+        """The hashes of the runs that do not occur in the ``texts``, which remain."""
+        left, seen = set(self.hashes), set[str]()
+        for text in texts if left else ():
+            found = words(text)
+            runs = {run for length in self.lengths for run in _runs(found, length)} - seen
+            left.difference_update(_hash(self.key, run) for run in runs)
+            # Most short runs come again, and hashing takes longest.
+            seen = runs if len(seen) > 5 * MOST_MARKS else seen
+            seen |= runs
+        return left
 
     def quoted(self, text: str) -> bool:
         """Whether the text, or the text after reading its JSON escapes, contains a run of erased words."""
@@ -160,12 +172,12 @@ def without_shared(runs: set[str], texts: Iterable[str]) -> set[str]:
 
 
 def packed(runs: Iterable[str], salt: bytes, names: Iterable[str] = ()) -> tuple[bytes, list[int]]:
-    """The marks of these runs as bytes, and their numbers of words; the marks of ``names`` are kept first."""
+    """The marks of these runs as bytes, and their numbers of words; the marks of ``names`` come first."""
     key = _key(salt)
     first = {_hash(key, run): run.count(" ") + 1 for run in names}
     marks = {_hash(key, run): run.count(" ") + 1 for run in runs} | first
     kept = sorted(marks, key=lambda mark: (mark not in first, mark))[:MOST_MARKS]
-    return b"".join(sorted(kept)), sorted({marks[mark] for mark in kept})
+    return b"".join(kept), sorted({marks[mark] for mark in kept})
 
 
 def unescaped(text: str) -> str:

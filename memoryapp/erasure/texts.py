@@ -39,6 +39,7 @@ from memoryapp.models import (
     UnmaskedText,
 )
 from memoryapp.models.user import Owned
+from memoryapp.platform import cells
 from memoryapp.platform.embedded import paths
 from memoryapp.platform.statements import fetched
 
@@ -88,12 +89,12 @@ def labels(owner: ChatUser) -> Iterator[str]:
     yield from _values(Artifact.objects.filter(owner=owner), _LABELS)
 
 
-def texts_elsewhere(owner: ChatUser) -> Iterator[str]:
-    """The texts and names of all other memories."""
+def remaining_texts() -> Iterator[str]:
+    """The texts and names of all memories."""
     for model in _TEXTS:
         columns = (*_TEXTS[model], *_NAMES.get(model, ()), *(_LABELS if model is Artifact else ()))
-        yield from _values(model._base_manager.exclude(owner=owner), columns)
-    yield from _values(ChatUser.objects.exclude(pk=owner.pk), ("name", "display_name", "profile"))
+        yield from _values_of_all(model, columns)
+    yield from _values(ChatUser.objects.all(), ("name", "display_name", "profile"))
 
 
 def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
@@ -104,23 +105,25 @@ def unshared(owner: ChatUser, runs: set[str]) -> set[str]:
     for first in range(0, len(ordered), _RUNS_AT_ONCE):
         batch = ordered[first : first + _RUNS_AT_ONCE]
         texts = [run if all(map(is_spaced, run.split(" "))) else run.replace(" ", "") for run in batch]
-        near = fetched(_NEAR, {"texts": [fold(text) for text in texts], "owner": owner.pk})
-        left |= without_shared(set(batch), (text for (text,) in near))
+        values = {"texts": [fold(text) for text in texts], "owner": owner.pk}
+        near = [text for _cell in cells.each() for (text,) in fetched(_NEAR, values)]
+        left |= without_shared(set(batch), near)
     return left
 
 
-def everything_elsewhere(owner: ChatUser | None) -> Iterator[str]:
-    """Every text that remains in the database when this memory, or none, is erased, with the names of JSON's fields;
-    and the words of the program that are in its logs, in runs, and in the files of the data folder."""
+def everything_remaining() -> Iterator[str]:
+    """Every text in the database, with the names of JSON's fields; and the words of the program that are in its logs,
+    in runs, and in the files of the data folder."""
     yield from _own_words()
     for model in apps.get_models():
-        if issubclass(model, AbstractBaseSession) or model in _REDACTED:
-            continue
-        rows = model._base_manager.all()
-        if owner and issubclass(model, Owned):
-            rows = rows.exclude(owner=owner)
-        rows = rows.exclude(pk=owner.pk) if owner and model is ChatUser else rows
-        yield from _values(rows, tuple(texts_of(model)), with_fields=True)
+        if not issubclass(model, AbstractBaseSession) and model not in _REDACTED:
+            yield from _values_of_all(model, tuple(texts_of(model)), with_fields=True)
+
+
+def _values_of_all(model: type[models.Model], columns: tuple[str, ...], *, with_fields: bool = False) -> Iterator[str]:
+    """Of memories in whatever cell. Between two texts a cell is entered, so nothing else may be asked meanwhile."""
+    for _cell in cells.each() if getattr(model, "in_cell", False) else (0,):
+        yield from _values(model._base_manager.all(), columns, with_fields=with_fields)
 
 
 def _values(rows: models.QuerySet[Any], columns: tuple[str, ...], *, with_fields: bool = False) -> Iterator[str]:

@@ -73,7 +73,8 @@ def _of_history(noun: str, table: str, names: Iterable[str]) -> Iterator[Invaria
         f"it changes {noun} {{row}}, which is chat user {{whose}}'s",
         f"""SELECT DISTINCT side.id, r.id AS row, r.owner_id AS whose
            FROM (SELECT x.id, x.owner_id, side.key FROM {_sides_of(noun)} AND {{mine}}) side
-           JOIN {table} r ON r.id::text = side.key AND r.owner_id <> side.owner_id""",
+           JOIN {table} r ON r.owner_id <> side.owner_id
+           AND r.id = CASE WHEN side.key ~ '^[0-9]{{{{1,18}}}}$' THEN side.key::bigint END""",
     )
     yield Invariant(
         f"history_of_{noun}_values",
@@ -127,7 +128,7 @@ def _broken(invariant: Invariant, owner: ChatUser | None) -> Iterator[Violation]
 
 def _foreign(owner: ChatUser | None) -> Iterator[Violation]:
     """Rows that refer to a row of another chat user."""
-    mine = STANDING if owner is None else f"{STANDING} AND x.owner_id = %(owner)s"
+    mine = STANDING if owner is None else "x.owner_id = %(owner)s"
     with connection.cursor() as cursor:
         cursor.execute(_foreign_query().replace("{mine}", mine), {"owner": owner.pk if owner else None})
         for model, pk, relation, first, second in cursor.fetchall():
@@ -139,10 +140,12 @@ def _foreign(owner: ChatUser | None) -> Iterator[Violation]:
 def _foreign_query() -> str:
     """One statement for all relations: sending one for each takes longer than answering them."""
     return " UNION ALL ".join(
-        f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id, y.owner_id
-             FROM "{model._meta.db_table}" x
-             JOIN "{field.related_model._meta.db_table}" y ON y."{field.target_field.column}" = x."{field.column}"
-             WHERE x.owner_id <> y.owner_id AND {{mine}} LIMIT {MOST_A_KIND})"""
+        f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id, (
+                SELECT owner_id FROM "{field.related_model._meta.db_table}" z
+                WHERE z."{field.target_field.column}" = x."{field.column}"
+             ) FROM "{model._meta.db_table}" x LEFT JOIN "{field.related_model._meta.db_table}" y
+             ON y.owner_id = x.owner_id AND y."{field.target_field.column}" = x."{field.column}"
+             WHERE x."{field.column}" IS NOT NULL AND y.owner_id IS NULL AND {{mine}} LIMIT {MOST_A_KIND})"""
         for model in apps.get_app_config("memoryapp").get_models()
         if issubclass(model, Owned)
         for field in model._meta.concrete_fields

@@ -194,6 +194,8 @@ class Migration(migrations.Migration):
         migrations.AddField("chatuser", "cell", models.PositiveSmallIntegerField(db_default=0, default=0, editable=False, verbose_name="cell")),
         migrations.AlterField("run", "id", models.UUIDField(default=cells.run_id, editable=False, primary_key=True, serialize=False)),
         migrations.RunSQL(CELLS, migrations.RunSQL.noop),
+        migrations.AddField("embeddingprofile", "whole_at", models.DateTimeField(blank=True, null=True, verbose_name="had all vectors")),
         migrations.RunPython(make_keys, make_plain_keys),
+        migrations.RunSQL(Path(__file__).with_name("indexes.sql").read_text(encoding="utf-8"), migrations.RunSQL.noop),
         migrations.RunPython(make_sights, drop_sights),
     ]

@@ -43,8 +43,8 @@ class EmbeddingProfile(Row):
 
     ``asked_at`` and ``asked_by`` record the agreement to make the vectors of a profile that does not serve yet. After
     ``failures`` requests in a row without an answer, the last with ``fault`` (as in ``Work``), its model is not asked
-    before ``rests_until``. ``decision`` concerns its thresholds, which a change of the model leaves at the values of
-    the settings.
+    before ``rests_until``. At ``whole_at`` every text had its vector. ``decision`` concerns its thresholds, which a
+    change of the model leaves at the values of the settings.
     """
 
     class Decision(models.TextChoices):
@@ -75,6 +75,7 @@ class EmbeddingProfile(Row):
     rests_until = models.DateTimeField(_("asked again from"), null=True, blank=True)
     fault = models.CharField(_("fault"), max_length=500, blank=True, db_default="")
     fault_note = models.JSONField(_("fault as a code"), null=True, blank=True)
+    whole_at = models.DateTimeField(_("had all vectors"), null=True, blank=True)
     decision = models.CharField(
         _("decision on thresholds"), max_length=8, choices=Decision, blank=True, default=Decision.NONE, db_default=""
     )

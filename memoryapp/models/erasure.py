@@ -13,7 +13,8 @@ class Erasure(Row):
     runs or media by noun, until they are gone; all are empty when the whole chat user is erased. Masks are put
     and taken back under a receipt, too. The rows were deleted
     at ``cut_at``; while ``ended_at`` is null the erasure is going on; at ``looked_again_at`` it checked once more for
-    rows that were being written meanwhile. ``counts`` are deleted rows by table, and ``files``.
+    rows that were being written meanwhile. ``counts`` are deleted rows by table, and ``files``. While ``others`` has a
+    ``name``, the marks of a whole chat user include what others hold as well; so many, the first, are of names.
 
     ``salt`` and ``marks`` are keyed hashes of the erased words (see docs/decisions), of ``lengths`` words each.
     ``share`` is the part of all such runs that has a mark: 1 unless the memory is large. It is null in receipts of

@@ -45,6 +45,10 @@ WAITS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 # Of the messages that are embedded before all others.
 MOST_FRESH = 1_000
 
+# When every text has its vector, only so many new rows are looked at; the others once in a while, for those that were
+# refused, lost their vector, or came late from a long transaction.
+NEWEST, WHOLE_EVERY = 2_000, timedelta(minutes=10)
+
 Row = TypeVar("Row", bound=Owned)
 
 
@@ -75,6 +79,17 @@ def topics(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Top
 def items(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[StoredItem]:
     vectors = ItemVector.objects.filter(item=OuterRef("pk"), profile=row)
     return _missing(StoredItem.objects.exclude(text=""), vectors, "item", row, owner)
+
+
+def is_whole(row: EmbeddingProfile) -> bool:
+    """Whether every text had its vector a short while ago."""
+    return row.whole_at is not None and waits(row.whole_at + WHOLE_EVERY, WHOLE_EVERY)
+
+
+def note_look(row: EmbeddingProfile, *, has_backlog: bool) -> None:
+    """Notes what a look at everybody's rows found."""
+    if has_backlog or (not is_whole(row) and is_complete(row)):
+        EmbeddingProfile.objects.filter(pk=row.pk).update(whole_at=None if has_backlog else Now())
 
 
 def is_complete(row: EmbeddingProfile) -> bool:
@@ -215,6 +230,7 @@ def remove_vectors(row: EmbeddingProfile) -> bool:
     for _cell in cells.each():
         for model in (PassageVector, CardVector, TopicVector, ItemVector, QueryVector, RefusedText):
             model._default_manager.filter(profile=row).delete()
+    EmbeddingProfile.objects.filter(pk=row.pk).update(whole_at=None)
     return True
 
 

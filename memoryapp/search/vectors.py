@@ -95,6 +95,7 @@ class _Task:
     worker: str
     report: work.Report
     is_enough: Callable[[], bool]
+    is_whole: bool = False
     refused: list[str] = field(default_factory=list)
 
     async def refuse(self, noun: str, row: Owned, reason: str) -> None:
@@ -125,6 +126,8 @@ async def embed_pending(
     """
     row = await profile_row(embedder.profile)
     task = _Task(embedder, row, owner, batch, worker, report, enough_after(seconds))
+    # Who sets no time waits until nothing is missing.
+    task = replace(task, is_whole=owner is None and seconds < inf and profiles.is_whole(row))
     # No kind waits for the whole backlog of another.
     most = replace(task, is_enough=enough_after(seconds * 0.75))
     await sync_to_async(cards.refresh)(owner, () if owner else work.at_rest(EMBED))
@@ -134,6 +137,8 @@ async def embed_pending(
         made = await _embed_passages(most)
         for kind in _OTHERS:
             made += await _embed_latest(task, kind)
+        if owner is None:
+            await sync_to_async(profiles.note_look)(row, has_backlog=task.is_enough() or made >= profiles.NEWEST // 2)
     if task.refused:
         why = cause(task.refused[0])
         logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
@@ -306,7 +311,11 @@ def _page(task: _Task, rows: QuerySet[Row], last: int, *fields: str) -> list[Row
 
 
 def _unpaused(task: _Task, rows: QuerySet[Row]) -> QuerySet[Row]:
-    """The rows of chat users whose embedding is not paused and does not rest after a fault."""
+    """The rows of chat users whose embedding is not paused and does not rest after a fault; of a whole profile only the
+    newest passages and topics. Cards are few, and change later."""
+    if task.is_whole and rows.model in (Passage, Topic):
+        newest = rows.model._default_manager.order_by("-pk").values_list("pk", flat=True)[profiles.NEWEST :]
+        rows = rows.filter(pk__gt=newest.first() or 0)
     paused = Pause.objects.filter(kind=EMBED).values("owner")
     return rows if task.owner else rows.exclude(owner__in=paused).exclude(owner__in=work.at_rest(EMBED))
 

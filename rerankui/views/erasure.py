@@ -113,7 +113,7 @@ def receipts(request: HttpRequest) -> HttpResponse:
 def receipt(request: HttpRequest, pk: int) -> HttpResponse:
     """How many rows went from each table by now. The page asks again by itself until the end."""
     found = get_object_or_404(Erasure, pk=pk)
-    is_waiting = found.ended_at is None or found.verify_asked_at is not None
+    is_waiting = found.ended_at is None or found.verify_asked_at is not None or "name" in found.others
     remark = scanner.thinning(scanner.share_of(found.share, found.kind)) if found.mark_count else ""
     context = {"erasure": found, "is_waiting": is_waiting, "remark": remark}
     return render(request, "pages/erasure/erasure.html", context)
@@ -130,8 +130,8 @@ def receipt_verify(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @open_to(Role.ADMIN, deed=Deed.EXPORT)
 def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """The receipt to keep elsewhere; ``verify_erasure`` takes it."""
-    found = get_object_or_404(Erasure, pk=pk)
+    """The receipt to keep elsewhere, when its marks are final; ``verify_erasure`` takes it."""
+    found = get_object_or_404(Erasure.objects.exclude(pk__in=erasure.uncompared().values("pk")), pk=pk)
     response = HttpResponse(erasure.dumped(found), content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="erasure-{found.pk}.json"'
     return response

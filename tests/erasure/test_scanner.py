@@ -310,7 +310,10 @@ def filled(kinds: dict[str, str]) -> ChatUser:
 
 
 def erased(owner: ChatUser) -> Erasure:
-    return lifecycle.finish(begin_user(owner, "ada"))
+    receipt = lifecycle.finish(begin_user(owner, "ada"))
+    lifecycle.compare(receipt)
+    receipt.refresh_from_db()
+    return receipt
 
 
 def pieces() -> list[str]:

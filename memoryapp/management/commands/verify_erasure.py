@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp.erasure import scanner
+from memoryapp.erasure import compare, scanner, uncompared
 from memoryapp.management.arguments import MemoryCommand
 
 
@@ -19,6 +19,8 @@ class Command(MemoryCommand):
         parser.add_argument("receipt", metavar="RECEIPT", help="the number of a receipt, or its file")
 
     def handle(self, *args: Any, receipt: str, **options: Any) -> None:
+        for row in uncompared():
+            compare(row)
         sought = scanner.receipt(receipt)
         found = [residue.place for residue in islice(scanner.residues(sought), scanner.MOST_FOUND)]
         report = {"marks": len(sought.hashes), "share": sought.share, "residue": found}

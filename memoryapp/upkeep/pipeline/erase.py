@@ -27,10 +27,12 @@ def erase_due() -> None:
 
 @sweep(every=5.0, of_all=True)
 def verify_asked() -> None:
-    """Verifies receipts on request; it reads the whole database, so no erasure waits for it."""
+    """Compares receipts of whole memories with what others hold, and verifies receipts on request. Both read the whole
+    database, so no erasure waits for it."""
     with lane("verify_asked", 1) as is_free:
+        each_alone(erasure.uncompared() if is_free else (), "Erasure %s is not compared yet.", erasure.compare)
         asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
-        for receipt in asked if is_free else ():
+        for receipt in asked.exclude(pk__in=erasure.uncompared().values("pk")) if is_free else ():
             message = "Erasure %s is not checked; somebody has to ask again."
             with log_and_continue(message, receipt.pk, partial(_give_up, receipt)):
                 scanner.verify(receipt)
