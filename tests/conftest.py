@@ -1,7 +1,6 @@
 """People and memories that tests share.
 
-Anna's memory is the one looked at; the stranger is an operator who may see Boris's and nothing of hers.
-"""
+Anna's memory is the one looked at; the stranger is an operator who may see Boris's and nothing of hers."""
 
 import gc
 import os

@@ -2,8 +2,7 @@
 
 A run and a conversation have a ``Deadline``. A client has a ``Budget``, of which only the seconds inside ``spending``
 count: an async generator hands what it has to a reader who may be slow, and a deadline would charge the reader's time
-to the model (PEP 789).
-"""
+to the model (PEP 789)."""
 
 from __future__ import annotations
 

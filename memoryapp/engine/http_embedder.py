@@ -2,8 +2,7 @@
 
 Every answer is checked before it is used: count, order, dimensions, length. What an endpoint refuses because it is too
 much is sent in smaller portions; a text that is too long for the model gets the mean vector of its pieces. Where the
-words of a refusal do not say what was too much, single texts find it out.
-"""
+words of a refusal do not say what was too much, single texts find it out."""
 
 import asyncio
 import base64

@@ -2,8 +2,7 @@
 that is wished.
 
 In: a finished run, or the bytes of such a file of another installation. Out: a ``Capsule``, its JSON document, and the
-same with names, numbers and addresses masked. It imports the models and ``runs``.
-"""
+same with names, numbers and addresses masked. It imports the models and ``runs``."""
 
 from __future__ import annotations
 

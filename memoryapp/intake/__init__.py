@@ -2,5 +2,4 @@
 exports.
 
 In: records of the importers and bytes. Out: rows, written in short transactions that may be repeated. Topics are
-written by ``curation`` alone.
-"""
+written by ``curation`` alone."""

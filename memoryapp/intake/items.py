@@ -2,8 +2,7 @@
 meaning.
 
 In: the owner, and what a program writes or asks for. Out: rows of ``StoredItem``. The room imports rows, the vectors of
-the search, and chat users; its embedder comes from whoever calls. Recall does not search items.
-"""
+the search, and chat users; its embedder comes from whoever calls. Recall does not search items."""
 
 import asyncio
 import json

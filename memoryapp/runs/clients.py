@@ -1,6 +1,5 @@
 """The connections and models that runs use, opened for one event loop: chat models, embedder, database, journal,
-leases.
-"""
+leases."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
     for it.
 
     Results of searches are cached for ``searches_kept`` seconds: by default not at all, because measurements must
-    search.
-    """
+    search."""
     async with clients.http_client() as http, database.pool() as pool, open_leases() as leases:
         serving = Serving(http)
         embedder, profile_id = await serving.embedder()

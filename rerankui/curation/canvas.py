@@ -2,8 +2,7 @@
 
 The height of a bar is the length of its message, its colour the part it belongs to; a dashed line is a pause of hours.
 Each bar is a link that cuts before its message or removes that cut, so the canvas works with mouse, keyboard and
-without scripts.
-"""
+without scripts."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,8 +37,7 @@ class MessageBar:
     """One message. The area to click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``.
 
     ``height`` is out of 100; a cut or a pause is drawn at ``border``. ``cuts`` is the list of cuts with this one added
-    or removed.
-    """
+    or removed."""
 
     message: int
     start: float

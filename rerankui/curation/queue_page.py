@@ -61,8 +61,7 @@ class Decisions(Generic[Row]):
 
     ``noun`` names the address of a row and its number there; ``section`` is the address that shows the next one.
     ``page`` takes a request, an owner and a row or None, and by name a sentence and a status. ``query`` is what every
-    address keeps of the request's, to which the section is narrowed.
-    """
+    address keeps of the request's, to which the section is narrowed."""
 
     noun: str
     section: str

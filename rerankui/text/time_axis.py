@@ -2,8 +2,7 @@
 
 On a true scale a pause of a day would push all messages into a corner. Here each message has the same room, and the
 room of a pause is its logarithm, so that an hour, a day and a month look different; they are labelled. When the bars of
-many messages would be too thin to click, pauses take no room.
-"""
+many messages would be too thin to click, pauses take no room."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +35,7 @@ class Place:
     """One message of the axis, in [0, WIDTH]: its pause begins at ``start``, its bar at ``bar``, both end at ``end``.
 
     ``border``, amid the pause, is where a cut before the message is drawn. ``pause`` is how long it was, in words,
-    when it was hours or more.
-    """
+    when it was hours or more."""
 
     start: float
     border: float

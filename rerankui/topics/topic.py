@@ -64,8 +64,7 @@ class TopicPage(PageContext):
     """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it.
 
     The page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
-    ``is_outdated``: the summary was written for other messages.
-    """
+    ``is_outdated``: the summary was written for other messages."""
 
     said: TopicTalk
     history: RowChanges

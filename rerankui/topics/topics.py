@@ -127,8 +127,7 @@ class TopicList(ListPage[Topic, TopicFilter]):
         """The facets of the topics of today; of an earlier moment those that do not depend on what came later.
 
         That of foreign summaries reads all passages, those of the map place all topics, so they are only there where
-        the address chooses them, as the page of quality and the map do.
-        """
+        the address chooses them, as the page of quality and the map do."""
         owner, query = asked.owner, asked.query
         facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
         lasting = (

@@ -2,8 +2,7 @@
 it lost at a known stage.
 
 The cause never comes from what explains it. It follows from the words of the memory, from the limits of the run and
-from what the model in it does.
-"""
+from what the model in it does."""
 
 import json
 import random

@@ -233,8 +233,7 @@ def project() -> dict[str, Path]:
 def needs(*, for_types: bool) -> dict[str, set[str]]:
     """Returns the modules of the program that each of them imports.
 
-    A package that collects what its modules define imports them without needing them, so packages are left out.
-    """
+    A package that collects what its modules define imports them without needing them, so packages are left out."""
     paths = project()
     return {
         name: {

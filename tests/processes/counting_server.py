@@ -2,8 +2,7 @@
 
 Run as ``python -m tests.processes.counting_server FD``.
 
-A second argument shortens the patience, in seconds.
-"""
+A second argument shortens the patience, in seconds."""
 
 import sys
 from typing import Any

@@ -201,8 +201,7 @@ def test_the_endpoints_do_what_their_description_says(
 ) -> None:
     """Sends a few requests to every endpoint, the same each time; a longer search is started by hand.
 
-    It is the last test, because one endpoint erases chat users.
-    """
+    It is the last test, because one endpoint erases chat users."""
     token = program.headers["authorization"]
     tried = subprocess.run(
         [

@@ -1,7 +1,6 @@
 """Time in tests: the longest wait for an event, and moving the event loop's clock forward.
 
-A wait in a script takes no real time, so limits can be generous.
-"""
+A wait in a script takes no real time, so limits can be generous."""
 
 import asyncio
 

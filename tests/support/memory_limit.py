@@ -1,7 +1,6 @@
 """Ends a test process that has grown beyond a limit, by the name of its test, before the machine ends another process.
 
-A limit of the kernel on addresses would count the stacks of threads and mapped models, which are never filled.
-"""
+A limit of the kernel on addresses would count the stacks of threads and mapped models, which are never filled."""
 
 import faulthandler
 import os
@@ -18,8 +17,7 @@ def watch(errors: int, limit: int = LIMIT, *, every: float = 0.5) -> None:
     ``errors`` which test grew where, and ends the process.
 
     pytest-xdist reports the test as failed and replaces the process, so the other tests go on. Does nothing where the
-    system has no ``/proc``.
-    """
+    system has no ``/proc``."""
     if _STATM.exists():
         threading.Thread(target=_watch, args=(errors, limit, every), name="memory limit", daemon=True).start()
 

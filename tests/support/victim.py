@@ -2,8 +2,7 @@
 
 The argument is the module that does the work. Each line of the input names the work; the process forks a child that
 does it, and prints so. At the next line it kills the child, or waits for its end if the line says so, and prints how
-the child ended.
-"""
+the child ended."""
 
 import asyncio
 import os

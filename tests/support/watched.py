@@ -47,8 +47,7 @@ def watched(browser: Browser, who: Operator, server: LiveServer, *ignored: str, 
     """Fails the test if the browser reported any error, above all of the content policy, except those with ``ignored``
     words.
 
-    ``more`` are arguments of the browser's context. The server has answered every request when the block ends.
-    """
+    ``more`` are arguments of the browser's context. The server has answered every request when the block ends."""
     session = signed_in(who).cookies["sessionid"].value
     size = {"width": 1440, "height": 900}
     usual = {"base_url": server.url, "viewport": size, "timezone_id": "UTC", "reduced_motion": "reduce"}

@@ -2,8 +2,7 @@
 
 The model is asked outside of any transaction, and its answer is stored before it is used. One transaction stores the
 findings and marks the topic as read. So after a process was killed, no question is asked again and no finding is stored
-twice.
-"""
+twice."""
 
 from __future__ import annotations
 
@@ -178,8 +177,7 @@ def extract(
     """Reads the owner's topics that are due, until none is left or ``until`` returns True.
 
     Does nothing while another worker reads them, or if extraction is off for the chat user. Raises ModelFailed when the
-    model is at fault; then this topic and the others wait.
-    """
+    model is at fault; then this topic and the others wait."""
     with database.exclusive("extract", owner.pk) as alone:
         topics = list(due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
         if not topics:

@@ -42,8 +42,7 @@ class FailedWork:
 
     ``stage`` is its stage of the pipeline and ``subject`` what it was about; ``why`` is an English sentence, with a
     note where it has values. Exactly one of ``topic``, ``file`` and ``artifact`` is set, or none for
-    work on a whole memory.
-    """
+    work on a whole memory."""
 
     stage: str
     at: datetime

@@ -1,6 +1,5 @@
 """Facts written by programs, each change with its undo; and what is decided about recall: a topic, a person or a fact
-is pinned, or never recalled.
-"""
+is pinned, or never recalled."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,8 +1,7 @@
 """Lists what a memory contains, page by page, for programs that keep a copy or search for something.
 
 ``next`` is the ``after`` of the following page, or null on the last page. A page begins after the last row of the
-previous one, so every page costs the same, and rows that are added or removed in between do not shift the others.
-"""
+previous one, so every page costs the same, and rows that are added or removed in between do not shift the others."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -169,8 +168,7 @@ async def topic(request: HttpRequest, id: str) -> TopicAnswer:
     """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``.
 
     ``Session:17`` is an active session, which is in no topic yet; once it was archived, the answer contains the topics
-    that its messages are in.
-    """
+    that its messages are in."""
     return await answered(TopicAnswer, shown, grant_of(request), parse_topic_id(id))
 
 

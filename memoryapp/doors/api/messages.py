@@ -3,8 +3,7 @@
 Messages may also have the fields that OpenAI's API gives them: ``content`` (text or parts), ``name``, no id, no time.
 Calls of tools and their results are no talk: they are counted and left out.
 
-A token that opens every memory creates the chat user that it names; a token for certain chat users does not.
-"""
+A token that opens every memory creates the chat user that it names; a token for certain chat users does not."""
 
 import asyncio
 import hashlib
@@ -190,8 +189,7 @@ async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
     """Archive the active sessions of a chat user now, or only those with the label `session`.
 
     The answer is sent when their topics exist. If that takes longer than a minute, the answer is 202: the sessions are
-    archived nevertheless, and the address in `Location` says when they are.
-    """
+    archived nevertheless, and the address in `Location` says when they are."""
     grant = grant_of(request)
     owner, numbers = await in_thread(_asked, grant, body)
     began, until = timezone.now(), monotonic() + PATIENCE
@@ -278,8 +276,7 @@ async def erase_message(request: HttpRequest, id: str, user: KnownName) -> Erase
     """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
 
     If the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
-    `curate` if it opens every memory.
-    """
+    `curate` if it opens every memory."""
     return await answered(ErasedAnswer, _erased_message, grant_of(request), user, id)
 
 

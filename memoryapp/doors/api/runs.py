@@ -66,8 +66,7 @@ async def runs(
     """List runs, the newest first: with the scope `read` all runs of the memories, with `recall` those of the token.
 
     `before` is a run, a day or a moment (ISO 8601; UTC without a zone), `outcome` is `chosen`, `none` or the code of a
-    fallback, such as `timeout`.
-    """
+    fallback, such as `timeout`."""
     return await answered(RunsAnswer, _listed, grant_of(request), user, outcome, before, limit)
 
 

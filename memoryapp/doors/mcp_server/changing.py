@@ -2,8 +2,7 @@
 and only then made.
 
 A proposal is signed and kept by the agent, so that what is made is what was looked at. Topics never change: if one of
-them is retired meanwhile, the change is refused, and nothing happens twice.
-"""
+them is retired meanwhile, the change is refused, and nothing happens twice."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ class SentSpan:
     """``trace`` has 32 and ``id`` 16 hexadecimal digits; ``parent`` is empty for a root, also where the parent is in
     another process. Times are nanoseconds since 1970. ``fault`` is empty unless the span failed.
 
-    Values of ``attributes`` are texts, numbers, booleans, and lists and mappings of these.
-    """
+    Values of ``attributes`` are texts, numbers, booleans, and lists and mappings of these."""
 
     trace: str
     id: str

@@ -1,8 +1,7 @@
 """The splitter: an agent that divides a talk into topics, for the worker and for curators.
 
 Whatever the model answers, the drafts contain each message exactly once and in order, so that they can be stored as
-they are.
-"""
+they are."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class Division:
     """A talk divided into drafts: in order, each of consecutive messages, all of them together.
 
     ``left_out`` counts the messages that the model's answer did not mention; ``unfit`` names the drafts, by their first
-    messages, whose summaries cannot be used, see ``summary_checks``.
-    """
+    messages, whose summaries cannot be used, see ``summary_checks``."""
 
     drafts: list[TopicDraft]
     left_out: int = 0
@@ -129,8 +127,7 @@ def propose_topics(
     The model is asked to make at least ``parts`` topics of at least ``least`` messages each. Messages that its answer
     leaves out become drafts of their own. An answer that leaves out more than half of the messages, or a summary, or
     with a summary that cannot be used, is asked for once more; a division may be scant or unfit even so. Without
-    messages the model is not asked.
-    """
+    messages the model is not asked."""
     lines = MessageLines(messages, MOST_CHARS)
     places = _Places(messages, lines.step)
     text = SPLIT.of(prompts, language_of_messages(messages))
@@ -263,8 +260,7 @@ async def joined(
 
     A draft stays small when it is the only one, or when either neighbour would have more than ``most_chars`` characters
     with it. Without vectors the shorter pause decides about the neighbour. ``summarise`` words a topic that the model's
-    summaries would misname.
-    """
+    summaries would misname."""
     by_id = {message.id: message for message in messages}
     parts = [tuple(by_id[id] for id in draft.messages) for draft in drafts]
 

@@ -2,5 +2,4 @@
 chat model, and the segmenter of sessions.
 
 In come texts or a ``ChatRequest``, out come vectors, a ``Reply`` or drafts of topics. It imports the engine, numpy and
-the encoder's package.
-"""
+the encoder's package."""

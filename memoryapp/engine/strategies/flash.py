@@ -4,8 +4,7 @@ When something goes wrong with the model, that is an outcome in the last event. 
 are then selected (its interest is worth more than a cosine), or else the nearest by vector. Reranks share nothing.
 
 The first turn forces the tool and requests no format, because some providers refuse both together. Once topics were
-read, or when there are none to read, the turn requests the schema of the answer.
-"""
+read, or when there are none to read, the turn requests the schema of the answer."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ async def rerank(
 
     ``ModelProgress`` in between is the text that the model has sent so far. The totals of ``RunFinished`` stay zero:
     they are summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a
-    prompt that ``prompts.faults`` would have rejected.
-    """
+    prompt that ``prompts.faults`` would have rejected."""
     if not (request.candidates or request.people or request.artifacts):
         return fall_back(request, "no_candidates", limits.stand_ins)
     topics = TopicsTool(request.candidates, read_topics, limits)
@@ -119,8 +117,7 @@ class _Turn:
 
     ``is_last``: the model must answer, because nothing is left to read, or the limit of tool calls is reached.
     ``must_read``: an answer does not count yet, because the model has not asked for any candidate; a call of another
-    tool, or of no candidate, does not count as reading.
-    """
+    tool, or of no candidate, does not count as reading."""
 
     is_last: bool
     must_read: bool

@@ -2,8 +2,7 @@
 
 Every call is answered, whatever is wrong with it: a model that waits for an answer forever breaks the conversation. The
 topics loaded for one reply are limited in size; the others are listed with their sizes, so that the model can ask
-again.
-"""
+again."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -105,8 +105,7 @@ def lead_of_others(named: str, messages: Iterable[tuple[str, str, float]]) -> fl
     side speaks, or nobody is named. Each message is its author, its text and what it says.
 
     A message is about its author, unless it tells something about the named one, or two people speak and it says "you"
-    and not "I".
-    """
+    and not "I"."""
     said = [message for message in messages if named and message[0]]
     are_two = len({author for author, _text, _share in said}) == 2
     own, others = list[float](), list[float]()

@@ -1,7 +1,6 @@
 """Opens a chat file: recognises its format by the content, and returns what reads it.
 
-A file is read at least twice: once to its end to check that it is whole, then message by message.
-"""
+A file is read at least twice: once to its end to check that it is whole, then message by message."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -127,8 +126,7 @@ def open_chat(
     """Returns the chat in ``path``. Raises UnreadableFile, and UnknownSpeaker when ``hints.me`` is needed.
 
     ``ask`` is called while the file is opened and read, in this thread; it raises an exception when nobody wants the
-    file any longer.
-    """
+    file any longer."""
     hints = hints or Hints()
     try:
         parts = sources(path, members, ask)

@@ -1,8 +1,7 @@
 """The map of topics: points on a plane, where topics near in meaning are near each other.
 
 It is computed for each request, which costs less than a cache would. Of a very large memory only the latest topics are
-placed.
-"""
+placed."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -2,8 +2,7 @@
 
 In: a run's candidates, or the latest runs of a memory, and cuts. Out: presets of an embedding profile, and how well the
 cuts find what models selected and what golden questions ask for. It searches nothing. It imports the models and the
-engine.
-"""
+engine."""
 
 import statistics
 from collections import defaultdict

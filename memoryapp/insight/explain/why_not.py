@@ -50,8 +50,7 @@ class Explanation:
     decided, and ``counterfactuals``.
 
     ``now`` are the topics that hold it today; ``seq`` is the event that lost it, 0 where none did; ``others`` are
-    topics that may have been meant as well.
-    """
+    topics that may have been meant as well."""
 
     stage: str
     topic: str

@@ -62,8 +62,7 @@ def report(
     """The miss, or the open one that says the same. Without a run, one of the same question is taken if there was one,
     else the question is asked again as at the ``moment``: that run waits to be executed.
 
-    ``asked`` says who asks, as for ``lifecycle.start``. Raises MissError.
-    """
+    ``asked`` says who asks, as for ``lifecycle.start``. Raises MissError."""
     question, expected, answer = (
         storable(each).strip() for each in (question or (run.query if run else ""), expected, answer)
     )

@@ -2,8 +2,7 @@
 
 A token is 32 random bytes and is looked up by its SHA-256, so the database holds nothing that opens a memory. A check
 costs the same for every text, whether such a token exists or not. What an admin does to tokens on a page is recorded in
-the log of Django's administration.
-"""
+the log of Django's administration."""
 
 import hashlib
 import hmac

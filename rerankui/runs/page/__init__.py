@@ -2,5 +2,4 @@
 
 In: a run, its events up to one of them, and the rows they name. Out: dataclasses and sentences for templates, the same
 for a live run and a replay. These modules import the engine, the models and ``memoryapp.runs``, and of the site each
-other and ``rerankui.text``.
-"""
+other and ``rerankui.text``."""

@@ -2,8 +2,7 @@
 instruction.
 
 The rendered prompt is searched as the model would read it. Hostile text is put into every field that stored or typed
-text can reach, also in prompts that somebody edited carelessly.
-"""
+text can reach, also in prompts that somebody edited carelessly."""
 
 import asyncio
 import re

@@ -76,8 +76,7 @@ class SearchItemsBody(StrictBody):
     or without one the last changed.
 
     A filter names fields of the value: ``{"color": "red", "weight": {"$gte": 3}}``, with ``$eq``, ``$ne``, ``$gt``,
-    ``$gte``, ``$lt`` and ``$lte``.
-    """
+    ``$gte``, ``$lt`` and ``$lte``."""
 
     model_config = exemplified(user="anna", prefix=["memories"], query="What does she like?", filter={"weight": 3})
 

@@ -86,8 +86,7 @@ class Composing:
     them.
 
     What was composed before stays where it covers more of the question: the sources have little room, and hits of
-    other words may push out the passage that speaks of it.
-    """
+    other words may push out the passage that speaks of it."""
 
     question: str
     pool: Pool

@@ -2,8 +2,7 @@
 from 1 in the end.
 
 A statement without a number gets the number of a source that says the same. A statement that no source supports is left
-out, because every statement of an answer must cite.
-"""
+out, because every statement of an answer must cite."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def coverage(weights: Mapping[str, float], sources: Sequence[str], deviations: f
     """Returns the coverage of a question, given as its terms with their rarity, by ``sources``; 0 without sources.
 
     ``deviations`` is what meaning adds to the score of the best passage; ``nearness`` is that of ``Found``, and counts
-    instead if it is known.
-    """
+    instead if it is known."""
     if not sources:
         return 0.0
     by_words = max(covered_share(weights, terms_of(source)) for source in sources)
