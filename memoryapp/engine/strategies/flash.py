@@ -27,16 +27,7 @@ from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.parameters import Limits, RerankParameters
 from memoryapp.engine.prompts.prompt import ANSWER_NOW, language_of
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, RERANK, RerankRequest, rerank_text, rerank_variables
-from memoryapp.engine.strategies.strategy import (
-    Fallback,
-    Found,
-    Ports,
-    Strategy,
-    StrategyRequest,
-    Trail,
-    chosen,
-    fall_back,
-)
+from memoryapp.engine.strategies import strategy
 from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
 from memoryapp.engine.text.answers import Pick, answer_in_words, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
@@ -47,7 +38,7 @@ _SHORT_CHARS = 8_000
 _SESSION_FILE = re.compile(r"Artifact:session(?::(\d{1,3}))?")
 
 
-async def recall(request: StrategyRequest[RerankParameters], ports: Ports, emit: Emit) -> RunFinished:
+async def recall(request: strategy.StrategyRequest[RerankParameters], ports: strategy.Ports, emit: Emit) -> RunFinished:
     """The query is rewritten by one model, searched, and selected from by another."""
     search = await ports.search(await ports.enrich(emit))
     emit(search.line)
@@ -60,7 +51,9 @@ async def recall(request: StrategyRequest[RerankParameters], ports: Ports, emit:
     return replace(finished, rerank_seconds=round(time.perf_counter() - began, 6))
 
 
-def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, found: Found) -> RerankRequest:
+def _rerank_request(
+    request: strategy.StrategyRequest[RerankParameters], enriched: str, found: strategy.Found
+) -> RerankRequest:
     event, background = found.event, request.background
     return RerankRequest(
         query=request.query,
@@ -89,7 +82,7 @@ async def rerank(
     they are summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a
     prompt that ``prompts.faults`` would have rejected."""
     if not (request.candidates or request.people or request.artifacts):
-        return fall_back(request, "no_candidates", limits.stand_ins)
+        return strategy.fall_back(request, "no_candidates", limits.stand_ins)
     topics = TopicsTool(request.candidates, read_topics, limits)
     conversation = Conversation(
         chat,
@@ -145,12 +138,12 @@ async def _finished(
     request: RerankRequest, limits: Limits, outcome: Reply | Failure, topics: TopicsTool, last: _Turn
 ) -> RunFinished:
     """The last event, from the outcome of the conversation's ``last`` turn."""
-    trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
+    trail = strategy.Trail(topics.requested, topics.unknown, tuple(topics.topics))
 
     cut = outcome.cause == "cut" if isinstance(outcome, Failure) else outcome.is_at_limit
 
-    def fallen(fallback: Fallback) -> RunFinished:
-        return replace(fall_back(request, fallback, limits.stand_ins, trail), cut=cut)
+    def fallen(fallback: strategy.Fallback) -> RunFinished:
+        return replace(strategy.fall_back(request, fallback, limits.stand_ins, trail), cut=cut)
 
     if isinstance(outcome, Failure):
         return fallen("parse_error" if outcome.cause == "cut" else outcome.cause)
@@ -168,7 +161,7 @@ async def _finished(
     trail = replace(trail, hallucinated=joined(trail.hallucinated, choice.foreign))
     if choice.all_foreign:
         return fallen("all_hallucinated")
-    finished = chosen(
+    finished = strategy.chosen(
         request,
         await _selected_topics(choice.topics, request, limits, topics.topics),
         trail,
@@ -273,4 +266,4 @@ async def _excerpt(
     return excerpt, "model" if excerpt else ""
 
 
-STRATEGY = Strategy("flash", recall, RerankParameters, prompts=(RERANK, ENRICH), needs_model=True)
+STRATEGY = strategy.Strategy("flash", recall, RerankParameters, prompts=(RERANK, ENRICH), needs_model=True)
