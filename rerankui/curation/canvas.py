@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models.functions import Left, Length
@@ -32,49 +32,6 @@ HEIGHT = 100
 OPENING_CHARS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBar:
-    """One message. The area to click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``.
-
-    ``height`` is out of 100; a cut or a pause is drawn at ``border``. ``cuts`` is the list of cuts with this one added
-    or removed."""
-
-    message: int
-    start: float
-    room: float
-    left: float
-    width: float
-    border: float
-    top: float
-    height: float
-    part: int
-    is_cut: bool
-    after_pause: bool
-    label: str
-    cuts: str
-
-
-@dataclass(frozen=True, slots=True)
-class CanvasPart:
-    """A part that would become a topic; ``near`` are similar topics. ``earlier`` and ``later`` are the cuts with the
-    beginning of this part moved by one message."""
-
-    number: int
-    colour: int
-    first: int
-    last: int
-    count: int
-    size_chars: int
-    started_at: datetime
-    ended_at: datetime
-    opening: str
-    summary: str
-    near: Sequence[Neighbour]
-    without: str
-    earlier: str
-    later: str
-
-
 def cuts_among(messages: Sequence[Message], asked: Collection[int]) -> list[int]:
     """The requested cuts inside the topic, in order; one before the first message is ignored."""
     return [message.pk for message in messages[1:] if message.pk in asked]
@@ -85,8 +42,11 @@ def stretches(messages: Sequence[Message], cuts: Collection[int]) -> list[Sequen
     return [messages[start:end] for start, end in pairwise(borders) if end > start]
 
 
-def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[MessageBar]:
-    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish."""
+def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[dict[str, Any]]:
+    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish.
+
+    The area to click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``; ``height`` is out
+    of 100, a cut or a pause is drawn at ``border``. ``cuts`` are the cuts with this one added or removed."""
     if len(messages) > MOST_BARS:
         return []
     longest = max((len(message.text) for message in messages), default=0) or 1
@@ -98,21 +58,21 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> 
         height = max(4.0, HEIGHT * (len(message.text) / longest) ** 0.5)
         unit = place.end - place.bar
         made.append(
-            MessageBar(
-                message=message.pk,
-                start=place.start,
-                room=place.end - place.start,
-                left=place.bar + unit * (1 - FILLED) / 2,
-                width=unit * FILLED,
-                border=place.border,
-                top=HEIGHT - height,
-                height=height,
-                part=part % COLOURS,
-                is_cut=is_cut,
-                after_pause=bool(place.pause),
-                label=_label(message),
-                cuts=joined([cut for cut in cuts if cut != message.pk] if is_cut else [*cuts, message.pk]),
-            )
+            {
+                "message": message.pk,
+                "start": place.start,
+                "room": place.end - place.start,
+                "left": place.bar + unit * (1 - FILLED) / 2,
+                "width": unit * FILLED,
+                "border": place.border,
+                "top": HEIGHT - height,
+                "height": height,
+                "part": part % COLOURS,
+                "is_cut": is_cut,
+                "after_pause": bool(place.pause),
+                "label": _label(message),
+                "cuts": joined([cut for cut in cuts if cut != message.pk] if is_cut else [*cuts, message.pk]),
+            }
         )
     return made
 
@@ -129,7 +89,7 @@ def parts(
     cuts: Sequence[int],
     summaries: Mapping[int, str],
     near: Mapping[int, Sequence[Neighbour]],
-) -> list[CanvasPart]:
+) -> list[dict[str, Any]]:
     places = {message.pk: place for place, message in enumerate(messages)}
     made = []
     for number, stretch in enumerate(stretches(messages, cuts)):
@@ -141,25 +101,25 @@ def parts(
 
 def _part(
     number: int, stretch: Sequence[Message], summary: str, near: Sequence[Neighbour], moves: tuple[str, str, str]
-) -> CanvasPart:
+) -> dict[str, Any]:
     opening = next((line(message.text) for message in stretch if message.text.strip()), "")
     without, earlier, later = moves
-    return CanvasPart(
-        number=number,
-        colour=number % COLOURS,
-        first=stretch[0].pk,
-        last=stretch[-1].pk,
-        count=len(stretch),
-        size_chars=sum(len(message.text) for message in stretch),
-        started_at=stretch[0].sent_at,
-        ended_at=stretch[-1].sent_at,
-        opening=opening[: 2 * OPENING_CHARS],
-        summary=summary,
-        near=near,
-        without=without,
-        earlier=earlier,
-        later=later,
-    )
+    return {
+        "number": number,
+        "colour": number % COLOURS,
+        "first": stretch[0].pk,
+        "last": stretch[-1].pk,
+        "count": len(stretch),
+        "size_chars": sum(len(message.text) for message in stretch),
+        "started_at": stretch[0].sent_at,
+        "ended_at": stretch[-1].sent_at,
+        "opening": opening[: 2 * OPENING_CHARS],
+        "summary": summary,
+        "near": near,
+        "without": without,
+        "earlier": earlier,
+        "later": later,
+    }
 
 
 def _moves(messages: Sequence[Message], cuts: Sequence[int], place: int) -> tuple[str, str, str]:
@@ -184,25 +144,14 @@ OVERLAP_HEIGHT = 24
 _SLICE = WIDTH / SLICES
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """A topic's line from its first message, at ``x``, to its last, and the number of messages between as ``bars``:
-    left, top and height."""
-
-    column: TopicColumn
-    x: float
-    width: float
-    bars: tuple[tuple[float, float, float], ...]
-    bar: float = round(_SLICE - 1, 1)
-
-
-def strips(columns: Sequence[TopicColumn]) -> tuple[Strip, ...]:
-    """One for each topic, their bars on one scale."""
+def strips(columns: Sequence[TopicColumn]) -> tuple[dict[str, Any], ...]:
+    """One for each topic, their bars on one scale: the first message at ``x``, and the number of messages between as
+    ``bars``, left, top and height."""
     most = max((count for column in columns for count in column.slices), default=1) or 1
     return tuple(_strip(column, most) for column in columns)
 
 
-def _strip(column: TopicColumn, most: int) -> Strip:
+def _strip(column: TopicColumn, most: int) -> dict[str, Any]:
     filled = [place for place, count in enumerate(column.slices) if count]
     first, last = (filled[0], filled[-1]) if filled else (0, 0)
     heights = [round(4 + (OVERLAP_HEIGHT - 4) * column.slices[place] / most, 1) for place in filled]
@@ -210,7 +159,13 @@ def _strip(column: TopicColumn, most: int) -> Strip:
         (round(place * _SLICE, 1), round(OVERLAP_HEIGHT - height, 1), height)
         for place, height in zip(filled, heights, strict=True)
     )
-    return Strip(column, round(first * _SLICE, 1), round((last - first + 1) * _SLICE, 1), bars)
+    return {
+        "column": column,
+        "x": round(first * _SLICE, 1),
+        "width": round((last - first + 1) * _SLICE, 1),
+        "bars": bars,
+        "bar": round(_SLICE - 1, 1),
+    }
 
 
 # A change shown in numbers: today's topics, and those that would replace them.
@@ -255,13 +210,7 @@ class TopicSide:
         return self.size_chars > settings.SPLIT_THRESHOLD_CHARS
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    before: tuple[TopicSide, ...]
-    after: tuple[TopicSide, ...]
-
-
-def sides(owner: ChatUser, change: Change) -> Sides:
+def sides(owner: ChatUser, change: Change) -> dict[str, Any]:
     """``change`` as it was planned; its topics are live."""
     topics = Topic.objects.of(owner).in_bulk(list(change.out))
     messages = _message_rows(owner, change.out)
@@ -272,7 +221,7 @@ def sides(owner: ChatUser, change: Change) -> Sides:
         if rows
     ]
     after = [_side(draft.summary, [messages[number] for number in draft.messages]) for draft in change.put]
-    return Sides(tuple(before), tuple(after))
+    return {"before": tuple(before), "after": tuple(after)}
 
 
 def _message_rows(owner: ChatUser, topics: Sequence[int]) -> dict[int, _MessageRow]:

@@ -242,18 +242,9 @@ class ForestTab:
     worse: int
 
 
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """``tabs`` are the figures, those that got worse first; the lines belong to the ``chosen`` one, worst first."""
-
-    tabs: tuple[ForestTab, ...]
-    chosen: ForestTab
-    fewer_is_better: bool
-    lines: tuple[ForestLine, ...]
-
-
-def forest(shown: Sequence[StrategyColumn], figure: str = "") -> Forest | None:
-    """``shown`` are the columns, the reference first; None where nothing can be compared."""
+def forest(shown: Sequence[StrategyColumn], figure: str = "") -> dict[str, Any] | None:
+    """``shown`` are the columns, the reference first; None where nothing can be compared. ``tabs`` are the figures,
+    those that got worse first; the lines belong to the ``chosen`` one, worst first."""
     reference, *others = (column.evaluation.report for column in shown)
     changes = [differences(reference, other) for other in others]
     found = [(measure, [each[measure.name] for each in changes if measure.name in each]) for measure in MEASURES]
@@ -264,7 +255,12 @@ def forest(shown: Sequence[StrategyColumn], figure: str = "") -> Forest | None:
     tabs = tuple(ForestTab(measure.name, NAMES[measure.name], _worse(measure, each)) for measure, each in ordered)
     chosen = next((place for place, tab in enumerate(tabs) if tab.figure == figure), 0)
     measure = ordered[chosen][0]
-    return Forest(tabs, tabs[chosen], measure.sign < 0, tuple(_lines(shown, measure)))
+    return {
+        "tabs": tabs,
+        "chosen": tabs[chosen],
+        "fewer_is_better": measure.sign < 0,
+        "lines": tuple(_lines(shown, measure)),
+    }
 
 
 def _worse(measure: Measure, of_figure: Sequence[Interval]) -> int:

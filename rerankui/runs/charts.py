@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from math import ceil, exp, floor, log, log10
 from operator import attrgetter
 from statistics import median, quantiles
+from typing import Any
 from zlib import crc32
 
 from django.urls import reverse
@@ -205,35 +206,8 @@ class ScoreBar:
     width: float = round(BINS_WIDTH / _BINS - 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupScores:
-    """The lowest, the middle and the highest score of the candidates of which the same became."""
-
-    name: str
-    words: str | Promise
-    count: int
-    lowest: float
-    middle: float
-    highest: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreSpread:
-    """One kind of score: its bars, and the same as numbers. ``low`` and ``high`` are the ends of the axis."""
-
-    name: str
-    words: str | Promise
-    low: float
-    high: float
-    bars: Sequence[ScoreBar]
-    groups: Sequence[GroupScores]
-    width: int = BINS_WIDTH
-    height: int = HEIGHT
-    base: int = BASE
-
-
-def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[ScoreSpread]:
-    """One for each kind of score that tells the candidates apart."""
+def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One for each kind of score that tells the candidates apart; ``low`` and ``high`` are the ends of the axis."""
     groups = {topic.id: _group(topic, states) for topic in ranked}
     found = []
     for name, (words, score_of) in _MEASURES.items():
@@ -245,7 +219,19 @@ def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[Scor
                 counted[groups[id]][min(int((score - low) / (high - low) * _BINS), _BINS - 1)] += 1
             most = max(map(sum, zip(*counted.values(), strict=True)))
             bars = [bar for place in range(_BINS) for bar in _bars(place, counted, most, low, high)]
-            found.append(ScoreSpread(name, words, low, high, bars, _groups(scores, groups)))
+            found.append(
+                {
+                    "name": name,
+                    "words": words,
+                    "low": low,
+                    "high": high,
+                    "bars": bars,
+                    "groups": _groups(scores, groups),
+                    "width": BINS_WIDTH,
+                    "height": HEIGHT,
+                    "base": BASE,
+                }
+            )
     return found
 
 
@@ -266,10 +252,17 @@ def _bars(place: int, counted: Mapping[str, Sequence[int]], most: int, low: floa
     return made
 
 
-def _groups(scores: Mapping[str, float], groups: Mapping[str, str]) -> list[GroupScores]:
+def _groups(scores: Mapping[str, float], groups: Mapping[str, str]) -> list[dict[str, Any]]:
     listed = {name: sorted(score for id, score in scores.items() if groups[id] == name) for name in GROUPS}
     return [
-        GroupScores(name, GROUPS[name], len(own), own[0], median(own), own[-1])
+        {
+            "name": name,
+            "words": GROUPS[name],
+            "count": len(own),
+            "lowest": own[0],
+            "middle": median(own),
+            "highest": own[-1],
+        }
         for name, own in reversed(listed.items())
         if own
     ]
@@ -325,16 +318,8 @@ class StageStrip:
         return len(self.points) + len(self.outliers)
 
 
-@dataclass(frozen=True, slots=True)
-class StageStrips:
+def stage_strips(runs: Sequence[RunTimes]) -> dict[str, Any] | None:
     """All stages on one axis, whose ``ticks`` are powers of ten with their places."""
-
-    strips: Sequence[StageStrip]
-    ticks: Sequence[tuple[float, float]]
-    width: int = STRIPS_WIDTH
-
-
-def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
     found = {stage: [(each.run, each.seconds[stage]) for each in runs if stage in each.seconds] for stage in STAGES}
     found = {stage: times for stage, times in found.items() if any(seconds >= _LEAST for _run, seconds in times)}
     if not found:
@@ -343,7 +328,11 @@ def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
     low, high = floor(log10(min(every))), max(ceil(log10(max(every))), floor(log10(min(every))) + 1)
     axis = _Axis(low, high)
     ticks = [(10.0**power, axis.x(10.0**power)) for power in range(low, high + 1)]
-    return StageStrips([_strip(stage, times, axis) for stage, times in found.items()], ticks)
+    return {
+        "strips": [_strip(stage, times, axis) for stage, times in found.items()],
+        "ticks": ticks,
+        "width": STRIPS_WIDTH,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,21 +381,10 @@ BAR_HEIGHT, STEP = 96, 10
 
 
 @dataclass(frozen=True, slots=True)
-class CostDay:
-    """A day's bar; each of its ``parts`` is a stage with top and height, in the picture's units."""
-
-    day: date
-    total: float
-    x: int
-    parts: Sequence[tuple[str, float, float]]
-    width: int = STEP
-
-
-@dataclass(frozen=True, slots=True)
 class CostBars:
     """Days, oldest first; ``stages`` are those that cost anything, and ``total`` is of all days, in dollars."""
 
-    days: Sequence[CostDay]
+    days: Sequence[dict[str, Any]]
     stages: Sequence[str]
     total: float
     most: float
@@ -427,11 +405,12 @@ def cost_bars(costs: Sequence[Cost], today: date, days: int) -> CostBars:
     return CostBars(bars, paid, sum(cost.total for cost in costs), most)
 
 
-def _day(place: int, day: date, cost: Cost | None, most: float) -> CostDay:
+def _day(place: int, day: date, cost: Cost | None, most: float) -> dict[str, Any]:
+    """A day's bar; each of its ``parts`` is a stage with top and height, in the picture's units."""
     parts, base = [], float(BAR_HEIGHT)
     for stage, dollars in cost.named if cost else ():
         if dollars:
             height = max(round(dollars / most * (BAR_HEIGHT - 4), 1), 0.5)
             base -= height
             parts.append((stage, round(base, 1), height))
-    return CostDay(day, cost.total if cost else 0.0, place * STEP, parts)
+    return {"day": day, "total": cost.total if cost else 0.0, "x": place * STEP, "parts": parts, "width": STEP}

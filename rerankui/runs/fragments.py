@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -37,7 +38,7 @@ from rerankui.frame.pages import PageContext
 from rerankui.runs.page.answer_view import ShownPassage, answer_context, unsure
 from rerankui.runs.page.fork import NO_FORKS, Forks, forks_of
 from rerankui.runs.page.outcomes import Outcome, RunActivity, activity_after, missing, outcome, turn_of
-from rerankui.runs.page.result import ContextParts, DeliveredView, Result, context_parts, delivered_view, result_of
+from rerankui.runs.page.result import Result, context_parts, delivered_view, result_of
 from rerankui.runs.page.waterfall import WaterfallAxis, axis, milliseconds, offered
 
 _LANES = ("candidates", "turns", "result")
@@ -168,8 +169,8 @@ class RunPage(PageContext):
     result: Result | None
     unsure: Sequence[ShownPassage]
     outcome: Outcome | None
-    context_parts: ContextParts | None
-    delivered: DeliveredView | None
+    context_parts: dict[str, Any] | None
+    delivered: dict[str, Any] | None
     progress: RunProgress | None
     missing: Sequence[str]
     forks: Forks

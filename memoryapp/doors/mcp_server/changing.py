@@ -217,7 +217,7 @@ async def report_miss(memory: Memory, asked: MissArguments) -> ToolAnswer:
     body = MissBody(user=memory.name, **asked.model_dump())
     made = await in_thread(misses.reported, memory.grant, body)
     await misses.ended(made.run)
-    found = memory.values(await answered(MissAnswer, misses.whole, memory.grant, made.pk))
+    found = memory.values(await answered(MissAnswer, misses.one, memory.grant, made.pk))
     tried = [f"- {each['does']} {each['result']}" for each in found["remedies"]]
     where = f"People put it right here: {found['url']}"
     return ToolAnswer("\n".join([found["sentence"] or "It is not known yet why.", *tried, where]), found)

@@ -215,7 +215,7 @@ def _clusters_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "count": len(found),
         "more": len(found[SHOWN:]),
         "progress": progress,
-        "minutes": round(len(found) * progress.seconds / 60) if progress.seconds else None,
+        "minutes": round(len(found) * progress["seconds"] / 60) if progress["seconds"] else None,
         "from_score": len(rows),
         "merges": sum(cluster.fits for cluster in chosen),
         "too_large": sum(not cluster.fits for cluster in chosen),

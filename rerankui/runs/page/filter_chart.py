@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -46,28 +47,24 @@ class ThresholdLine:
     is_under: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """``cliff`` is where the gap cut, from left; None where it did not. ``ticks`` are similarities by height."""
-
-    bars: tuple[HistogramBar, ...]
-    lines: tuple[ThresholdLine, ...]
-    ticks: tuple[ThresholdLine, ...]
-    cliff: float | None
-    left: int = _LEFT
-    base: int = HEIGHT - _BOTTOM
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-def chart(filtering: Filtering) -> Chart:
-    """The most similar items, as many as passed the first stage and some behind them."""
+def chart(filtering: Filtering) -> dict[str, Any]:
+    """The most similar items, as many as passed the first stage and some behind them. ``cliff`` is where the gap cut,
+    from left; None where it did not. ``ticks`` are similarities by height."""
     shown = filtering.items[: min(max(filtering.initial + _BEHIND, 20), MOST_BARS)]
     step = (WIDTH - _LEFT) / max(len(shown), 1)
     top = _top(shown, filtering.cuts)
     bars = tuple(_bar(item, place, step, top) for place, item in enumerate(shown))
     cliff = _LEFT + filtering.cliff * step if filtering.cliff else None
-    return Chart(bars, _lines(filtering.cuts, top), _ticks(top), cliff)
+    return {
+        "bars": bars,
+        "lines": _lines(filtering.cuts, top),
+        "ticks": _ticks(top),
+        "cliff": cliff,
+        "left": _LEFT,
+        "base": HEIGHT - _BOTTOM,
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
 
 
 def _top(shown: Sequence[FilteredItem], cuts: Cuts) -> float:
